@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+static _Atomic enum log_level level_max = LOG_LEVEL_INFO;
+static atomic_bool use_syslog;
+
+static const int syslog_priority[] = {
+	[LOG_LEVEL_ERROR] = LOG_ERR,
+	[LOG_LEVEL_WARNING] = LOG_WARNING,
+	[LOG_LEVEL_INFO] = LOG_INFO,
+	[LOG_LEVEL_DEBUG] = LOG_DEBUG,
+};
+
+void log_to_syslog(const char *ident)
+{
+	openlog(ident, LOG_PID, LOG_DAEMON);
+	atomic_store(&use_syslog, true);
+}
+
+void log_set_level(enum log_level max)
+{
+	atomic_store(&level_max, max);
+}
+
+bool log_enabled(enum log_level level)
+{
+	return level <= atomic_load_explicit(&level_max, memory_order_relaxed);
+}
+
+void log_write(enum log_level level, const char *fmt, ...)
+{
+	if (!log_enabled(level))
+		return;
+	char line[1200];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (atomic_load(&use_syslog))
+		syslog(syslog_priority[level], "%s", line);
+	else
+		dprintf(STDERR_FILENO, "ratefs: %s\n", line); /* one write: lines don't mix */
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages for the operator: stderr in the foreground, syslog in the background.
+ * One line each, "ratefs: " in front; safe from any thread. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+
+#include "base/util.h"
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+void log_to_syslog(const char *ident);
+void log_set_level(enum log_level max);
+bool log_enabled(enum log_level level);
+
+void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#define log_error(...)	 log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...)	 log_write(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)	 log_write(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif

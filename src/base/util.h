@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Small things that every layer needs. */
+#ifndef BASE_UTIL_H
+#define BASE_UTIL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_SIZE(a)	     (sizeof(a) / sizeof((a)[0]))
+#define container_of(p, T, m) ((T *)((char *)(p)-offsetof(T, m)))
+#define PRINTF_LIKE(f, a)    __attribute__((format(printf, f, a)))
+#define CACHE_LINE	     64
+
+#define NSEC_PER_SEC  1000000000ULL
+#define NSEC_PER_MSEC 1000000ULL
+#define NSEC_PER_USEC 1000ULL
+
+#define NEVER UINT64_MAX /* a moment that does not come */
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Sums that stop at UINT64_MAX instead of wrapping: times and NEVER. */
+static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What the thread that runs an operation knows about it: set by the caller of the operation
+ * before, filled by the operation, read after it.  Thread-local, so no locks. */
+#ifndef FS_CONTEXT_H
+#define FS_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fs_context {
+	uint64_t bytes_moved; /* by read, write, copy; reply bytes of readdir */
+	int error;	      /* errno of the reply, 0 on success */
+	char *buffer;	      /* page-aligned, FS_BUFFER_SIZE, for replies of this thread */
+};
+
+#define FS_BUFFER_SIZE ((1U << 20) + (64U << 10))
+
+extern _Thread_local struct fs_context fs_context;
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* One token bucket: pure arithmetic on a supply line.
+ *
+ *	tokens
+ *	  │            supply(now) ────────▶  ╱   rises at `rate`, integer, never resets
+ *	  │                                ╱│
+ *	  │          level = supply − used╱ │     may be negative: debt
+ *	  │                            ╱  ┌─┘
+ *	  │   used (one word) ────────────┘       a grant moves it up, a refund down
+ *	  │                      ╱                used is never let more than `capacity` (+ unspent
+ *	  └───────────────────────────▶ time      one-time burst) below the supply: overflow is lost
+ *
+ * Units    tokens as the caller counts them; times in ns of one monotonic clock.
+ * Locking  every function but init and reconfigure is lock-free and safe from any thread;
+ *          init is for the owner alone, reconfigure for one caller at a time (readers go on).
+ * Errors   none: "not now" is a result.  A rate of 0 never supplies: bucket_wait_ns is NEVER.
+ * Ranges   rate ≤ 2^53 per second, capacity and one-time burst ≤ 2^60, one request ≤ 2^60.
+ *
+ * Oversize: a request larger than the capacity waits for a full bucket, is charged whole and
+ * leaves debt.  One-time burst is spent last and never comes back. */
+#ifndef LIMIT_BUCKET_H
+#define LIMIT_BUCKET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/util.h"
+
+#define BUCKET_RATE_MAX	    (1ULL << 53)
+#define BUCKET_CAPACITY_MAX (1ULL << 60)
+
+struct bucket_config {
+	uint64_t rate_per_sec;
+	uint64_t capacity; /* steady window plus burst; at least 1 */
+	uint64_t once;	   /* extra tokens at start that never come back */
+};
+
+struct bucket {
+	/* written by every grant */
+	_Alignas(CACHE_LINE) _Atomic uint64_t used;
+	_Atomic uint64_t once_left;
+	/* Waiters that must not be overtaken; kept by the owner of the queue, read by chain_try. */
+	_Atomic uint32_t gate;
+
+	/* written by init and reconfigure only, under `seq` (odd: being written) */
+	_Alignas(CACHE_LINE) _Atomic uint32_t seq;
+	_Atomic uint64_t epoch_ns, base;
+	_Atomic uint64_t whole, fraction; /* tokens per ns = whole + fraction / 2^64 */
+	_Atomic uint64_t capacity;
+	_Atomic uint64_t rate_per_sec;
+};
+
+/* A full bucket. */
+void bucket_init(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns);
+
+/* Takes the tokens if they may go at now_ns; writes nothing otherwise. */
+bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns);
+
+/* Takes the tokens in any case; the bucket may go into debt. */
+void bucket_take(struct bucket *b, uint64_t tokens, uint64_t now_ns);
+
+/* When `tokens` may go, in ns from now_ns; 0 means now, NEVER means not at this rate.
+ * Exact: granted then, not one ns earlier.  Takes nothing. */
+uint64_t bucket_wait_ns(const struct bucket *b, uint64_t tokens, uint64_t now_ns);
+
+/* Gives back tokens that were taken.  Exact; conserves. */
+void bucket_refund(struct bucket *b, uint64_t tokens);
+
+/* Adds tokens by hand, up to the capacity. */
+void bucket_replenish(struct bucket *b, uint64_t tokens, uint64_t now_ns);
+
+/* New rate and capacity from now_ns on.  Tokens spent stay spent, debt stays debt, nothing is
+ * minted: the level is at most what it was, and at most the new capacity.  cfg->once is used
+ * only where it differs from what the bucket was configured with; then it is added anew. */
+void bucket_reconfigure(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns);
+
+/* For looking only. */
+int64_t bucket_level(const struct bucket *b, uint64_t now_ns); /* budget; < 0: debt */
+uint64_t bucket_capacity(const struct bucket *b);
+uint64_t bucket_rate(const struct bucket *b);
+uint64_t bucket_once_left(const struct bucket *b);
+/* Time until full from now_ns, without further takers. */
+uint64_t bucket_refill_ns(const struct bucket *b, uint64_t now_ns);
+
+#endif

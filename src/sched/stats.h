@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* What is counted per scope, as plain numbers: the shape of `ratefsctl stats`. */
+#ifndef SCHED_STATS_H
+#define SCHED_STATS_H
+
+#include <stdint.h>
+
+#include "limit/limiter.h"
+#include "sched/job.h"
+
+/* Wait times in ns, four buckets per power of two: a quantile is off by at most 1/8. */
+#define HISTOGRAM_BUCKETS 256
+struct histogram {
+	uint64_t count[HISTOGRAM_BUCKETS];
+	uint64_t total, sum_ns, max_ns;
+};
+void histogram_add(struct histogram *h, uint64_t ns);
+void histogram_merge(struct histogram *to, const struct histogram *from);
+/* per_mille: 500 = median, 990 = p99.  0 when empty. */
+uint64_t histogram_quantile_ns(const struct histogram *h, unsigned per_mille);
+
+struct class_stats {
+	uint64_t ops, bytes;	    /* admitted; bytes given back are taken off again */
+	uint64_t at_once;	    /* admitted without waiting */
+	uint64_t parked, parked_now; /* had to wait in total; wait at this moment */
+	uint64_t would_block, full, timed_out, cancelled, misconfigured;
+	uint64_t ok, failed, aborted; /* outcomes of admitted operations */
+	struct histogram wait; /* of the parked (dry_run: of those that would have been) */
+};
+
+struct limit_stats {
+	bool enabled;
+	uint64_t rate_per_sec, capacity;
+	int64_t level;
+	uint64_t once_left;
+	uint64_t refused_ns; /* time during which it was the one that kept somebody waiting */
+};
+
+struct scope_stats {
+	uint64_t since_ns, now_ns; /* of the counters; of this copy */
+	struct class_stats cls[COST_CLASSES];
+	struct limit_stats limit[LIMIT_KINDS];
+	struct permits_snapshot inflight, open;
+	uint64_t inflight_refused_ns;
+	uint64_t parked_now, parked_bytes_now, keys_now;
+	bool paused;
+};
+
+struct key_stats {
+	struct fair_key key;
+	uint32_t weight;
+	uint64_t ops, bytes;	/* of its parked requests that were admitted */
+	uint64_t parked, parked_now;
+	uint64_t wait_ns, max_wait_ns;
+};
+
+#endif
