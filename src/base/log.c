@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -46,5 +47,6 @@ void log_write(enum log_level level, const char *fmt, ...)
 	if (atomic_load(&use_syslog))
 		syslog(syslog_priority[level], "%s", line);
 	else
-		dprintf(STDERR_FILENO, "ratefs: %s\n", line); /* one write: lines don't mix */
+		dprintf(STDERR_FILENO, "%s: %s\n", program_invocation_short_name,
+			line); /* one write: lines don't mix */
 }

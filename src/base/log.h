@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages for the operator: stderr in the foreground, syslog in the background.
- * One line each, "ratefs: " in front; safe from any thread. */
+ * One line each, the name of the program in front; safe from any thread. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
