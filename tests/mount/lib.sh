@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# The verbs of the mount tests.  A test is a bash script that sources this file first:
+#
+#	. "${srcdir:-.}/tests/mount/lib.sh"
+#	mount_ratefs -o write_bps=1M,fair=uid
+#	write_forever as_user noisy &
+#	before 3s as_user quiet cp "$TMP/small" "$MNT/"
+#	unmount_ratefs
+#
+# Names a test may use
+#	TMP	scratch directory of this test, mode 755, gone at the end
+#	BACK	a filesystem of its own when `backing` was called, else a directory in TMP
+#	SRC	what is mirrored ($BACK/src), MNT where (a directory in TMP)
+#	PLAIN	an unmirrored directory beside SRC: "the same action on the backing directory"
+#	LOG	what the daemon said; DAEMON its pid
+# Environment
+#	srcdir, builddir	as automake sets them
+#	RATEFS, RATEFSCTL	other binaries to test (default: those of builddir)
+#	RATEFS_TEST_SHARED=1	stay in the caller's namespaces, to look at a mount from outside
+#
+# Each test runs in mount and pid namespaces of its own: whatever happens to it, its mounts and its
+# daemons go with it and nobody else's are touched.  Exit 77 means skipped, with a reason.
+
+set -u -o pipefail
+umask 022
+export LC_ALL=C
+
+srcdir=$(cd "${srcdir:-.}" && pwd)
+builddir=$(cd "${builddir:-.}" && pwd)
+export srcdir builddir
+HELPERS=$builddir/tests/mount/helpers
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+skip() { say "skipped: $*"; exit 77; }
+fail() { say "FAILED: $*"; show_log; exit 1; }
+
+# Commands, "root", "fuse", "user NAME" that the test cannot do without.
+#	requires fio root
+requires() {
+	local what
+	for what in "$@"; do
+		case $what in
+		root) [ "$(id -u)" = 0 ] || skip "needs root" ;;
+		fuse) [ -c /dev/fuse ] || skip "needs /dev/fuse" ;;
+		helper:*) [ -x "$HELPERS/${what#helper:}" ] || skip "needs ${what#helper:}: run make" ;;
+		*) command -v "$what" >/dev/null || skip "needs the command '$what'" ;;
+		esac
+	done
+}
+
+requires root fuse
+if [ -z "${RATEFS_TEST_INSIDE:-}${RATEFS_TEST_SHARED:-}" ]; then
+	requires unshare
+	unshare --mount --pid --fork true 2>/dev/null || skip "needs namespaces (unshare)"
+	RATEFS_TEST_INSIDE=1 exec unshare --mount --pid --fork --kill-child --mount-proc \
+		--propagation private bash "$0" "$@"
+fi
+
+TMP=$(mktemp -d "${TMPDIR:-/tmp}/ratefs-test.XXXXXX") || exit 1
+chmod 755 "$TMP"
+BACK=$TMP/back SRC=$TMP/back/src PLAIN=$TMP/back/plain MNT=$TMP/mnt LOG=$TMP/log
+BIN=$TMP/bin		# copies that other users can reach, wherever builddir is
+DAEMON=
+DAEMON_WRAPPER=()	# e.g. (prlimit --nofile=2000:2000)
+# Lines that the daemon may say at its start; anything else in the log is a failure.
+LOG_EXPECTED=${LOG_EXPECTED:-'^ratefs: (serving|limits?[ :]|.* limits?: )'}
+mkdir -p "$SRC" "$PLAIN" "$MNT" "$BIN"
+
+cleanup() {
+	local rc=$? m
+	trap - EXIT INT TERM
+	cd /
+	if [ -n "$DAEMON" ] && kill -0 "$DAEMON" 2>/dev/null; then
+		kill "$DAEMON" 2>/dev/null
+		within 3s gone "$DAEMON" || kill -9 "$DAEMON" 2>/dev/null
+	fi
+	for m in $(awk -v t="$TMP/" 'index($2, t) == 1 { print $2 }' /proc/self/mounts | tac); do
+		umount -l "$m"
+	done
+	if [ $rc != 0 ] && [ -n "${RATEFS_TEST_KEEP:-}" ]; then
+		say "left $TMP for you to look at"
+	else
+		rm -rf --one-file-system "$TMP"
+	fi
+	exit $rc
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+
+# --- binaries --------------------------------------------------------------------------------
+
+install_bin() {	# path -> a copy in BIN, and its name
+	[ -x "$1" ] || skip "needs $1: run make"
+	[ -x "$BIN/${1##*/}" ] || install -m 755 "$1" "$BIN/"
+}
+RATEFS=${RATEFS:-$builddir/ratefs}
+RATEFSCTL=${RATEFSCTL:-$builddir/ratefsctl}
+install_bin "$RATEFS"
+RATEFS=$BIN/${RATEFS##*/}
+if [ -x "$RATEFSCTL" ]; then
+	install_bin "$RATEFSCTL"
+	RATEFSCTL=$BIN/${RATEFSCTL##*/}
+fi
+for helper in "$HELPERS"/*; do
+	[ ! -f "$helper" ] || [ ! -x "$helper" ] || install_bin "$helper"
+done
+PATH=$BIN:$PATH
+# Control sockets of its own for each test: root's are in /run/ratefs, of which this namespace has
+# its private one.
+XDG_RUNTIME_DIR=$TMP/run
+export PATH XDG_RUNTIME_DIR
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+if [ -n "${RATEFS_TEST_INSIDE:-}" ]; then
+	mkdir -p /run/ratefs
+	mount -t tmpfs -o mode=755 tmpfs /run/ratefs || fail "no private /run/ratefs"
+fi
+
+ctl() { "$RATEFSCTL" "$@"; }
+
+# --- backing filesystems ---------------------------------------------------------------------
+
+# backing tmpfs|ext4 [size]: SRC and PLAIN on a filesystem of their own.
+backing() {
+	local size=${2:-1G}
+	case $1 in
+	tmpfs)
+		mount -t tmpfs -o "size=$size,mode=755" tmpfs "$BACK" || skip "cannot mount a tmpfs"
+		;;
+	ext4)
+		requires mkfs.ext4
+		truncate -s "$size" "$TMP/ext4.img"
+		mkfs.ext4 -q -F -I 256 -O project,quota,extra_isize -E lazy_itable_init=1 -m 0 \
+			"$TMP/ext4.img" || fail "mkfs.ext4"
+		mount -o loop,acl,user_xattr "$TMP/ext4.img" "$BACK" 2>/dev/null ||
+			mount -t ext4 -o loop "$TMP/ext4.img" "$BACK" 2>/dev/null ||
+			skip "cannot mount a loop image: no free /dev/loop* or no right to use it"
+		;;
+	dir) ;;
+	*) fail "backing: '$1' is neither tmpfs nor ext4" ;;
+	esac
+	mkdir -p "$SRC" "$PLAIN"
+}
+
+unbacking() {
+	if mountpoint -q "$BACK"; then
+		umount "$BACK" || fail "the backing filesystem is still in use"
+	fi
+	rm -f "$TMP/ext4.img"
+}
+
+# on_each_backing FUNCTION [args]: once on tmpfs and once on ext4, each new and empty.
+on_each_backing() {
+	local kind done_one=
+	for kind in ${RATEFS_TEST_BACKINGS:-tmpfs ext4}; do
+		[ "$kind" != ext4 ] || loop_works || { say "no ext4: loop devices don't work here"; continue; }
+		done_one=1
+		backing "$kind"
+		BACKING=$kind
+		"$@"
+		unbacking
+	done
+	[ -n "$done_one" ] || skip "no backing filesystem could be made"
+}
+loop_works() { losetup -f >/dev/null 2>&1; }
+
+# --- mounting --------------------------------------------------------------------------------
+
+# mount_ratefs [-o options] [more arguments]: SRC at MNT, in the foreground of its own, log in LOG.
+# Returns when the mount answers.  As root others may use it (allow_other).
+mount_ratefs() {
+	try_mount_ratefs "$@" || fail "the mount did not come up"
+}
+try_mount_ratefs() {
+	: >"$LOG"
+	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f "$SRC" "$MNT" -o allow_other "$@" >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s answers_or_gone || return 1
+	kill -0 "$DAEMON" 2>/dev/null && answers
+}
+answers() {
+	awk -v m="$MNT" '$2 == m && $3 ~ /^fuse/ { found = 1 } END { exit !found }' /proc/self/mounts &&
+		stat "$MNT/." >/dev/null 2>&1
+}
+answers_or_gone() { answers || gone "$DAEMON"; }
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# Unmount; the daemon must then end by itself with exit 0 and have said nothing.
+unmount_ratefs() {
+	within 2s umounted || { busy; fail "umount"; }
+	daemon_ended_well
+}
+umounted() { umount "$MNT" 2>/dev/null; }	# may be busy for the moment that a killed client takes
+# The same, by signal.
+stop_ratefs() {
+	kill -"${1:-TERM}" "$DAEMON" || fail "no daemon to signal"
+	daemon_ended_well
+	! mountpoint -q "$MNT" || fail "the mount outlived its daemon"
+}
+daemon_ended_well() {
+	local rc
+	within 10s gone "$DAEMON" || fail "the daemon is still there 10 s after the unmount"
+	wait "$DAEMON"
+	rc=$?
+	DAEMON=
+	[ $rc = 0 ] || fail "the daemon ended with exit code $rc"
+	log_silent
+}
+log_silent() {
+	! sanitizer_report || fail "a sanitizer complained"
+	! grep -Evq "$LOG_EXPECTED" "$LOG" || fail "the daemon's log is not silent"
+}
+sanitizer_report() {
+	grep -Eq 'Sanitizer|runtime error:|Assertion .* failed' "$LOG"
+}
+show_log() {
+	[ ! -s "${LOG:-/nonexistent}" ] || sed 's/^/  daemon: /' "$LOG" | head -60 >&2
+}
+busy() {
+	local p
+	for p in /proc/[0-9]*; do
+		if find "$p/cwd" "$p/fd" -printf '%l\n' 2>/dev/null | grep -qF "$MNT"; then
+			say "in use by ${p#/proc/}: $(tr '\0' ' ' <"$p/cmdline")"
+		fi
+	done
+}
+
+# --- users -----------------------------------------------------------------------------------
+
+uid_of() {
+	case $1 in
+	alice | noisy) echo 1001 ;;
+	bob | quiet) echo 1002 ;;
+	root) echo 0 ;;
+	*[!0-9]*) fail "no user '$1' in these tests" ;;
+	*) echo "$1" ;;
+	esac
+}
+# as_user NAME command: with the user's own group and, both of them, group 2000.
+as_user() {
+	local uid
+	uid=$(uid_of "$1") || exit 1
+	shift
+	setpriv --reuid "$uid" --regid "$uid" --groups "$uid,2000" --inh-caps=-all -- "$@"
+}
+
+# --- time ------------------------------------------------------------------------------------
+
+now_ms() { local t=${EPOCHREALTIME/./}; echo $((t / 1000)); }
+ms_of() {	# 3s, 250ms, 2
+	case $1 in
+	*ms) echo "${1%ms}" ;;
+	*) awk -v s="${1%s}" 'BEGIN { printf "%d\n", s * 1000 }' ;;
+	esac
+}
+nap() { sleep "$(awk -v ms="$(ms_of "$1")" 'BEGIN { print ms / 1000 }')"; }
+
+# within 3s condition: asks again and again; true as soon as it holds, false when the time is over.
+within() {
+	local end
+	end=$(($(now_ms) + $(ms_of "$1")))
+	shift
+	until "$@"; do
+		[ "$(now_ms)" -lt "$end" ] || return 1
+		sleep 0.01
+	done
+}
+# before 3s command: it must succeed, and in less than that; it is killed when it does not end.
+before() {
+	local limit=$1 t0 pid rc=0
+	shift
+	t0=$(now_ms)
+	set -m
+	"$@" &
+	pid=$!
+	set +m
+	if ! within "$limit" gone "$pid"; then
+		kill -9 -- "-$pid" 2>/dev/null
+		fail "'$*' was not done after $limit"
+	fi
+	wait "$pid" || rc=$?
+	[ $rc = 0 ] || fail "'$*' ended with $rc"
+	TOOK_MS=$(($(now_ms) - t0))
+}
+# at_least 2s command: it must succeed, and not faster than that.
+at_least() {
+	local least=$1 t0
+	shift
+	t0=$(now_ms)
+	"$@" || fail "'$*' ended with $?"
+	TOOK_MS=$(($(now_ms) - t0))
+	[ $TOOK_MS -ge "$(ms_of "$least")" ] || fail "'$*' took only $TOOK_MS ms, expected $least"
+}
+# between 2s 4s command
+between() {
+	local low=$1 high=$2
+	shift 2
+	before "$high" "$@"
+	[ $TOOK_MS -ge "$(ms_of "$low")" ] || fail "'$*' took only $TOOK_MS ms, expected $low"
+}
+
+# --- checks ----------------------------------------------------------------------------------
+
+ok() { "$@" || fail "'$*' ended with $?"; }
+refused() { ! "$@" 2>/dev/null || fail "'$*' worked but must not"; }
+equal() { [ "$1" = "$2" ] || fail "${3:-values differ}: '$1' is not '$2'"; }
+# says 'pattern' command: it fails, with one line that matches.
+says() {
+	local pattern=$1 out rc=0
+	shift
+	out=$("$@" 2>&1 </dev/null) || rc=$?
+	[ $rc != 0 ] || fail "'$*' worked but must not"
+	[ "$(printf '%s\n' "$out" | wc -l)" = 1 ] || fail "'$*' said more or less than a line: $out"
+	printf '%s\n' "$out" | grep -Eq -- "$pattern" || fail "'$*' said '$out', not '$pattern'"
+}
+# same_on_both command: run in PLAIN and in MNT; exit code and output must be the same.
+same_on_both() {
+	local rc1=0 rc2=0
+	(cd "$PLAIN" && "$@") >"$TMP/out.plain" 2>&1 </dev/null || rc1=$?
+	(cd "$MNT" && "$@") >"$TMP/out.mount" 2>&1 </dev/null || rc2=$?
+	if [ $rc1 != $rc2 ] || ! cmp -s "$TMP/out.plain" "$TMP/out.mount"; then
+		say "'$*' differs: exit $rc1 on the backing directory, $rc2 on the mount (${BACKING:-})"
+		diff "$TMP/out.plain" "$TMP/out.mount" | head -n "${RATEFS_TEST_DIFF:-40}" >&2
+		show_log
+		exit 1
+	fi
+}
+# Everything of two trees that a program can see, times included, except inode numbers and atimes.
+tree_of() {
+	(cd "$1" && find . -mindepth 1 -printf '%P %y %m %U %G %s %n %l %T@\n' | sort &&
+		find . -type f -print0 | sort -z | xargs -0r sha256sum &&
+		getfattr -Rhd -m - . 2>/dev/null | grep -v '^$' | sort -s -k1,1 &&
+		getfacl -Rpn . 2>/dev/null)
+}
+same_tree() {
+	tree_of "$1" >"$TMP/tree.1"
+	tree_of "$2" >"$TMP/tree.2"
+	if ! cmp -s "$TMP/tree.1" "$TMP/tree.2"; then
+		diff "$TMP/tree.1" "$TMP/tree.2" | head -40 >&2
+		fail "$1 and $2 differ"
+	fi
+}
+
+# --- load ------------------------------------------------------------------------------------
+# All of it by iogen (see `iogen --help`); prefixes such as `as_user noisy` come first.
+
+JOBS=()
+# Writes 64 KiB blocks into a file of its own until it is killed or the test ends.
+write_forever() { "$@" iogen --op write --size 64K --file-size 16M --forever --path "$MNT/forever.$BASHPID"; }
+read_forever() { "$@" iogen --op read --size 64K --forever --path "${READ_FILE:-$MNT/file}"; }
+
+# park_readers N [iogen options]: N readers of $READ_FILE (default $MNT/file) have each entered a
+# read when this returns; on a mount whose read budget is spent they wait in it.  Pid in PARKED.
+park_readers() {
+	local n=$1
+	shift
+	rm -f "$TMP/parked"
+	iogen --op read --clients "$n" --threads --size 4K --forever --path "${READ_FILE:-$MNT/file}" \
+		--ready "$TMP/parked" "$@" >/dev/null 2>&1 &
+	PARKED=$!
+	JOBS+=("$PARKED")
+	within 20s test -e "$TMP/parked" || fail "$n readers did not start"
+	nap 100ms
+}
+unpark() {
+	kill -9 "${PARKED:?}" 2>/dev/null
+	wait "$PARKED" 2>/dev/null
+	PARKED=
+}
+# in_parallel N command: N at once, all must succeed; sees its number in $I.
+in_parallel() {
+	local n=$1 i pids=() p
+	shift
+	for ((i = 1; i <= n; i++)); do
+		(I=$i; export I; "$@") &
+		pids+=($!)
+	done
+	for p in "${pids[@]}"; do
+		wait "$p" || fail "one of $n '$*' ended with $?"
+	done
+}
+# json '.total.bytes' file: a number out of iogen's (or ratefsctl's) answer.
+json() { jq -r "$1" "$2" || fail "$2 has no '$1'"; }
+# about 3% value expected
+about() {
+	awk -v p="${1%\%}" -v v="$2" -v e="$3" 'BEGIN { d = v - e; if (d < 0) d = -d; exit !(d <= e * p / 100) }' ||
+		fail "$2 is not within $1 of $3"
+}
+# Memory and open files of the daemon.
+daemon_kb() { awk '/^VmRSS:/ { print $2 }' "/proc/$DAEMON/status"; }
+daemon_fds() { find "/proc/$DAEMON/fd" -mindepth 1 2>/dev/null | wc -l; }

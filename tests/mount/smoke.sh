@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A mount answers, carries a file both ways, and goes away without a word.
+. "${srcdir:-.}/tests/mount/lib.sh"
+
+backing tmpfs
+echo hello >"$SRC/there"
+mount_ratefs
+equal "$(cat "$MNT/there")" hello
+echo world >"$MNT/here"
+equal "$(cat "$SRC/here")" world
+before 2s ls -l "$MNT" >/dev/null
+unmount_ratefs
+
+mount_ratefs
+stop_ratefs TERM
