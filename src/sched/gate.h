@@ -106,8 +106,13 @@ enum gate_verdict gate_park(struct gate_mount *m, struct job *job);
  * the fs layer holds its table lock, which ending a job takes too. */
 bool gate_cancel(struct gate *g, struct job *job);
 
-/* Ends an admission: gives back bytes that were not moved (all of them on failure), releases
- * permits, counts the outcome, wakes waiters. */
+/* The largest transfer that this class should ask for at once on this mount: what its tightest
+ * byte limit can hold, at least `least`; UINT64_MAX where no byte limit is in its way. */
+uint64_t gate_piece_bytes(const struct gate_mount *m, enum cost_class cls, uint64_t least);
+
+/* Ends an admission: gives back bytes that were not moved (all of them on failure), charges what
+ * was moved beyond the grant (a readdir's reply is known only now; it may leave debt), releases
+ * permits, counts the outcome, wakes waiters.  For a probe: does nothing. */
 enum gate_outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_CANCELLED };
 void gate_done(struct gate_mount *m, const struct grant *grant, enum gate_outcome outcome,
 	       uint64_t bytes_moved);
