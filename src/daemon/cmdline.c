@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cmdline.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/options.h"
+#include "daemon/path.h"
+
+enum { LONG_CHECK = 256, LONG_DUMP };
+
+static const struct {
+	const char *usage, *help;
+} usage_rows[] = {
+	{"-o OPTION[,...]", "options, see below"},
+	{"-c, --config=FILE", "serve the mounts of a configuration file"},
+	{"    --check", "with -c: say what is wrong with the file and mount nothing"},
+	{"-f, --foreground", "stay in the foreground, log to standard error"},
+	{"-d, --debug", "the same, and show every request"},
+	{"-h, --help", "this text"},
+	{"-V, --version", "the version"},
+};
+
+/* --- one mount from -o ---------------------------------------------------------------------- */
+
+struct batches {
+	bool mount[OPTIONS_MAX], fs[OPTIONS_MAX], global[OPTIONS_MAX];
+};
+
+static int set_scoped(struct configuration *c, struct batches *b, const char *name,
+		      const char *value, struct error *err)
+{
+	enum option_scope scope = option_scope_of(&name);
+	switch (scope) {
+	case OPTION_GLOBAL:
+		return option_set(&c->global, scope, name, value, b->global, err);
+	case OPTION_FS:
+		return option_set(&c->fs[0], scope, name, value, b->fs, err);
+	default:
+		return option_set(&c->mount[0], scope, name, value, b->mount, err);
+	}
+}
+
+static int parse_words(struct configuration *c, struct batches *b, const char *text,
+		       struct error *err)
+{
+	AUTO_FREE char *copy = strdup(text);
+	char *rest = copy, *word;
+	if (!copy)
+		return error_set(err, "out of memory");
+	while ((word = option_next_word(&rest))) {
+		char *eq = strchr(word, '=');
+		if (!*word)
+			continue;
+		if (eq)
+			*eq++ = '\0';
+		if (set_scoped(c, b, word, eq, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* --- places --------------------------------------------------------------------------------- */
+
+static int make_absolute(char **path)
+{
+	if (path_passed_fd(*path) >= 0)
+		return 0;
+	char *absolute = path_absolute(*path);
+	if (!absolute)
+		return -1;
+	free(*path);
+	*path = absolute;
+	return 0;
+}
+
+static int replace_text(char **to, const char *from)
+{
+	free(*to);
+	*to = strdup(from);
+	return *to ? 0 : -1;
+}
+
+static int take_places(struct settings *m, char **place, int n, struct error *err)
+{
+	if (n > 2)
+		return error_set(err, "'%s' is one argument too many; see ratefs --help", place[2]);
+	const char *source = n > 0 ? place[0] : NULL;
+	if (source && strncmp(source, "ratefs#", 7) == 0) /* the old way of fstab */
+		source += 7;
+	if ((source && replace_text(&m->source, source) < 0) ||
+	    (n > 1 && replace_text(&m->mountpoint, place[1]) < 0))
+		return error_set(err, "out of memory");
+	if (!m->source || !m->mountpoint)
+		return error_set(err, "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
+	if (!*m->source || !*m->mountpoint)
+		return error_set(err, "SOURCE and MOUNTPOINT must not be empty");
+	if (make_absolute(&m->source) < 0 || make_absolute(&m->mountpoint) < 0)
+		return error_set(err, "out of memory");
+	return 0;
+}
+
+/* The mount and its fs are called like the mountpoint unless told otherwise. */
+static int take_names(struct configuration *c, struct error *err)
+{
+	struct settings *m = &c->mount[0], *fs = &c->fs[0];
+	const char *slash = strrchr(m->mountpoint, '/');
+	const char *last = slash && slash[1] ? slash + 1 : m->mountpoint;
+	if (!m->name && !(m->name = strdup(last)))
+		return error_set(err, "out of memory");
+	fs->name = strdup(m->fs ? m->fs : m->name);
+	if (!fs->source)
+		fs->source = strdup(m->source);
+	if (!fs->name || !fs->source)
+		return error_set(err, "out of memory");
+	return 0;
+}
+
+/* --- flags ---------------------------------------------------------------------------------- */
+
+/* mount(8) calls its helpers as mount.TYPE SOURCE MOUNTPOINT [-sfnv] [-N NS] [-o …] [-t TYPE]. */
+static bool called_by_mount(const char *argv0)
+{
+	const char *slash = strrchr(argv0, '/');
+	return strncmp(slash ? slash + 1 : argv0, "mount.", 6) == 0;
+}
+
+static int bad_flag(char **argv, int flag, struct error *err)
+{
+	const char *arg = argv[optind - 1];
+	if (flag == ':')
+		return error_set(err, "'%s' needs a value; see ratefs --help", arg);
+	if (strncmp(arg, "--", 2) != 0)
+		return error_set(err, "unknown flag '-%c'; see ratefs --help", optopt);
+	return error_set(err, "unknown flag '%s'; see ratefs --help", arg);
+}
+
+static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper, struct error *err)
+{
+	switch (flag) {
+	case 'o':
+		return parse_words(&c->config, b, optarg, err);
+	case 'c':
+		return replace_text(&c->file, optarg) < 0 ? error_set(err, "out of memory") : 0;
+	case 'f':
+		if (helper)
+			c->action = CMDLINE_FAKE;
+		c->foreground = true;
+		return 0;
+	case 'd':
+		c->foreground = c->debug = true;
+		return 0;
+	case 'r':
+		return parse_words(&c->config, b, "ro", err);
+	case 'w':
+		return parse_words(&c->config, b, "rw", err);
+	case 'h':
+		c->action = CMDLINE_HELP;
+		return 0;
+	case 'V':
+		c->action = CMDLINE_VERSION;
+		return 0;
+	case LONG_CHECK:
+		c->action = CMDLINE_CHECK;
+		return 0;
+	case LONG_DUMP:
+		c->action = CMDLINE_DUMP;
+		return 0;
+	default:
+		return 0; /* -n -s -v -t: for mount(8)'s sake */
+	}
+}
+
+static int parse_flags(struct cmdline *c, struct batches *b, int argc, char **argv,
+		       struct error *err)
+{
+	static const struct option names[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"check", no_argument, NULL, LONG_CHECK},
+		{"foreground", no_argument, NULL, 'f'},
+		{"debug", no_argument, NULL, 'd'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{"dump-options", no_argument, NULL, LONG_DUMP},
+		{NULL, 0, NULL, 0},
+	};
+	bool helper = called_by_mount(argv[0]);
+	int flag;
+	opterr = 0;
+	while ((flag = getopt_long(argc, argv, ":o:c:fdhVrwnsvt:N:", names, NULL)) != -1) {
+		if (flag == '?' || flag == ':')
+			return bad_flag(argv, flag, err);
+		if (take_flag(c, b, flag, helper, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int finish(struct cmdline *c, const struct batches *b, char **place, int n,
+		  struct error *err)
+{
+	static const struct batches nothing;
+	if (c->action != CMDLINE_RUN && c->action != CMDLINE_CHECK)
+		return 0;
+	if (c->action == CMDLINE_CHECK && !c->file)
+		return error_set(err, "--check needs -c FILE");
+	if (!c->file) {
+		if (take_places(&c->config.mount[0], place, n, err) < 0)
+			return -1;
+		return take_names(&c->config, err);
+	}
+	if (n > 0)
+		return error_set(err,
+				 "-c FILE and '%s' exclude each other: the file names the mounts",
+				 place[0]);
+	if (memcmp(b, &nothing, sizeof(nothing)) != 0)
+		return error_set(err,
+				 "-c FILE and -o exclude each other: write options into the file");
+	return 0;
+}
+
+int cmdline_parse(struct cmdline *c, int argc, char **argv, struct error *err)
+{
+	struct batches b = {0};
+	memset(c, 0, sizeof(*c));
+	configuration_init(&c->config);
+	if (!configuration_add_fs(&c->config) || !configuration_add_mount(&c->config))
+		return error_set(err, "out of memory");
+	if (parse_flags(c, &b, argc, argv, err) < 0)
+		return -1;
+	return finish(c, &b, argv + optind, argc - optind, err);
+}
+
+void cmdline_free(struct cmdline *c)
+{
+	configuration_free(&c->config);
+	free(c->file);
+}
+
+void cmdline_help(void)
+{
+	printf("usage: ratefs SOURCE MOUNTPOINT [-o OPTION[,...]] [-f] [-d]\n"
+	       "       ratefs -c FILE [--check] [-f] [-d]\n\n"
+	       "Mirrors the directory SOURCE at MOUNTPOINT and limits what is done there.\n\n");
+	for (unsigned i = 0; i < ARRAY_SIZE(usage_rows); i++)
+		printf("  %-30s %s\n", usage_rows[i].usage, usage_rows[i].help);
+	options_help(stdout);
+	printf("\nSizes: 10M, 512KiB, 4MB; rates per second; times: 100ms, 2s, 1m.\n"
+	       "Exit codes: 0 done, 1 could not mount or serve, 2 wrong usage or configuration.\n");
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of ratefs: ratefs SOURCE MOUNTPOINT [-o …], ratefs -c FILE. */
+#ifndef DAEMON_CMDLINE_H
+#define DAEMON_CMDLINE_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "daemon/settings.h"
+
+enum cmdline_action {
+	CMDLINE_RUN,
+	CMDLINE_CHECK,
+	CMDLINE_HELP,
+	CMDLINE_VERSION,
+	CMDLINE_DUMP,
+	CMDLINE_FAKE
+};
+
+struct cmdline {
+	enum cmdline_action action;
+	bool foreground, debug;
+	char *file;		     /* -c */
+	struct configuration config; /* of SOURCE MOUNTPOINT; paths are absolute */
+};
+
+/* 0 or -1 with err: a line for the user. */
+int cmdline_parse(struct cmdline *c, int argc, char **argv, struct error *err);
+void cmdline_free(struct cmdline *c);
+void cmdline_help(void);
+
+#endif

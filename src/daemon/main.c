@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* ratefs: mirrors directories and limits what is done in the mirror. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/background.h"
+#include "daemon/cmdline.h"
+#include "daemon/options.h"
+#include "daemon/path.h"
+#include "daemon/serve.h"
+
+#include "config.h"
+
+static int run(const struct cmdline *c)
+{
+	int ready_fd = -1;
+	const struct configuration *config = &c->config;
+	background_close_inherited(c->file ? -1 : path_passed_fd(config->mount[0].mountpoint));
+	if (!c->foreground) {
+		ready_fd = background_start();
+		if (ready_fd < 0) {
+			log_error("cannot go to the background: %s", strerror(errno));
+			return EXIT_CODE_FAILED;
+		}
+	}
+	if (chdir("/") < 0)
+		log_warning("chdir /: %s", strerror(errno));
+	return serve(config, c->debug, ready_fd);
+}
+
+int main(int argc, char **argv)
+{
+	struct cmdline c;
+	struct error err = ERROR_INIT;
+	int rc = cmdline_parse(&c, argc, argv, &err);
+	if (rc < 0) {
+		log_error("%s", err.text);
+		cmdline_free(&c);
+		return EXIT_CODE_USAGE;
+	}
+	switch (c.action) {
+	case CMDLINE_HELP:
+		cmdline_help();
+		break;
+	case CMDLINE_VERSION:
+		printf("ratefs %s\n", PACKAGE_VERSION);
+		break;
+	case CMDLINE_DUMP:
+		options_dump(stdout);
+		break;
+	case CMDLINE_FAKE:
+		break;
+	default:
+		rc = run(&c);
+	}
+	cmdline_free(&c);
+	return rc;
+}

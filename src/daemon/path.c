@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/path.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+extern char **environ;
+
+static char *join(const char *dir, const char *name)
+{
+	char *out;
+	const char *slash = dir[0] && dir[strlen(dir) - 1] == '/' ? "" : "/";
+	return asprintf(&out, "%s%s%s", dir, slash, name) < 0 ? NULL : out;
+}
+
+char *path_absolute(const char *path)
+{
+	char *real = realpath(path, NULL);
+	if (real)
+		return real;
+	AUTO_FREE char *copy = strdup(path);
+	if (!copy)
+		return NULL;
+	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
+		copy[n - 1] = '\0';
+	char *slash = strrchr(copy, '/');
+	const char *name = slash ? slash + 1 : copy;
+	if (slash)
+		*slash = '\0';
+	AUTO_FREE char *dir = realpath(!slash ? "." : *copy ? copy : "/", NULL);
+	if (dir)
+		return join(dir, name);
+	if (path[0] == '/')
+		return strdup(path);
+	AUTO_FREE char *cwd = getcwd(NULL, 0);
+	return cwd ? join(cwd, path) : NULL;
+}
+
+int path_passed_fd(const char *mountpoint)
+{
+	unsigned fd;
+	int end = 0;
+	if (sscanf(mountpoint, "/dev/fd/%u%n", &fd, &end) == 1 && !mountpoint[end] && fd < INT_MAX)
+		return fd;
+	return -1;
+}
+
+int path_check_source(const char *path, struct error *err)
+{
+	struct stat st;
+	if (stat(path, &st) < 0)
+		return error_set(err, "source '%s': %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, "source '%s': not a directory", path);
+	if (access(path, R_OK | X_OK) < 0)
+		return error_set(err, "source '%s': %s", path, strerror(errno));
+	return 0;
+}
+
+static int run_fusermount(const char *mountpoint)
+{
+	const char *const argv[] = {"fusermount3", "-u", "-z", "-q", "--", mountpoint, NULL};
+	pid_t pid;
+	int status;
+	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
+	if (rc)
+		return -rc;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
+}
+
+int path_unmount_lazy(const char *mountpoint)
+{
+	if (umount2(mountpoint, MNT_DETACH) == 0)
+		return 0;
+	return errno == EPERM ? run_fusermount(mountpoint) : -errno;
+}
+
+int path_check_mountpoint(const char *path, struct error *err)
+{
+	struct stat st;
+	int rc = stat(path, &st);
+	/* Several dead mounts may lie on top of each other. */
+	for (int layers = 0; rc < 0 && errno == ENOTCONN && layers < 16; layers++) {
+		int gone = path_unmount_lazy(path);
+		if (gone < 0)
+			return error_set(
+				err,
+				"mountpoint '%s': a dead mount is there and cannot be removed: %s",
+				path, strerror(-gone));
+		log_warning("mountpoint '%s': removed the dead mount of a daemon that is gone",
+			    path);
+		rc = stat(path, &st);
+	}
+	if (rc < 0)
+		return error_set(err, "mountpoint '%s': %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return error_set(err, "mountpoint '%s': not a directory", path);
+	return 0;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/serve.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/background.h"
+#include "daemon/loop.h"
+#include "daemon/path.h"
+#include "daemon/registry.h"
+
+struct server {
+	struct loop loop;
+	struct registry registry;
+	struct watch signals, ended;
+};
+
+/* --- signals -------------------------------------------------------------------------------- */
+
+static void stop_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+}
+
+/* Before any thread is made: all of them inherit the mask. */
+static void block_signals(void)
+{
+	sigset_t set;
+	stop_signals(&set);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void on_signal(struct watch *w, uint32_t events)
+{
+	struct server *s = container_of(w, struct server, signals);
+	struct signalfd_siginfo info;
+	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo != SIGHUP)
+		s->loop.stop = true;
+}
+
+static int watch_signals(struct server *s)
+{
+	sigset_t set;
+	stop_signals(&set);
+	sigaddset(&set, SIGHUP);
+	s->signals = (struct watch){signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal};
+	return s->signals.fd < 0 ? -errno : loop_watch(&s->loop, &s->signals, EPOLLIN);
+}
+
+/* --- mounts that end ------------------------------------------------------------------------ */
+
+static void on_ended(struct watch *w, uint32_t events)
+{
+	struct server *s = container_of(w, struct server, ended);
+	if (registry_reap(&s->registry) == 0)
+		s->loop.stop = true;
+}
+
+static int watch_mounts(struct server *s)
+{
+	s->ended = (struct watch){s->registry.wake_fd, on_ended};
+	return loop_watch(&s->loop, &s->ended, EPOLLIN);
+}
+
+/* --- the end -------------------------------------------------------------------------------- */
+
+/* A second signal while the mounts are being ended: take them away and go. */
+static void *hasten(void *arg)
+{
+	struct server *s = arg;
+	sigset_t set;
+	int sig;
+	stop_signals(&set);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	if (sigwait(&set, &sig) != 0)
+		return NULL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	log_warning("told twice to stop: leaving at once");
+	list_for_each (it, &s->registry.mounts)
+		path_unmount_lazy(list_entry(it, struct served_mount, link)->s.mountpoint);
+	_exit(EXIT_CODE_FAILED);
+}
+
+static void stop(struct server *s)
+{
+	pthread_t thread;
+	bool watching = pthread_create(&thread, NULL, hasten, s) == 0;
+	registry_stop(&s->registry);
+	if (watching) {
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+	}
+}
+
+/* --- the life ------------------------------------------------------------------------------- */
+
+static int start(struct server *s, const struct configuration *c, bool debug)
+{
+	struct error err = ERROR_INIT;
+	int rc = loop_init(&s->loop);
+	if (rc == 0)
+		rc = watch_signals(s);
+	if (rc < 0) {
+		log_error("cannot start: %s", strerror(-rc));
+		return -1;
+	}
+	if (registry_init(&s->registry, c, debug, &err) < 0) {
+		log_error("%s", err.text);
+		return -1;
+	}
+	if (registry_start(&s->registry, c) < 0)
+		return -1;
+	return watch_mounts(s);
+}
+
+int serve(const struct configuration *c, bool debug, int ready_fd)
+{
+	struct server s = {.loop.epoll_fd = -1, .signals.fd = -1};
+	log_set_level(debug ? LOG_LEVEL_DEBUG : c->global.log_level);
+	block_signals();
+	int rc = start(&s, c, debug);
+	if (rc == 0) {
+		background_ready(ready_fd);
+		loop_run(&s.loop);
+	}
+	stop(&s);
+	loop_free(&s.loop);
+	if (s.signals.fd >= 0)
+		close(s.signals.fd);
+	return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_FAILED;
+}

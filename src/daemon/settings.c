@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fs/fs.h"
+
+void settings_init(struct settings *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->limits.window_ns = LIMITER_WINDOW_DEFAULT_NS;
+	s->max_parked = GATE_MAX_PARKED_DEFAULT;
+	s->max_parked_bytes = GATE_MAX_PARKED_BYTES_DEFAULT;
+	s->max_keys = GATE_MAX_KEYS_DEFAULT;
+	s->mount_weight = 1;
+	s->attr_timeout_ns = s->entry_timeout_ns = -1;
+	s->fair = FAIR_PROCESS;
+	s->cache = CACHE_AUTO;
+	s->on_mount_error = ON_MOUNT_ERROR_STOP;
+	s->log_level = LOG_LEVEL_INFO;
+}
+
+void settings_free(struct settings *s)
+{
+	free(s->name);
+	free(s->fs);
+	free(s->source);
+	free(s->mountpoint);
+	free(s->control);
+	weights_free(&s->weights);
+	words_free(&s->fuse);
+	settings_init(s);
+}
+
+static bool copy_text(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static bool copy_weights(struct weights *to, const struct weights *from)
+{
+	memset(to, 0, sizeof(*to));
+	for (unsigned i = 0; i < from->n; i++)
+		if (!weights_add(to, &from->rule[i], from->text[i]))
+			return false;
+	return true;
+}
+
+static bool copy_words(struct words *to, const struct words *from)
+{
+	memset(to, 0, sizeof(*to));
+	for (unsigned i = 0; i < from->n; i++)
+		if (!words_put(to, from->word[i], NULL))
+			return false;
+	return true;
+}
+
+bool settings_copy(struct settings *to, const struct settings *from)
+{
+	*to = *from;
+	/* every field that owns memory is written before the first failure can free it */
+	bool ok = copy_text(&to->name, from->name);
+	ok = copy_text(&to->fs, from->fs) && ok;
+	ok = copy_text(&to->source, from->source) && ok;
+	ok = copy_text(&to->mountpoint, from->mountpoint) && ok;
+	ok = copy_text(&to->control, from->control) && ok;
+	ok = copy_weights(&to->weights, &from->weights) && ok;
+	ok = copy_words(&to->fuse, &from->fuse) && ok;
+	if (!ok)
+		settings_free(to);
+	return ok;
+}
+
+static size_t name_length(const char *word)
+{
+	return strcspn(word, "=");
+}
+
+static bool has_name(const char *word, const char *name)
+{
+	size_t n = name_length(name);
+	return name_length(word) == n && strncmp(word, name, n) == 0;
+}
+
+void words_remove(struct words *w, const char *name)
+{
+	unsigned kept = 0;
+	for (unsigned i = 0; i < w->n; i++) {
+		if (has_name(w->word[i], name))
+			free(w->word[i]);
+		else
+			w->word[kept++] = w->word[i];
+	}
+	w->n = kept;
+}
+
+bool words_put(struct words *w, const char *text, const char *opposite)
+{
+	words_remove(w, text);
+	if (opposite)
+		words_remove(w, opposite);
+	char **more = realloc(w->word, (w->n + 1) * sizeof(*more));
+	if (!more)
+		return false;
+	w->word = more;
+	w->word[w->n] = strdup(text);
+	if (!w->word[w->n])
+		return false;
+	w->n++;
+	return true;
+}
+
+const char *words_find(const struct words *w, const char *name)
+{
+	for (unsigned i = 0; i < w->n; i++) {
+		const char *word = w->word[i];
+		if (has_name(word, name))
+			return word[name_length(word)] ? word + name_length(word) + 1 : "";
+	}
+	return NULL;
+}
+
+void words_free(struct words *w)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		free(w->word[i]);
+	free(w->word);
+	memset(w, 0, sizeof(*w));
+}
+
+bool weights_add(struct weights *w, const struct weight_rule *rule, const char *text)
+{
+	struct weight_rule *rules = realloc(w->rule, (w->n + 1) * sizeof(*rules));
+	if (rules)
+		w->rule = rules;
+	char **texts = realloc(w->text, (w->n + 1) * sizeof(*texts));
+	if (texts)
+		w->text = texts;
+	char *copy = strdup(text);
+	if (!rules || !texts || !copy) {
+		free(copy);
+		return false;
+	}
+	w->rule[w->n] = *rule;
+	w->text[w->n++] = copy;
+	return true;
+}
+
+void weights_free(struct weights *w)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		free(w->text[i]);
+	free(w->text);
+	free(w->rule);
+	memset(w, 0, sizeof(*w));
+}
+
+void configuration_init(struct configuration *c)
+{
+	memset(c, 0, sizeof(*c));
+	settings_init(&c->global);
+}
+
+static void free_all(struct settings *s, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		settings_free(&s[i]);
+	free(s);
+}
+
+void configuration_free(struct configuration *c)
+{
+	free_all(c->fs, c->n_fs);
+	free_all(c->mount, c->n_mounts);
+	settings_free(&c->global);
+	weights_free(&c->weights);
+	free(c->file);
+	configuration_init(c);
+}
+
+static struct settings *add(struct settings **array, unsigned *n)
+{
+	struct settings *more = realloc(*array, (*n + 1) * sizeof(*more));
+	if (!more)
+		return NULL;
+	*array = more;
+	settings_init(&more[*n]);
+	return &more[(*n)++];
+}
+
+struct settings *configuration_add_fs(struct configuration *c)
+{
+	return add(&c->fs, &c->n_fs);
+}
+
+struct settings *configuration_add_mount(struct configuration *c)
+{
+	return add(&c->mount, &c->n_mounts);
+}
+
+static struct settings *find(struct settings *s, unsigned n, const char *name)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (s[i].name && strcmp(s[i].name, name) == 0)
+			return &s[i];
+	return NULL;
+}
+
+struct settings *configuration_find_fs(const struct configuration *c, const char *name)
+{
+	return find(c->fs, c->n_fs, name);
+}
+
+struct settings *configuration_find_mount(const struct configuration *c, const char *name)
+{
+	return find(c->mount, c->n_mounts, name);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* The options of one scope (global, an fs, a mount) as parsed values, and a daemon's whole
+ * configuration made of them.  Plain data: whoever holds it owns its strings.
+ * The option table (daemon/options.h) says which fields a scope uses and how they are written. */
+#ifndef DAEMON_SETTINGS_H
+#define DAEMON_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "limit/limiter.h"
+#include "sched/gate.h"
+
+#define OPTIONS_MAX 128 /* rows that the option table may have */
+
+/* Weight rules; the text is kept, so that `show` and --save give back what was written. */
+struct weights {
+	struct weight_rule *rule;
+	char **text; /* "uid:alice=4" */
+	unsigned n;
+};
+
+/* FUSE and mount(8) options that are handed on, in order: "ro", "fsname=x". */
+struct words {
+	char **word;
+	unsigned n;
+};
+
+struct settings {
+	struct limiter_config limits; /* every scope */
+
+	/* mounts */
+	char *name, *fs, *source, *mountpoint; /* an fs has name and source */
+	uint64_t max_wait_ns, max_parked, max_parked_bytes, max_keys, mount_weight;
+	int64_t attr_timeout_ns, entry_timeout_ns; /* < 0: what the cache mode says */
+	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
+	bool dry_run;
+	struct weights weights;
+	struct words fuse;
+
+	/* global */
+	char *control;
+	unsigned on_mount_error, log_level;
+
+	bool given[OPTIONS_MAX]; /* by row of the option table: set by somebody, not a default */
+	unsigned line;		 /* of its section in the configuration file */
+};
+
+enum on_mount_error { ON_MOUNT_ERROR_STOP, ON_MOUNT_ERROR_CONTINUE };
+
+void settings_init(struct settings *s); /* all defaults */
+void settings_free(struct settings *s);
+/* False: out of memory, `to` is empty then. */
+bool settings_copy(struct settings *to, const struct settings *from);
+
+/* Puts "name" or "name=value" last, in place of an earlier one of that name or of `opposite`. */
+bool words_put(struct words *w, const char *text, const char *opposite);
+void words_remove(struct words *w, const char *name);
+/* The value ("" for a bare word) or NULL. */
+const char *words_find(const struct words *w, const char *name);
+void words_free(struct words *w);
+
+bool weights_add(struct weights *w, const struct weight_rule *rule, const char *text);
+void weights_free(struct weights *w);
+
+struct configuration {
+	struct settings global;
+	struct settings *fs, *mount;
+	unsigned n_fs, n_mounts;
+	struct weights weights; /* of [weights]: every mount's */
+	char *file;		/* NULL: from the command line */
+};
+
+void configuration_init(struct configuration *c);
+void configuration_free(struct configuration *c);
+/* A new fs or mount with defaults; NULL: out of memory. */
+struct settings *configuration_add_fs(struct configuration *c);
+struct settings *configuration_add_mount(struct configuration *c);
+struct settings *configuration_find_fs(const struct configuration *c, const char *name);
+struct settings *configuration_find_mount(const struct configuration *c, const char *name);
+
+#endif
