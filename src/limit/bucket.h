@@ -11,13 +11,15 @@
  *	  └───────────────────────────▶ time      one-time burst) below the supply: overflow is lost
  *
  * Units    tokens as the caller counts them; times in ns of one monotonic clock.
- * Locking  every function but init and reconfigure is lock-free and safe from any thread;
- *          init is for the owner alone, reconfigure for one caller at a time (readers go on).
+ * Locking  every function but init, reconfigure and restart is lock-free and safe from any thread;
+ *          init is for the owner alone, the other two for one caller at a time (readers go on).
  * Errors   none: "not now" is a result.  A rate of 0 never supplies: bucket_wait_ns is NEVER.
  * Ranges   rate ≤ 2^53 per second, capacity and one-time burst ≤ 2^60, one request ≤ 2^60.
  *
  * Oversize: a request larger than the capacity waits for a full bucket, is charged whole and
- * leaves debt.  One-time burst is spent last and never comes back. */
+ * leaves debt.  One-time burst is spent last and never comes back.  No tokens at all may go
+ * unless the bucket is in debt.
+ * A clock that is late or goes back counts as standing still; nothing overflows in centuries. */
 #ifndef LIMIT_BUCKET_H
 #define LIMIT_BUCKET_H
 
@@ -36,19 +38,28 @@ struct bucket_config {
 	uint64_t once;	   /* extra tokens at start that never come back */
 };
 
+/* The supply line: supply(t) = base + (t − epoch) × rate, for t up to the horizon. */
+struct bucket_line {
+	_Atomic uint64_t epoch_ns, horizon_ns;
+	_Atomic uint64_t base;
+	_Atomic uint64_t whole, fraction; /* tokens per ns = whole + fraction / 2^64 */
+	_Atomic uint64_t capacity;
+	_Atomic uint64_t rate_per_sec;
+};
+
 struct bucket {
 	/* written by every grant */
 	_Alignas(CACHE_LINE) _Atomic uint64_t used;
 	_Atomic uint64_t once_left;
+	_Atomic uint64_t once; /* as configured */
 	/* Waiters that must not be overtaken; kept by the owner of the queue, read by chain_try. */
 	_Atomic uint32_t gate;
 
-	/* written by init and reconfigure only, under `seq` (odd: being written) */
+	/* Written by init and reconfigure only.  line[seq & 1] is in force; the other one is
+	 * written first and then `seq` moved on, so readers never wait for a writer. */
 	_Alignas(CACHE_LINE) _Atomic uint32_t seq;
-	_Atomic uint64_t epoch_ns, base;
-	_Atomic uint64_t whole, fraction; /* tokens per ns = whole + fraction / 2^64 */
-	_Atomic uint64_t capacity;
-	_Atomic uint64_t rate_per_sec;
+	_Atomic uint32_t writing; /* 1: somebody is at it */
+	struct bucket_line line[2];
 };
 
 /* A full bucket. */
@@ -64,7 +75,8 @@ void bucket_take(struct bucket *b, uint64_t tokens, uint64_t now_ns);
  * Exact: granted then, not one ns earlier.  Takes nothing. */
 uint64_t bucket_wait_ns(const struct bucket *b, uint64_t tokens, uint64_t now_ns);
 
-/* Gives back tokens that were taken.  Exact; conserves. */
+/* Gives back tokens that were taken.  Exact; conserves.  They count as steady tokens, also where
+ * one-time burst had paid for them. */
 void bucket_refund(struct bucket *b, uint64_t tokens);
 
 /* Adds tokens by hand, up to the capacity. */
@@ -72,11 +84,15 @@ void bucket_replenish(struct bucket *b, uint64_t tokens, uint64_t now_ns);
 
 /* New rate and capacity from now_ns on.  Tokens spent stay spent, debt stays debt, nothing is
  * minted: the level is at most what it was, and at most the new capacity.  cfg->once is used
- * only where it differs from what the bucket was configured with; then it is added anew. */
+ * only where it differs from what the bucket was configured with; then all of it is there anew,
+ * in place of what was left. */
 void bucket_reconfigure(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns);
 
+/* The same beside running readers, but full and with all of cfg->once: a limit that was off. */
+void bucket_restart(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns);
+
 /* For looking only. */
-int64_t bucket_level(const struct bucket *b, uint64_t now_ns); /* budget; < 0: debt */
+int64_t bucket_level(const struct bucket *b, uint64_t now_ns); /* budget, once_left included; < 0: debt */
 uint64_t bucket_capacity(const struct bucket *b);
 uint64_t bucket_rate(const struct bucket *b);
 uint64_t bucket_once_left(const struct bucket *b);

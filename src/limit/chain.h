@@ -31,7 +31,7 @@ struct chain_link {
 struct chain {
 	unsigned links;		  /* buckets, narrow (fs) to wide (global) */
 	unsigned permits;	  /* scopes with max_inflight, narrow to wide */
-	struct permits *permit[SCOPES];
+	struct permits *permit[SCOPES]; /* each the `inflight` of its limiter */
 	struct chain_link link[]; /* [links] */
 };
 
@@ -40,8 +40,14 @@ struct refusal {
 	enum grant_result result;	/* WOULD_BLOCK or MISCONFIGURED */
 	const struct limiter *limiter;	/* the first refusing scope in the order global, mount, fs */
 	int kind;			/* enum limit_kind, or -1: its max_inflight */
-	uint64_t wait_ns;		/* until all buckets would grant; NEVER: only an event helps */
+	uint64_t wait_ns;		/* until all buckets would grant; NEVER: only an event helps
+					 * (a permit comes back, a queue runs empty) */
+	bool gave_back;			/* something was held for a moment: waiters may have missed
+					 * it, so look at them again if there are any */
 };
+
+/* No class meets more limits than this. */
+#define CHAIN_LINKS_MAX (SCOPES * (LIMIT_KINDS - 1))
 
 static inline uint64_t chain_tokens(const struct chain_link *l, const struct cost *c)
 {
@@ -68,12 +74,13 @@ enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64
 enum grant_result chain_try_partial(const struct chain *ch, struct cost *c, uint64_t floor_bytes,
 				    uint64_t now_ns, struct refusal *why);
 
-/* Looks only. */
+/* Would chain_try grant it?  Looks only. */
 enum grant_result chain_look(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			     struct refusal *why);
 
 /* Takes everything in any case, leaving debt; permits too.  Returns how long the request would
- * have waited, 0 if it would have gone at once. */
+ * have waited for tokens, 0 if it would have gone at once (1 where only a permit was missing),
+ * NEVER against a zero rate. */
 uint64_t chain_take(const struct chain *ch, const struct cost *c, uint64_t now_ns);
 
 /* Gives back what a grant took: all of it (tokens and permits) … */
@@ -85,7 +92,8 @@ void chain_charge_bytes(const struct chain *ch, uint64_t bytes, uint64_t now_ns)
 /* … or the permits, when the operation has been replied to. */
 void chain_release(const struct chain *ch);
 
-/* The largest transfer worth asking for at once: the smallest byte capacity, at least `least`. */
+/* The largest transfer worth asking for at once: the smallest byte capacity, at least `least`;
+ * UINT64_MAX where bytes are not limited (or the chain is NULL). */
 uint64_t chain_piece_bytes(const struct chain *ch, uint64_t least);
 
 #endif

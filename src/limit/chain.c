@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "limit/chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "limit/bucket_view.h"
+
+const char *grant_result_name(enum grant_result r)
+{
+	static const char *const names[] = {
+		[GRANT_OK] = "ok",
+		[GRANT_WOULD_BLOCK] = "would-block",
+		[GRANT_TIMED_OUT] = "timed-out",
+		[GRANT_CANCELLED] = "cancelled",
+		[GRANT_MISCONFIGURED] = "misconfigured",
+	};
+	return names[r];
+}
+
+/* --- compiling --- */
+
+static void add_scope(struct chain *ch, enum cost_class cls, struct limiter *l)
+{
+	uint32_t kinds = limiter_kinds_for(l, cls);
+	for (int k = LIMIT_KINDS - 1; k >= 0; k--) { /* so that iops is reported first */
+		if (!(kinds & 1U << k))
+			continue;
+		bool bytes = limit_kind_is_bytes(k);
+		ch->link[ch->links++] = (struct chain_link){
+			.bucket = &l->bucket[k],
+			.limiter = l,
+			.kind = (enum limit_kind)k,
+			.per_op = !bytes,
+			/* a copy moves its bytes twice, and bps counts both directions */
+			.per_byte = !bytes ? 0 : k == LIMIT_BPS && cls == COST_COPY ? 2 : 1,
+		};
+	}
+	if (permits_look(&l->inflight).limit != PERMITS_UNLIMITED)
+		ch->permit[ch->permits++] = &l->inflight;
+}
+
+struct chain *chain_compile(enum cost_class cls, struct limiter *global, struct limiter *mount,
+			    struct limiter *fs, bool *oom)
+{
+	struct limiter *const narrow_to_wide[SCOPES] = {fs, mount, global};
+	struct chain *ch = calloc(1, sizeof(*ch) + CHAIN_LINKS_MAX * sizeof(ch->link[0]));
+	if (oom)
+		*oom = !ch;
+	if (!ch)
+		return NULL;
+	for (unsigned i = 0; i < SCOPES; i++)
+		if (narrow_to_wide[i])
+			add_scope(ch, cls, narrow_to_wide[i]);
+	if (!ch->links && !ch->permits) {
+		free(ch);
+		return NULL;
+	}
+	return ch;
+}
+
+bool chain_equal(const struct chain *a, const struct chain *b)
+{
+	if (!a || !b)
+		return a == b;
+	if (a->links != b->links || a->permits != b->permits)
+		return false;
+	for (unsigned i = 0; i < a->permits; i++)
+		if (a->permit[i] != b->permit[i])
+			return false;
+	for (unsigned i = 0; i < a->links; i++)
+		if (a->link[i].bucket != b->link[i].bucket ||
+		    a->link[i].per_op != b->link[i].per_op ||
+		    a->link[i].per_byte != b->link[i].per_byte)
+			return false;
+	return true;
+}
+
+/* --- looking --- */
+
+static bool link_misconfigured(const struct chain_link *l, uint64_t tokens)
+{
+	return tokens && bucket_rate(l->bucket) == 0;
+}
+
+static bool permit_refuses(const struct permits *p)
+{
+	return atomic_load(&p->gate) || atomic_load(&p->in_flight) >= atomic_load(&p->limit);
+}
+
+static const struct limiter *permit_limiter(const struct permits *p)
+{
+	return container_of(p, const struct limiter, inflight);
+}
+
+/* The scope that is named is the first in the order global, mount, fs; the links are the other way
+ * round.  A misconfiguration is named before anything that only needs time. */
+static void refuse_link(struct refusal *r, const struct chain_link *l, enum grant_result result)
+{
+	if (r->result == GRANT_MISCONFIGURED && result != GRANT_MISCONFIGURED)
+		return;
+	r->result = result;
+	r->limiter = l->limiter;
+	r->kind = (int)l->kind;
+}
+
+static void look_at_links(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+			  struct refusal *r)
+{
+	bool gated = false;
+	for (unsigned i = 0; i < ch->links; i++) {
+		const struct chain_link *l = &ch->link[i];
+		uint64_t tokens = chain_tokens(l, c);
+		if (link_misconfigured(l, tokens)) {
+			refuse_link(r, l, GRANT_MISCONFIGURED);
+			r->wait_ns = NEVER;
+			continue;
+		}
+		uint64_t wait_ns = bucket_wait_ns(l->bucket, tokens, now_ns);
+		bool closed = atomic_load(&l->bucket->gate) != 0;
+		gated |= closed;
+		r->wait_ns = max_u64(r->wait_ns, wait_ns);
+		if (wait_ns || closed)
+			refuse_link(r, l, GRANT_WOULD_BLOCK);
+	}
+	if (gated && r->wait_ns == 0)
+		r->wait_ns = NEVER; /* the tokens are there, the turn is not */
+}
+
+static void look_at_permits(const struct chain *ch, struct refusal *r)
+{
+	for (unsigned i = 0; i < ch->permits; i++) {
+		if (!permit_refuses(ch->permit[i]))
+			continue;
+		const struct limiter *l = permit_limiter(ch->permit[i]);
+		r->wait_ns = NEVER;
+		if (r->result == GRANT_MISCONFIGURED ||
+		    (r->result != GRANT_OK && r->limiter->scope <= l->scope))
+			continue;
+		r->result = GRANT_WOULD_BLOCK;
+		r->limiter = l;
+		r->kind = -1;
+	}
+}
+
+enum grant_result chain_look(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+			     struct refusal *why)
+{
+	struct refusal r = {.result = GRANT_OK, .kind = -1};
+	look_at_links(ch, c, now_ns, &r);
+	look_at_permits(ch, &r);
+	if (why && r.result != GRANT_OK)
+		*why = r;
+	return r.result;
+}
+
+/* --- taking --- */
+
+struct taken {
+	unsigned permits, links;
+	uint64_t once_part[CHAIN_LINKS_MAX];
+};
+
+static bool give_back(const struct chain *ch, const struct cost *c, const struct taken *t)
+{
+	for (unsigned i = 0; i < t->links; i++)
+		bucket_undo(ch->link[i].bucket, chain_tokens(&ch->link[i], c), t->once_part[i]);
+	for (unsigned i = 0; i < t->permits; i++)
+		permits_release(ch->permit[i]);
+	return t->links || t->permits;
+}
+
+static bool take_all(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+		     struct taken *t)
+{
+	for (t->permits = 0; t->permits < ch->permits; t->permits++)
+		if (!permits_try(ch->permit[t->permits]))
+			return false;
+	for (t->links = 0; t->links < ch->links; t->links++) {
+		const struct chain_link *l = &ch->link[t->links];
+		if (!bucket_try_part(l->bucket, chain_tokens(l, c), now_ns,
+				     &t->once_part[t->links]))
+			return false;
+	}
+	return true;
+}
+
+/* A rival may take between the look and the taking, and give back before the next look. */
+enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+			    struct refusal *why)
+{
+	bool gave_back = false;
+	for (;;) {
+		enum grant_result r = chain_look(ch, c, now_ns, why);
+		if (r != GRANT_OK) {
+			if (why)
+				why->gave_back = gave_back;
+			return r;
+		}
+		struct taken t = {0};
+		if (take_all(ch, c, now_ns, &t))
+			return GRANT_OK;
+		gave_back |= give_back(ch, c, &t);
+	}
+}
+
+/* What the buckets hold for bytes now, and the least that is worth granting. */
+static void look_at_bytes(const struct chain *ch, uint64_t now_ns, uint64_t *most, uint64_t *least)
+{
+	for (unsigned i = 0; i < ch->links; i++) {
+		const struct chain_link *l = &ch->link[i];
+		if (!l->per_byte)
+			continue;
+		int64_t level = bucket_level(l->bucket, now_ns);
+		uint64_t there = level > 0 ? (uint64_t)level / l->per_byte : 0;
+		*most = min_u64(*most, there);
+		*least = min_u64(*least, bucket_capacity(l->bucket) / l->per_byte);
+	}
+}
+
+enum grant_result chain_try_partial(const struct chain *ch, struct cost *c, uint64_t floor_bytes,
+				    uint64_t now_ns, struct refusal *why)
+{
+	uint64_t most = c->bytes, least = min_u64(c->bytes, floor_bytes);
+	look_at_bytes(ch, now_ns, &most, &least);
+	if (least == 0)
+		least = min_u64(c->bytes, 1); /* asked for something: nothing is no answer */
+	struct cost part = {c->cls, c->ops, max_u64(most, least)};
+	enum grant_result r = chain_try(ch, &part, now_ns, why);
+	if (r == GRANT_WOULD_BLOCK && part.bytes > least) { /* a rival was faster */
+		part.bytes = least;
+		r = chain_try(ch, &part, now_ns, why);
+	}
+	if (r == GRANT_OK)
+		c->bytes = part.bytes;
+	return r;
+}
+
+uint64_t chain_take(const struct chain *ch, const struct cost *c, uint64_t now_ns)
+{
+	uint64_t wait_ns = 0;
+	for (unsigned i = 0; i < ch->permits; i++) {
+		if (permit_refuses(ch->permit[i]))
+			wait_ns = 1;
+		permits_take(ch->permit[i]);
+	}
+	for (unsigned i = 0; i < ch->links; i++) {
+		const struct chain_link *l = &ch->link[i];
+		uint64_t tokens = chain_tokens(l, c);
+		uint64_t here_ns = link_misconfigured(l, tokens) ?
+					   NEVER :
+					   bucket_wait_ns(l->bucket, tokens, now_ns);
+		wait_ns = max_u64(wait_ns, here_ns);
+		bucket_take(l->bucket, tokens, now_ns);
+	}
+	return wait_ns;
+}
+
+/* --- settling --- */
+
+void chain_refund(const struct chain *ch, const struct cost *c)
+{
+	for (unsigned i = 0; i < ch->links; i++)
+		bucket_refund(ch->link[i].bucket, chain_tokens(&ch->link[i], c));
+	chain_release(ch);
+}
+
+void chain_refund_bytes(const struct chain *ch, uint64_t bytes)
+{
+	for (unsigned i = 0; bytes && i < ch->links; i++)
+		if (ch->link[i].per_byte)
+			bucket_refund(ch->link[i].bucket, bytes * ch->link[i].per_byte);
+}
+
+void chain_charge_bytes(const struct chain *ch, uint64_t bytes, uint64_t now_ns)
+{
+	for (unsigned i = 0; bytes && i < ch->links; i++)
+		if (ch->link[i].per_byte)
+			bucket_take(ch->link[i].bucket, bytes * ch->link[i].per_byte, now_ns);
+}
+
+void chain_release(const struct chain *ch)
+{
+	for (unsigned i = 0; i < ch->permits; i++)
+		permits_release(ch->permit[i]);
+}
+
+uint64_t chain_piece_bytes(const struct chain *ch, uint64_t least)
+{
+	uint64_t piece = UINT64_MAX;
+	for (unsigned i = 0; ch && i < ch->links; i++)
+		if (ch->link[i].per_byte)
+			piece = min_u64(piece,
+					bucket_capacity(ch->link[i].bucket) / ch->link[i].per_byte);
+	return max_u64(piece, least);
+}
