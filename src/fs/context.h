@@ -13,7 +13,8 @@ struct fs_context {
 	char *buffer;	      /* page-aligned, FS_BUFFER_SIZE, for replies of this thread */
 };
 
-#define FS_BUFFER_SIZE ((1U << 20) + (64U << 10))
+#define FS_MAX_TRANSFER (1U << 20) /* bytes of one read or write: conn->max_write */
+#define FS_BUFFER_SIZE	(FS_MAX_TRANSFER + (64U << 10))
 
 extern _Thread_local struct fs_context fs_context;
 

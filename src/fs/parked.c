@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that wait: the kernel's message, copied, and a place in the gate's queue.
+ *
+ *	park ─▶ in the table, in the gate ─▶ run (worker) ─▶ answered, out of the table
+ *	                │                └─▶ refused (max_wait, end of the mount)
+ *	                └─ interrupt: gate_cancel says whose it is
+ *
+ * libfuse has never seen a parked request, so nothing of it is shared with libfuse.  A request
+ * stays in the table until it is answered; whoever ends it takes it out under the table's lock,
+ * so that an interrupt never meets a freed one. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "fs/context.h"
+#include "fs/key.h"
+#include "fs/mount_internal.h"
+
+struct parked {
+	struct job job;
+	struct fs_mount *mount;
+	struct list hash, watch; /* table lock */
+	uint64_t unique;
+	uint32_t pid;
+	bool refusable;
+	bool entering;	  /* table lock: gate_park has not returned yet */
+	bool interrupted; /* table lock: while entering */
+	size_t len;
+	_Alignas(8) char msg[];
+};
+
+static struct list *hash_of(struct parked_table *t, uint64_t unique)
+{
+	return &t->hash[(unique >> 1) % PARKED_HASH]; /* the kernel counts by two */
+}
+
+static struct parked *find_locked(struct parked_table *t, uint64_t unique)
+{
+	list_for_each (it, hash_of(t, unique)) {
+		struct parked *p = list_entry(it, struct parked, hash);
+		if (p->unique == unique)
+			return p;
+	}
+	return NULL;
+}
+
+static void insert(struct parked_table *t, struct parked *p)
+{
+	const struct receiver *self = receiver_self();
+	pthread_mutex_lock(&t->lock);
+	p->interrupted = self && self->interrupted == p->unique;
+	list_push_tail(hash_of(t, p->unique), &p->hash);
+	t->n++;
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void remove_locked(struct parked_table *t, struct parked *p)
+{
+	list_remove(&p->hash);
+	list_remove(&p->watch);
+	if (--t->n == 0)
+		pthread_cond_broadcast(&t->empty);
+}
+
+/* Takes it out of the table and frees it. */
+static void finish(struct parked *p)
+{
+	struct parked_table *t = &p->mount->parked;
+	pthread_mutex_lock(&t->lock);
+	remove_locked(t, p);
+	pthread_mutex_unlock(&t->lock);
+	free(p);
+}
+
+static void parked_run(struct job *job)
+{
+	struct parked *p = container_of(job, struct parked, job);
+	struct fs_mount *m = p->mount;
+	uint64_t abort_after = atomic_load_explicit(&m->abort_after_ns, memory_order_relaxed);
+	if (abort_after && mount_now_ns() > abort_after) {
+		wire_reply_err(m->fd, p->unique, ECONNABORTED);
+		gate_done(m->gate, &job->grant, OUTCOME_CANCELLED, 0);
+	} else {
+		run_message(m, p->msg, p->len, &job->grant);
+	}
+	finish(p);
+}
+
+static int refusal_errno(const struct fs_mount *m, enum grant_result why)
+{
+	switch (why) {
+	case GRANT_TIMED_OUT:
+		return atomic_load(&m->timeout_is_etimedout) ? ETIMEDOUT : EAGAIN;
+	case GRANT_MISCONFIGURED:
+		return EINVAL;
+	case GRANT_CANCELLED: /* the mount ends */
+		return ECONNABORTED;
+	default: /* full */
+		return EAGAIN;
+	}
+}
+
+static void parked_refuse(struct job *job, enum grant_result why)
+{
+	struct parked *p = container_of(job, struct parked, job);
+	struct fs_mount *m = p->mount;
+	if (p->refusable || why == GRANT_CANCELLED) {
+		wire_reply_err(m->fd, p->unique, refusal_errno(m, why));
+	} else {
+		/* An error would be SIGBUS or lost data: it goes, and the limit is in debt. */
+		struct grant grant;
+		gate_take(m->gate, &job->cost, &grant);
+		run_message(m, p->msg, p->len, &grant);
+	}
+	finish(p);
+}
+
+static const struct job_ops parked_ops = {.run = parked_run, .refuse = parked_refuse};
+
+/* Ends the wait of p, if it still waits: the caller of the request is leaving. */
+static void cancel_unlock(struct fs_mount *m, struct parked *p)
+{
+	struct parked_table *t = &m->parked;
+	uint64_t unique = p->unique;
+	bool mine = gate_cancel(m->g, &p->job);
+	if (mine)
+		remove_locked(t, p);
+	pthread_mutex_unlock(&t->lock);
+	if (mine) {
+		wire_reply_err(m->fd, unique, EINTR);
+		free(p);
+	}
+}
+
+static bool leaves(const struct fs_mount *m, uint32_t pid)
+{
+	return atomic_load(&m->interrupt) == INTERRUPT_ANY || caller_is_dying(pid);
+}
+
+/* The caller of p got a signal.  Called with the table's lock held; drops it. */
+static void interrupted_unlock(struct fs_mount *m, struct parked *p)
+{
+	struct parked_table *t = &m->parked;
+	uint64_t unique = p->unique;
+	uint32_t pid = p->pid;
+	/* Watched first and looked at then: a signal that comes between the two is not missed. */
+	if (list_empty(&p->watch))
+		list_push_tail(&t->watched, &p->watch);
+	pthread_mutex_unlock(&t->lock);
+
+	if (!leaves(m, pid)) {
+		watchdog_wake(m);
+		return;
+	}
+	pthread_mutex_lock(&t->lock);
+	p = find_locked(t, unique);
+	if (p)
+		cancel_unlock(m, p);
+	else
+		pthread_mutex_unlock(&t->lock);
+}
+
+/* True when a receive thread has the request in hand: it runs it, or is about to park it and will
+ * then find the mark.  Table lock held. */
+static bool mark_receiver_locked(struct fs_mount *m, uint64_t unique)
+{
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+		if (atomic_load(&m->receiver[i].current) == unique) {
+			m->receiver[i].interrupted = unique;
+			return true;
+		}
+	return false;
+}
+
+void parked_interrupt(struct fs_mount *m, uint64_t unique)
+{
+	struct parked_table *t = &m->parked;
+	pthread_mutex_lock(&t->lock);
+	struct parked *p = find_locked(t, unique);
+	if (p && p->entering) {
+		p->interrupted = true;
+	} else if (p) {
+		interrupted_unlock(m, p);
+		return;
+	} else if (!mark_receiver_locked(m, unique)) {
+		/* Another thread has read the request but not got as far as saying so (or it has been
+		 * answered, then the kernel ignores this): ask the kernel to say it again. */
+		pthread_mutex_unlock(&t->lock);
+		wire_reply_err(m->fd, unique | FUSE_INT_REQ_BIT, EAGAIN);
+		return;
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool parked_recheck(struct fs_mount *m)
+{
+	struct parked_table *t = &m->parked;
+	struct {
+		uint64_t unique;
+		uint32_t pid;
+	} who[256];
+	unsigned n = 0;
+
+	/* Look at up to a batch, oldest first, and put them to the end of the list. */
+	pthread_mutex_lock(&t->lock);
+	bool any = !list_empty(&t->watched);
+	while (n < ARRAY_SIZE(who) && n < t->n && !list_empty(&t->watched)) {
+		struct parked *p = list_first(&t->watched, struct parked, watch);
+		who[n].unique = p->unique;
+		who[n++].pid = p->pid;
+		list_remove(&p->watch);
+		list_push_tail(&t->watched, &p->watch);
+	}
+	pthread_mutex_unlock(&t->lock);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (!leaves(m, who[i].pid))
+			continue;
+		pthread_mutex_lock(&t->lock);
+		struct parked *p = find_locked(t, who[i].unique);
+		if (p)
+			cancel_unlock(m, p);
+		else
+			pthread_mutex_unlock(&t->lock);
+	}
+	return any;
+}
+
+/* gate_park has returned: from now on an interrupt may take it out of the gate.  By number, since
+ * the request may be answered and freed already. */
+static void entered(struct fs_mount *m, uint64_t unique)
+{
+	struct parked_table *t = &m->parked;
+	pthread_mutex_lock(&t->lock);
+	struct parked *p = find_locked(t, unique);
+	if (p)
+		p->entering = false;
+	if (p && p->interrupted)
+		interrupted_unlock(m, p);
+	else
+		pthread_mutex_unlock(&t->lock);
+}
+
+void park(struct fs_mount *m, const void *msg, size_t len, const struct classified *c)
+{
+	const struct fuse_in_header *in = msg;
+	uint64_t unique = in->unique;
+	struct parked *p = malloc(sizeof(*p) + len);
+	if (!p) {
+		wire_reply_err(m->fd, unique, ENOMEM);
+		return;
+	}
+	*p = (struct parked){
+		.job = {.ops = &parked_ops, .cost = c->cost, .memory_bytes = sizeof(*p) + len},
+		.mount = m,
+		.unique = unique,
+		.pid = in->pid,
+		.refusable = c->refusable,
+		.entering = true,
+		.len = len,
+	};
+	list_init(&p->watch);
+	memcpy(p->msg, msg, len);
+	p->job.key = key_of(atomic_load_explicit(&m->fair, memory_order_relaxed), msg, len, mount_now_ns());
+	insert(&m->parked, p);
+
+	switch (gate_park(m->gate, &p->job)) {
+	case GATE_PARKED:
+		entered(m, unique);
+		break;
+	case GATE_GO:
+		run_message(m, p->msg, p->len, &p->job.grant);
+		finish(p);
+		break;
+	case GATE_MISCONFIGURED:
+		parked_refuse(&p->job, GRANT_MISCONFIGURED);
+		break;
+	default: /* full */
+		parked_refuse(&p->job, GRANT_WOULD_BLOCK);
+		break;
+	}
+}
+
+int parked_init(struct parked_table *t)
+{
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->empty, &attr);
+	pthread_condattr_destroy(&attr);
+	for (unsigned i = 0; i < PARKED_HASH; i++)
+		list_init(&t->hash[i]);
+	list_init(&t->watched);
+	t->n = 0;
+	return 0;
+}
+
+void parked_destroy(struct parked_table *t)
+{
+	pthread_mutex_destroy(&t->lock);
+	pthread_cond_destroy(&t->empty);
+}
+
+bool parked_wait_empty(struct fs_mount *m, uint64_t until_ns)
+{
+	struct parked_table *t = &m->parked;
+	struct timespec until = {
+		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(until_ns % NSEC_PER_SEC),
+	};
+	int rc = 0;
+	pthread_mutex_lock(&t->lock);
+	while (t->n > 0 && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&t->empty, &t->lock, &until);
+	bool empty = t->n == 0;
+	pthread_mutex_unlock(&t->lock);
+	return empty;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* poll, select and epoll on a throttled handle: ready when a transfer would be admitted.
+ * A handle that is not ready gets a probe: a job that takes its turn in the gate like a transfer
+ * but is charged nothing; when its turn comes the kernel is told, and asks again.
+ * One probe per handle and direction.  A poller is freed by whoever takes it off the list. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "fs/handle.h"
+#include "fs/key.h"
+#include "fs/mount_internal.h"
+
+#define PROBE_BYTES 4096 /* the least that a non-blocking transfer gets */
+
+struct poller {
+	struct job job;
+	struct fs_mount *mount;
+	struct list link; /* polls.lock */
+	uint64_t id;	  /* never reused, unlike its address */
+	uint64_t fh, kh;  /* polls.lock: kh */
+	bool entering;	  /* polls.lock: gate_park has not returned */
+	bool forgotten;	  /* polls.lock: the handle went while it was entering */
+};
+
+static void unlink_locked(struct poll_table *t, struct poller *p)
+{
+	list_remove(&p->link);
+	atomic_fetch_sub(&t->n, 1);
+}
+
+/* Its turn has come, or will never come: either way the kernel should ask again. */
+static void wake(struct poller *p)
+{
+	struct fs_mount *m = p->mount;
+	pthread_mutex_lock(&m->polls.lock);
+	unlink_locked(&m->polls, p);
+	uint64_t kh = p->kh;
+	pthread_mutex_unlock(&m->polls.lock);
+	wire_notify_poll(m->fd, kh);
+	free(p);
+}
+
+static void probe_run(struct job *job)
+{
+	struct poller *p = container_of(job, struct poller, job);
+	gate_done(p->mount->gate, &job->grant, OUTCOME_OK, 0);
+	wake(p);
+}
+
+static void probe_refuse(struct job *job, enum grant_result why)
+{
+	wake(container_of(job, struct poller, job));
+}
+
+static const struct job_ops probe_ops = {.run = probe_run, .refuse = probe_refuse};
+
+static struct list *hash_of(struct poll_table *t, uint64_t fh)
+{
+	return &t->hash[(fh >> 4) % POLL_HASH]; /* fh is an address */
+}
+
+static struct poller *find_locked(struct poll_table *t, uint64_t fh, enum cost_class cls)
+{
+	list_for_each (it, hash_of(t, fh)) {
+		struct poller *p = list_entry(it, struct poller, link);
+		if (p->fh == fh && p->job.cost.cls == cls && !p->forgotten)
+			return p;
+	}
+	return NULL;
+}
+
+/* Takes p out of the gate if it still waits there.  polls.lock held: ending a probe takes it. */
+static void drop_locked(struct fs_mount *m, struct poller *p)
+{
+	if (p->entering) {
+		p->forgotten = true;
+	} else if (gate_cancel(m->g, &p->job)) {
+		unlink_locked(&m->polls, p);
+		free(p);
+	}
+}
+
+/* gate_park has returned PARKED.  The probe may have been answered meanwhile, hence the search. */
+static void entered(struct fs_mount *m, uint64_t fh, uint64_t id)
+{
+	pthread_mutex_lock(&m->polls.lock);
+	list_for_each (it, hash_of(&m->polls, fh)) {
+		struct poller *p = list_entry(it, struct poller, link);
+		if (p->id != id)
+			continue;
+		p->entering = false;
+		if (p->forgotten)
+			drop_locked(m, p);
+		break;
+	}
+	pthread_mutex_unlock(&m->polls.lock);
+}
+
+/* Would a transfer of this class go now?  If not and `notify`, the kernel will be told when. */
+static bool ready(struct fs_mount *m, const struct fuse_in_header *in, const struct fuse_poll_in *arg,
+		  size_t len, enum cost_class cls)
+{
+	struct poll_table *t = &m->polls;
+	if (gate_unlimited(m->gate, cls))
+		return true;
+
+	pthread_mutex_lock(&t->lock);
+	struct poller *old = find_locked(t, arg->fh, cls);
+	if (old) {
+		old->kh = arg->kh;
+		pthread_mutex_unlock(&t->lock);
+		return false;
+	}
+	struct poller *p = malloc(sizeof(*p));
+	if (!p) {
+		pthread_mutex_unlock(&t->lock);
+		return true; /* better a transfer that says EAGAIN than a sleep without end */
+	}
+	*p = (struct poller){
+		.job = {.ops = &probe_ops,
+			.cost = {.cls = cls, .ops = 1, .bytes = PROBE_BYTES},
+			.memory_bytes = sizeof(*p),
+			.probe = true},
+		.mount = m,
+		.fh = arg->fh,
+		.kh = arg->kh,
+		.entering = true,
+	};
+	p->job.key = key_of(atomic_load(&m->fair), in, len, mount_now_ns());
+	uint64_t id = p->id = ++t->last_id;
+	list_push_tail(hash_of(t, p->fh), &p->link);
+	atomic_fetch_add(&t->n, 1);
+	pthread_mutex_unlock(&t->lock);
+
+	switch (gate_park(m->gate, &p->job)) {
+	case GATE_PARKED:
+		entered(m, arg->fh, id);
+		return false;
+	case GATE_GO:
+		gate_done(m->gate, &p->job.grant, OUTCOME_OK, 0);
+		break;
+	default:
+		break;
+	}
+	pthread_mutex_lock(&t->lock);
+	unlink_locked(t, p);
+	pthread_mutex_unlock(&t->lock);
+	free(p);
+	return true;
+}
+
+void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len)
+{
+	const struct fuse_poll_in *arg = wire_args(in, len, struct fuse_poll_in);
+	if (!arg) {
+		wire_reply_err(m->fd, in->unique, EINVAL);
+		return;
+	}
+	struct fuse_poll_out out = {.revents = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM};
+	if (handle_from_fh(arg->fh)->direct_io) {
+		/* Without POLLIN or POLLOUT the kernel asks for everything (select does). */
+		uint32_t want = arg->events ? arg->events : out.revents;
+		if ((want & (POLLIN | POLLRDNORM)) && !ready(m, in, arg, len, COST_READ))
+			out.revents &= ~(uint32_t)(POLLIN | POLLRDNORM);
+		if ((want & (POLLOUT | POLLWRNORM)) && !ready(m, in, arg, len, COST_WRITE))
+			out.revents &= ~(uint32_t)(POLLOUT | POLLWRNORM);
+		if (!(arg->flags & FUSE_POLL_SCHEDULE_NOTIFY))
+			poll_forget(m, arg->fh);
+	}
+	wire_reply(m->fd, in->unique, &out, sizeof(out));
+}
+
+void poll_forget(struct fs_mount *m, uint64_t fh)
+{
+	struct poll_table *t = &m->polls;
+	if (atomic_load_explicit(&t->n, memory_order_acquire) == 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	list_for_each_safe (it, hash_of(t, fh)) {
+		struct poller *p = list_entry(it, struct poller, link);
+		if (p->fh == fh)
+			drop_locked(m, p);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void poll_forget_all(struct fs_mount *m)
+{
+	pthread_mutex_lock(&m->polls.lock);
+	for (unsigned i = 0; i < POLL_HASH; i++)
+		list_for_each_safe (it, &m->polls.hash[i])
+			drop_locked(m, list_entry(it, struct poller, link));
+	pthread_mutex_unlock(&m->polls.lock);
+}
+
+void poll_init(struct poll_table *t)
+{
+	pthread_mutex_init(&t->lock, NULL);
+	for (unsigned i = 0; i < POLL_HASH; i++)
+		list_init(&t->hash[i]);
+	t->n = 0;
+	t->last_id = 0;
+}
+
+void poll_destroy(struct poll_table *t)
+{
+	pthread_mutex_destroy(&t->lock);
+}

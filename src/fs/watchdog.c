@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* One thread per mount that looks every few milliseconds while requests come, and sleeps when none
+ * do: adds receive threads when all are stuck in the backing filesystem, and looks again at
+ * callers that got a signal while parked, since the kernel sends no second INTERRUPT when a fatal
+ * one follows. */
+#include <errno.h>
+#include <time.h>
+
+#include "fs/mount_internal.h"
+
+#define TICK_NS	     (5 * NSEC_PER_MSEC)
+#define RECHECK_EVERY 4	  /* ticks: 20 ms until a killed caller is seen */
+#define IDLE_AFTER   200  /* ticks without a request: one second */
+
+static uint64_t served_total(const struct fs_mount *m)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+		sum += atomic_load_explicit(&m->receiver[i].served, memory_order_relaxed) +
+		       (atomic_load_explicit(&m->receiver[i].current, memory_order_relaxed) != 0);
+	return sum;
+}
+
+/* Sleeps a tick; false: stop. */
+static bool tick(struct fs_mount *m)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += TICK_NS;
+	if (until.tv_nsec >= (long)NSEC_PER_SEC) {
+		until.tv_nsec -= (long)NSEC_PER_SEC;
+		until.tv_sec++;
+	}
+	pthread_mutex_lock(&m->watchdog_lock);
+	int rc = 0;
+	while (!m->watchdog_stop && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&m->watchdog_cond, &m->watchdog_lock, &until);
+	bool go_on = !m->watchdog_stop;
+	pthread_mutex_unlock(&m->watchdog_lock);
+	return go_on;
+}
+
+/* Sleeps until a request comes; false: stop. */
+static bool rest(struct fs_mount *m)
+{
+	atomic_store(&m->receivers_wanted, m->receivers_base);
+	pthread_mutex_lock(&m->watchdog_lock);
+	atomic_store(&m->watchdog_sleeps, true);
+	while (atomic_load(&m->watchdog_sleeps) && !m->watchdog_stop)
+		pthread_cond_wait(&m->watchdog_cond, &m->watchdog_lock);
+	bool go_on = !m->watchdog_stop;
+	pthread_mutex_unlock(&m->watchdog_lock);
+	return go_on;
+}
+
+static void *watchdog_main(void *arg)
+{
+	struct fs_mount *m = arg;
+	uint64_t before = 0;
+	unsigned idle = 0, ticks = 0;
+	bool watching = false;
+	for (;;) {
+		if (idle >= IDLE_AFTER && !watching) {
+			if (!rest(m))
+				return NULL;
+			idle = 0;
+		}
+		if (!tick(m))
+			return NULL;
+		uint64_t now = served_total(m);
+		idle = now == before ? idle + 1 : 0;
+		before = now;
+		receivers_adapt(m);
+		if (++ticks % RECHECK_EVERY == 0)
+			watching = parked_recheck(m);
+	}
+}
+
+int watchdog_start(struct fs_mount *m)
+{
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&m->watchdog_lock, NULL);
+	pthread_cond_init(&m->watchdog_cond, &attr);
+	pthread_condattr_destroy(&attr);
+	int rc = pthread_create(&m->watchdog, NULL, watchdog_main, m);
+	m->watchdog_started = rc == 0;
+	return -rc;
+}
+
+void watchdog_wake(struct fs_mount *m)
+{
+	if (!atomic_exchange(&m->watchdog_sleeps, false))
+		return;
+	pthread_mutex_lock(&m->watchdog_lock);
+	pthread_cond_signal(&m->watchdog_cond);
+	pthread_mutex_unlock(&m->watchdog_lock);
+}
+
+void watchdog_stop(struct fs_mount *m)
+{
+	if (!m->watchdog_started)
+		return;
+	pthread_mutex_lock(&m->watchdog_lock);
+	m->watchdog_stop = true;
+	pthread_cond_signal(&m->watchdog_cond);
+	pthread_mutex_unlock(&m->watchdog_lock);
+	pthread_join(m->watchdog, NULL);
+	m->watchdog_started = false;
+	pthread_mutex_destroy(&m->watchdog_lock);
+	pthread_cond_destroy(&m->watchdog_cond);
+}

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The end of a mount with many requests parked: nothing hangs, nothing leaks, the daemon ends with
+# exit code 0 where the user asked for the end, and what was acknowledged is in the backing tree.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires helper:iogen
+
+backing tmpfs
+head -c 8M /dev/zero >"$SRC/file"
+PARK=${RATEFS_TEST_PARK:-1000}
+
+for signal in TERM INT; do
+	mount_ratefs -o read_bps=64K
+	park_readers "$PARK" --size 64K
+	t0=$(now_ms)
+	stop_ratefs $signal
+	[ $(($(now_ms) - t0)) -lt 3000 ] || fail "SIG$signal took $(($(now_ms) - t0)) ms"
+	unpark
+done
+
+# umount -l: parked requests are served or ended when their processes go; then the daemon ends.
+mount_ratefs -o read_bps=64K
+park_readers "$PARK" --size 64K
+ok umount -l "$MNT"
+unpark
+daemon_ended_well
+
+# umount -f: the kernel cuts the connection.
+mount_ratefs -o read_bps=64K
+park_readers 100 --size 64K
+umount -f "$MNT" 2>/dev/null
+unpark
+umount -l "$MNT" 2>/dev/null
+daemon_ended_well
+
+# The daemon is killed: clients get errors at once.
+mount_ratefs -o read_bps=64K
+park_readers 100 --size 64K
+kill -9 "$DAEMON"
+wait "$DAEMON" 2>/dev/null
+within 3s gone "$PARKED" || fail "readers survive the death of the daemon"
+DAEMON=
+wait "$PARKED" 2>/dev/null
+umount -l "$MNT"
+
+# Writes: whatever dd has counted is there after SIGTERM in the middle.
+mount_ratefs -o write_bps=2M
+iogen --op write --size 64K --append --forever --path "$MNT/out" >/dev/null 2>&1 &
+writer=$!
+nap 700ms
+stop_ratefs TERM
+kill -9 $writer 2>/dev/null
+wait $writer 2>/dev/null
+size=$(stat -c %s "$SRC/out" 2>/dev/null || stat -c %s "$SRC/out.0")
+[ $((size % 65536)) = 0 ] && [ "$size" -ge 65536 ] || fail "a write was torn: $size bytes"

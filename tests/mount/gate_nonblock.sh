@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# O_NONBLOCK handles get EAGAIN instead of a wait, transfers in part, and poll that tells when.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires helper:nonblock
+
+backing tmpfs
+head -c 1M /dev/zero >"$SRC/file"
+mkdir "$SRC/dir"
+touch "$SRC/dir/"{1..50}
+
+# 100 KiB/s, 10 KiB in stock: the first read is cut to what is there, the next one finds nothing.
+mount_ratefs -o read_bps=100K,write_bps=100K
+nap 300ms
+mapfile -t got < <(nonblock read "$MNT/file" 65536 2)
+[[ ${got[0]} =~ ^[0-9]+$ ]] && [ "${got[0]}" -ge 4096 ] && [ "${got[0]}" -lt 65536 ] ||
+	fail "a read that the budget covers in part was answered '${got[0]}'"
+equal "${got[1]}" EAGAIN "a read without budget"
+mapfile -t got < <(nonblock write "$MNT/file" 65536 2)
+[[ ${got[0]} =~ ^[0-9]+$ ]] && [ "${got[0]}" -ge 4096 ] && [ "${got[0]}" -lt 65536 ] ||
+	fail "a write that the budget covers in part was answered '${got[0]}'"
+equal "${got[1]}" EAGAIN "a write without budget"
+
+equal "$(nonblock toggle "$MNT/file" 4096 | tr '\n' ' ')" "EAGAIN 4096 " "F_SETFL is read per request"
+
+for how in poll select epoll epollet; do
+	nap 150ms
+	read -r rc ms n < <(nonblock wait $how "$MNT/file" 4096)
+	equal "$rc" 1 "$how"
+	[ "$ms" -ge 10 ] || fail "$how said ready after $ms ms, without tokens"
+	[ "$ms" -le 2000 ] || fail "$how took $ms ms"
+	equal "$n" 4096 "the read after $how"
+done
+unmount_ratefs
+
+# Never for directories, metadata and page faults.
+mount_ratefs -o iops=50,window=20ms
+equal "$(nonblock dir "$MNT/dir")" 52 "names in a directory opened with O_NONBLOCK"
+equal "$(nonblock mmap "$MNT/file")" "read by mmap" "page faults"
+ok ls -R "$MNT" >/dev/null
+unmount_ratefs
+
+# nonblock=wait turns it off.
+mount_ratefs -o read_bps=100K,nonblock=wait
+at_least 500ms nonblock read "$MNT/file" 32768 3 >"$TMP/out"
+equal "$(tr '\n' ' ' <"$TMP/out")" "32768 32768 32768 " "nonblock=wait"
+unmount_ratefs
