@@ -11,6 +11,7 @@
 #include "daemon/cmdline.h"
 #include "daemon/options.h"
 #include "daemon/path.h"
+#include "daemon/privileges.h"
 #include "daemon/serve.h"
 
 #include "config.h"
@@ -19,6 +20,7 @@ static int run(const struct cmdline *c)
 {
 	int ready_fd = -1;
 	const struct configuration *config = &c->config;
+	privileges_enter();
 	background_close_inherited(c->file ? -1 : path_passed_fd(config->mount[0].mountpoint));
 	if (!c->foreground) {
 		ready_fd = background_start();

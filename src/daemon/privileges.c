@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/privileges.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+/* Sanitizers open files, trace threads and start a symbolizer behind our back. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RATEFS_SANITIZER)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+/* What serving needs.  Not here, on purpose: CAP_SYS_RESOURCE, with which every caller could use
+ * the blocks that a filesystem keeps for root, and pass quotas; CAP_SYS_PTRACE, CAP_KILL: what
+ * is to know about callers is in /proc/PID/status, for all to read. */
+static const unsigned char needed[] = {
+	CAP_SYS_ADMIN,	     /* mount, umount, kernel passthrough, open_by_handle_at, trusted xattrs */
+	CAP_DAC_OVERRIDE,    /* reach any file of the tree: the kernel has checked the caller */
+	CAP_DAC_READ_SEARCH, /* open_by_handle_at */
+	CAP_CHOWN,	     /* chown asked by root */
+	CAP_FOWNER,	     /* chmod, utimes, xattrs of others' files, asked by root */
+	CAP_FSETID,	     /* keep setgid bits where the caller may; taken off for foreign writes */
+	CAP_SETUID,	     /* setfsuid: act as the caller */
+	CAP_SETGID,	     /* setfsgid, setgroups */
+	CAP_MKNOD,	     /* device nodes, asked by root */
+	CAP_SETFCAP,	     /* security.capability, asked by root */
+	CAP_LINUX_IMMUTABLE, /* chattr +i +a, asked by root */
+};
+
+/* --- start ---------------------------------------------------------------------------------- */
+
+/* Or the first file that we open becomes what a stray message is written to. */
+static void fill_standard_fds(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) /* cloexec: not for stdio */
+			return;
+}
+
+void privileges_enter(void)
+{
+	struct rlimit none = {0, 0};
+	fill_standard_fds();
+	/* Both: a core_pattern with a pipe does not look at the limit. */
+	if (!SANITIZED)
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	setrlimit(RLIMIT_CORE, &none);
+	umask(077);
+}
+
+/* --- capabilities --------------------------------------------------------------------------- */
+
+struct caps {
+	struct __user_cap_data_struct word[_LINUX_CAPABILITY_U32S_3];
+};
+
+static int caps_get(struct caps *c)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	return (int)syscall(SYS_capget, &head, c->word);
+}
+
+static int caps_set(const struct caps *c)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	return (int)syscall(SYS_capset, &head, c->word);
+}
+
+static bool is_needed(unsigned cap)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(needed); i++)
+		if (needed[i] == cap)
+			return true;
+	return false;
+}
+
+bool privileges_privileged(void)
+{
+	struct caps c;
+	return caps_get(&c) == 0 && (c.word[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &
+				     CAP_TO_MASK(CAP_SYS_ADMIN));
+}
+
+static int drop_capabilities(struct error *err)
+{
+	struct caps c;
+	/* The bounding set first: it takes CAP_SETPCAP, which goes too.  Who has it not cannot
+	 * raise anything by it either. */
+	for (unsigned cap = 0; cap < 64 && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!is_needed(cap))
+			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+
+	if (caps_get(&c) < 0)
+		return error_set(err, "cannot read capabilities: %s", strerror(errno));
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		uint32_t keep = 0;
+		for (unsigned n = 0; n < ARRAY_SIZE(needed); n++)
+			if (CAP_TO_INDEX(needed[n]) == i)
+				keep |= CAP_TO_MASK(needed[n]);
+		c.word[i].permitted &= keep;
+		c.word[i].effective &= keep;
+		c.word[i].inheritable = 0;
+	}
+	if (caps_set(&c) < 0)
+		return error_set(err, "cannot drop capabilities: %s", strerror(errno));
+	return 0;
+}
+
+int privileges_drop(bool may_exec, struct error *err)
+{
+	if (SANITIZED || !privileges_privileged())
+		return 0;
+	if (drop_capabilities(err) < 0)
+		return -1;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return error_set(err, "cannot set no_new_privs: %s", strerror(errno));
+	return seccomp_install(may_exec, err);
+}
