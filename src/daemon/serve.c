@@ -13,6 +13,7 @@
 #include "daemon/background.h"
 #include "daemon/loop.h"
 #include "daemon/path.h"
+#include "daemon/privileges.h"
 #include "daemon/registry.h"
 
 struct server {
@@ -106,6 +107,14 @@ static void stop(struct server *s)
 
 /* --- the life ------------------------------------------------------------------------------- */
 
+static bool needs_programs(const struct configuration *c)
+{
+	for (unsigned i = 0; i < c->n_mounts; i++)
+		if (words_find(&c->mount[i].fuse, "auto_unmount"))
+			return true;
+	return false;
+}
+
 static int start(struct server *s, const struct configuration *c, bool debug)
 {
 	struct error err = ERROR_INIT;
@@ -114,6 +123,10 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		rc = watch_signals(s);
 	if (rc < 0) {
 		log_error("cannot start: %s", strerror(-rc));
+		return -1;
+	}
+	if (privileges_drop(needs_programs(c), &err) < 0) {
+		log_error("%s", err.text);
 		return -1;
 	}
 	if (registry_init(&s->registry, c, debug, &err) < 0) {

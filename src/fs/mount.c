@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "fs/attach.h"
 #include "fs/context.h"
 #include "fs/mount_internal.h"
 
@@ -99,7 +100,8 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	parked_init(&m->parked);
 	poll_init(&m->polls);
 	m->mountpoint = strdup(cfg->mountpoint);
-	if (m->mountpoint)
+	m->fuse_options = strdup(cfg->fuse_options ? cfg->fuse_options : "");
+	if (m->mountpoint && m->fuse_options)
 		m->fs = fs_new(&cfg->fs, err);
 	if (m->fs)
 		m->se = new_session(cfg, m->fs, err);
@@ -110,20 +112,51 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	return m;
 }
 
+/* Takes the mount out of the tree while the threads still serve, so that what the kernel has to
+ * write back can be written. */
+static void detach(const struct fs_mount *m)
+{
+	if (umount2(m->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno != EPERM)
+		return;
+	char *argv[] = {"fusermount3", "-u", "-q", "-z", "--", m->mountpoint, NULL};
+	extern char **environ;
+	pid_t pid;
+	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+	if (rc == 0)
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	else
+		log_error("%s: cannot run fusermount3 to unmount: %s", m->mountpoint, strerror(rc));
+}
+
+/* By ourselves where we may, else as libfuse does it: through fusermount3, or the mountpoint is a
+ * connection that was opened for us (/dev/fd/N). */
+static int connect_session(struct fs_mount *m, struct error *err)
+{
+	char passed[32];
+	bool own = geteuid() == 0 && strncmp(m->mountpoint, "/dev/fd/", 8) != 0;
+	int fd = own ? attach(m->mountpoint, m->fuse_options, err) : -2;
+	if (fd == -1)
+		return -1;
+	if (fd >= 0)
+		snprintf(passed, sizeof(passed), "/dev/fd/%d", fd);
+	fuse_words = err;
+	int rc = fuse_session_mount(m->se, fd >= 0 ? passed : m->mountpoint);
+	fuse_words = NULL;
+	if (rc != 0 && !error_is_set(err))
+		error_set(err, "cannot mount: %s", strerror(errno));
+	return rc;
+}
+
 int fs_mount_mount(struct fs_mount *m, struct error *err)
 {
-	fuse_words = err;
-	int rc = fuse_session_mount(m->se, m->mountpoint);
-	fuse_words = NULL;
-	if (rc != 0) {
-		if (!error_is_set(err))
-			error_set(err, "cannot mount: %s", strerror(errno));
+	if (connect_session(m, err) != 0)
 		return -1;
-	}
 	/* Our own number for it: libfuse's is closed before the threads are gone. */
 	m->fd = fcntl(fuse_session_fd(m->se), F_DUPFD_CLOEXEC, 3);
 	if (m->fd < 0) {
 		error_set(err, "cannot mount: %s", strerror(errno));
+		detach(m);
 		fuse_session_unmount(m->se);
 		return -1;
 	}
@@ -145,23 +178,6 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 }
 
 /* --- ending it ------------------------------------------------------------------------------ */
-
-/* Takes the mount out of the tree while the threads still serve, so that what the kernel has to
- * write back can be written. */
-static void detach(const struct fs_mount *m)
-{
-	if (umount2(m->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno == EINVAL)
-		return;
-	char *argv[] = {"fusermount3", "-u", "-q", "-z", "--", m->mountpoint, NULL};
-	extern char **environ;
-	pid_t pid;
-	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
-	if (rc == 0)
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	else
-		log_error("%s: cannot run fusermount3 to unmount: %s", m->mountpoint, strerror(rc));
-}
 
 /* Lets go of libfuse's end.  It would unmount the path once more, which by now may show somebody
  * else's mount; it does not where the fd reports an error, as a pipe without a reader does. */
@@ -211,6 +227,7 @@ void fs_mount_free(struct fs_mount *m)
 	fs_free(m->fs);
 	parked_destroy(&m->parked);
 	poll_destroy(&m->polls);
+	free(m->fuse_options);
 	free(m->mountpoint);
 	free(m);
 }

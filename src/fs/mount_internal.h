@@ -56,7 +56,7 @@ struct fs_mount {
 	struct fs *fs;
 	struct fuse_session *se;
 	int fd;
-	char *mountpoint;
+	char *mountpoint, *fuse_options;
 	struct gate *g;
 	struct gate_mount *gate;
 

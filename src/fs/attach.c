@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/util.h"
+
+#ifndef MS_NOSYMFOLLOW
+#define MS_NOSYMFOLLOW 256
+#endif
+
+static const struct {
+	const char *name;
+	unsigned long set, clear;
+} flags[] = {
+	{"ro", MS_RDONLY, 0},	      {"rw", 0, MS_RDONLY},
+	{"nosuid", MS_NOSUID, 0},     {"suid", 0, MS_NOSUID},
+	{"nodev", MS_NODEV, 0},	      {"dev", 0, MS_NODEV},
+	{"noexec", MS_NOEXEC, 0},     {"exec", 0, MS_NOEXEC},
+	{"sync", MS_SYNCHRONOUS, 0},  {"async", 0, MS_SYNCHRONOUS},
+	{"dirsync", MS_DIRSYNC, 0},   {"noatime", MS_NOATIME, 0},
+	{"atime", 0, MS_NOATIME},     {"nodiratime", MS_NODIRATIME, 0},
+	{"diratime", 0, MS_NODIRATIME}, {"nosymfollow", MS_NOSYMFOLLOW, 0},
+	{"symfollow", 0, MS_NOSYMFOLLOW},
+};
+
+struct plan {
+	unsigned long flags;
+	char *source, *type;
+	bool helper; /* fusermount3 has to do it */
+	FILE *data;  /* what FUSE itself reads */
+};
+
+static bool is_flag(const char *word, unsigned long *out)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (strcmp(word, flags[i].name) == 0) {
+			*out = (*out | flags[i].set) & ~flags[i].clear;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool plan_word(struct plan *p, const char *word)
+{
+	if (is_flag(word, &p->flags))
+		return true;
+	if (strncmp(word, "fsname=", 7) == 0) {
+		free(p->source);
+		p->source = strdup(word + 7);
+		return p->source;
+	}
+	if (strncmp(word, "subtype=", 8) == 0) {
+		free(p->type);
+		return asprintf(&p->type, "fuse.%s", word + 8) >= 0;
+	}
+	if (strcmp(word, "auto_unmount") == 0)
+		p->helper = true;
+	else if (strcmp(word, "allow_root") == 0)
+		fputs(",allow_other", p->data); /* libfuse turns the others away */
+	else
+		fprintf(p->data, ",%s", word);
+	return true;
+}
+
+/* Splits at commas; a backslash takes the next character as it is. */
+static bool plan_options(struct plan *p, const char *options)
+{
+	AUTO_FREE char *word = malloc(strlen(options) + 1);
+	size_t n = 0;
+	for (const char *at = options; word; at++) {
+		if (*at && *at != ',') {
+			if (*at == '\\' && at[1])
+				at++;
+			word[n++] = *at;
+			continue;
+		}
+		word[n] = '\0';
+		if (n && !plan_word(p, word))
+			return false;
+		if (!*at)
+			return true;
+		n = 0;
+	}
+	return false;
+}
+
+static int mount_it(const char *mountpoint, const char *options, struct plan *p, struct error *err)
+{
+	AUTO_FREE char *data = NULL;
+	size_t size;
+	struct stat st;
+	AUTO_FD fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, "/dev/fuse: %s%s", strerror(errno),
+				 errno == ENOENT || errno == ENODEV ? "; try 'modprobe fuse'" : "");
+	if (stat(mountpoint, &st) < 0)
+		return error_set(err, "mountpoint '%s': %s", mountpoint, strerror(errno));
+	p->data = open_memstream(&data, &size);
+	if (!p->data)
+		return error_set(err, "out of memory");
+	fprintf(p->data, "fd=%d,rootmode=%o,user_id=%u,group_id=%u", fd, st.st_mode & S_IFMT, getuid(),
+		getgid());
+	bool ok = plan_options(p, options);
+	if (fclose(p->data) != 0 || !ok)
+		return error_set(err, "out of memory");
+	if (p->helper)
+		return -2;
+	if (mount(p->source ? p->source : "ratefs", mountpoint, p->type ? p->type : "fuse", p->flags,
+		  data) < 0)
+		return errno == EPERM ? -2
+				      : error_set(err, "cannot mount on '%s': %s", mountpoint, strerror(errno));
+	return take_fd(&fd);
+}
+
+int attach(const char *mountpoint, const char *options, struct error *err)
+{
+	struct plan p = {.flags = MS_NOSUID | MS_NODEV};
+	int fd = mount_it(mountpoint, options ? options : "", &p, err);
+	free(p.source);
+	free(p.type);
+	return fd;
+}
