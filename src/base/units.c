@@ -262,7 +262,7 @@ char *units_format_duration(uint64_t ns, char buf[UNITS_TEXT_MAX])
 {
 	char one[UNITS_TEXT_MAX];
 	if (ns == 0)
-		return strcpy(buf, "0s");
+		return memcpy(buf, "0s", sizeof("0s"));
 	snprintf(buf, UNITS_TEXT_MAX, "%" PRIu64 "ns", ns);
 	for (const struct suffix *s = duration_suffixes + 1; s->text; s++) {
 		bool decimal = s->factor <= NSEC_PER_SEC;
