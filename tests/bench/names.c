@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Many names, timed: prints the seconds that it took.
+ *
+ *	names create|stat|unlink DIR N		DIR/f000000 …, in an order that is not that of the directory
+ *	names tree DIR N			N files below DIR, 100 to a directory (DIR/d…/f…)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int make(const char *path)
+{
+	int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int look(const char *path)
+{
+	struct stat st;
+	return stat(path, &st);
+}
+
+static int make_in_tree(const char *dir, unsigned i)
+{
+	char path[4096];
+	snprintf(path, sizeof(path), "%s/d%04u", dir, i / 100);
+	if (i % 100 == 0 && mkdir(path, 0755) < 0)
+		return -1;
+	snprintf(path, sizeof(path), "%s/d%04u/f%06u", dir, i / 100, i);
+	return make(path);
+}
+
+static int one(const char *what, const char *dir, unsigned i, unsigned n)
+{
+	char path[4096];
+	if (strcmp(what, "tree") == 0)
+		return make_in_tree(dir, i);
+	/* A stride that has no common divisor with a round number visits each once. */
+	snprintf(path, sizeof(path), "%s/f%06u", dir, (unsigned)((unsigned long long)i * 7919 % n));
+	if (strcmp(what, "create") == 0)
+		return make(path);
+	if (strcmp(what, "stat") == 0)
+		return look(path);
+	if (strcmp(what, "unlink") == 0)
+		return unlink(path);
+	errno = EINVAL;
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4 || atoi(argv[3]) <= 0) {
+		fprintf(stderr, "usage: names create|stat|unlink|tree DIR N\n");
+		return 2;
+	}
+	unsigned n = (unsigned)atoi(argv[3]);
+	if (strcmp(argv[1], "tree") == 0)
+		mkdir(argv[2], 0755);
+	double t0 = now_s();
+	for (unsigned i = 0; i < n; i++)
+		if (one(argv[1], argv[2], i, n) < 0) {
+			fprintf(stderr, "names: %s in %s: %s\n", argv[1], argv[2], strerror(errno));
+			return 1;
+		}
+	printf("%.6f\n", now_s() - t0);
+	return 0;
+}
