@@ -12,7 +12,9 @@ struct error {
 	char text[1024]; /* one line, no newline; empty: no error */
 };
 
+/* clang-format off */
 #define ERROR_INIT {""}
+/* clang-format on */
 
 /* Fills `e` (NULL is allowed) and returns -1, so that a parser can `return error_set(...)`. */
 int error_set(struct error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -11,7 +11,9 @@ struct list {
 	struct list *prev, *next;
 };
 
+/* clang-format off */
 #define LIST_INIT(name) {&(name), &(name)}
+/* clang-format on */
 
 static inline void list_init(struct list *l)
 {
@@ -60,7 +62,7 @@ static inline void list_splice_tail(struct list *to, struct list *from)
 	list_init(from);
 }
 
-#define list_entry(n, T, m) container_of(n, T, m)
+#define list_entry(n, T, m)    container_of(n, T, m)
 #define list_first(head, T, m) (list_empty(head) ? NULL : list_entry((head)->next, T, m))
 
 #define list_for_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)

@@ -19,24 +19,28 @@ struct suffix {
 #define SI 1000ULL
 
 /* One table per kind: what is parsed, and (where `text` is the first of its factor) printed. */
+/* clang-format off */
 static const struct suffix byte_suffixes[] = {
-	{"", 1},	       {"B", 1},	      {"K", KI},
-	{"k", KI},	       {"KiB", KI},	      {"kiB", KI},
-	{"M", KI * KI},	       {"m", KI * KI},	      {"MiB", KI * KI},
-	{"G", KI * KI * KI},   {"g", KI * KI * KI},   {"GiB", KI * KI * KI},
+	{"", 1}, {"B", 1},
+	{"K", KI}, {"k", KI}, {"KiB", KI}, {"kiB", KI},
+	{"M", KI * KI}, {"m", KI * KI}, {"MiB", KI * KI},
+	{"G", KI * KI * KI}, {"g", KI * KI * KI}, {"GiB", KI * KI * KI},
 	{"T", KI * KI * KI * KI}, {"t", KI * KI * KI * KI}, {"TiB", KI * KI * KI * KI},
-	{"kB", SI},	       {"KB", SI},	      {"MB", SI * SI},
-	{"GB", SI * SI * SI},  {"TB", SI * SI * SI * SI}, {NULL, 0},
+	{"kB", SI}, {"KB", SI}, {"MB", SI * SI}, {"GB", SI * SI * SI}, {"TB", SI * SI * SI * SI},
+	{NULL, 0},
 };
 static const struct suffix count_suffixes[] = {
-	{"", 1},	{"k", SI},	     {"K", SI},		  {"M", SI * SI},
-	{"m", SI * SI}, {"G", SI * SI * SI}, {"g", SI * SI * SI}, {NULL, 0},
+	{"", 1},
+	{"k", SI}, {"K", SI}, {"M", SI * SI}, {"m", SI * SI}, {"G", SI * SI * SI}, {"g", SI * SI * SI},
+	{NULL, 0},
 };
 static const struct suffix duration_suffixes[] = {
-	{"", NSEC_PER_SEC},	  {"s", NSEC_PER_SEC},	      {"ns", 1},
-	{"us", NSEC_PER_USEC},	  {"ms", NSEC_PER_MSEC},      {"m", 60 * NSEC_PER_SEC},
-	{"h", 3600 * NSEC_PER_SEC}, {"d", 86400 * NSEC_PER_SEC}, {NULL, 0},
+	{"", NSEC_PER_SEC}, {"s", NSEC_PER_SEC},
+	{"ns", 1}, {"us", NSEC_PER_USEC}, {"ms", NSEC_PER_MSEC},
+	{"m", 60 * NSEC_PER_SEC}, {"h", 3600 * NSEC_PER_SEC}, {"d", 86400 * NSEC_PER_SEC},
+	{NULL, 0},
 };
+/* clang-format on */
 
 struct kind {
 	const struct suffix *suffixes;
@@ -109,8 +113,7 @@ static bool is_bits(const char *suffix, size_t len, uint64_t *factor)
 	return !strcmp(rest, "bit") || !strcmp(rest, "bits") || !strcmp(rest, "bps");
 }
 
-static int refuse_bits(const char *text, const struct number *n, uint64_t factor,
-		       struct error *err)
+static int refuse_bits(const char *text, const struct number *n, uint64_t factor, struct error *err)
 {
 	static const char scales[] = "KMGT";
 	uint64_t bytes = (uint64_t)(n->digits * factor / n->scale / 8);
@@ -131,12 +134,13 @@ static int refuse_suffix(const char *text, const struct kind *k, const struct nu
 	if (is_bits(suffix, len, &factor)) {
 		if (k->bytes)
 			return refuse_bits(text, n, factor, err);
-		return error_set(err, "'%s': bits are not accepted; write a number such as %s", text,
-				 k->example);
+		return error_set(err, "'%s': bits are not accepted; write a number such as %s",
+				 text, k->example);
 	}
 	if (k->bytes && len == 2 && suffix[1] == 'b')
-		return error_set(err, "'%s': '%.2s' may mean bits; write %c (1024-based) or %cB "
-				      "(1000-based) for bytes",
+		return error_set(err,
+				 "'%s': '%.2s' may mean bits; write %c (1024-based) or %cB "
+				 "(1000-based) for bytes",
 				 text, suffix, toupper((unsigned char)suffix[0]),
 				 suffix[0] == 'k' ? 'k' : toupper((unsigned char)suffix[0]));
 	return error_set(err, "'%s': unknown suffix '%.*s'", text, (int)len, suffix);
@@ -172,7 +176,8 @@ static int parse(const char *text, const struct kind *k, uint64_t *out, struct e
 		return 0;
 	}
 	if (*text == '-')
-		return error_set(err, "'%s': negative; write a number such as %s", text, k->example);
+		return error_set(err, "'%s': negative; write a number such as %s", text,
+				 k->example);
 	if (!isdigit((unsigned char)*text))
 		return error_set(err, "'%s': not a number; write for example %s", text, k->example);
 

@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ARRAY_SIZE(a)	     (sizeof(a) / sizeof((a)[0]))
+#define ARRAY_SIZE(a)	      (sizeof(a) / sizeof((a)[0]))
 #define container_of(p, T, m) ((T *)((char *)(p)-offsetof(T, m)))
-#define PRINTF_LIKE(f, a)    __attribute__((format(printf, f, a)))
-#define CACHE_LINE	     64
+#define PRINTF_LIKE(f, a)     __attribute__((format(printf, f, a)))
+#define CACHE_LINE	      64
 
 #define NSEC_PER_SEC  1000000000ULL
 #define NSEC_PER_MSEC 1000000ULL
