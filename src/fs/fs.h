@@ -35,11 +35,20 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err);
 /* After the session is gone and no thread runs an operation. */
 void fs_free(struct fs *fs);
 
+/* After fuse_session_mount and before the first message: kernel passthrough is asked for on the
+ * session's device.  Without this call there is no passthrough. */
+void fs_attach(struct fs *fs, struct fuse_session *se);
+
+/* The source's own mount is read-only: mount "ro", so that programs get EROFS as they do there. */
+bool fs_source_is_read_only(const struct fs *fs);
+
 /* The operations; their userdata is the struct fs. */
 extern const struct fuse_lowlevel_ops fs_ops;
 
 /* Per-thread set-up: own umask (unshare CLONE_FS), buffers, credentials state. */
 void fs_thread_start(void);
+/* Gives the buffer of a thread back that ends before the process. */
+void fs_thread_stop(void);
 
 /* Requests that libfuse 3.17 cannot parse (STATX) or that are faster answered without it.  True:
  * answered.  `msg` is the kernel's message, header included. */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* As whom a thread acts on the backing tree.
+ *
+ * The kernel has checked the caller's permission (default_permissions), so most operations run as
+ * the daemon.  Two kinds must be the caller's own: those that make something (its owner), and those
+ * that change data (set-id bits are cleared, reserved blocks and quota are kept, exactly as if the
+ * caller had done it).  Such a thread has the caller's fsuid and fsgid and lacks CAP_FSETID and
+ * CAP_SYS_RESOURCE; it keeps CAP_DAC_*, because the caller's supplementary groups, by which the
+ * kernel may have allowed it, are not known here without reading /proc.
+ *
+ * A thread stays what it is until an operation needs otherwise, so one user's stream of calls costs
+ * no extra system call.  Raw system calls: the C library's wrappers would change every thread. */
+#ifndef FS_CREDS_H
+#define FS_CREDS_H
+
+#include <fuse_lowlevel.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct fs;
+
+/* Once per thread: own umask (unshare), capabilities, no supplementary groups. */
+void creds_thread_start(void);
+
+void creds_be_daemon(const struct fs *fs);
+void creds_be_caller(const struct fs *fs, fuse_req_t req);
+/* With the caller's supplementary groups, for the few rules that ask for membership. */
+void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req);
+/* The daemon without CAP_FSETID: what kernel passthrough does later is done with these. */
+void creds_be_daemon_without_fsetid(const struct fs *fs);
+
+/* The umask of this thread from now on. */
+void creds_umask(mode_t mask);
+
+#endif

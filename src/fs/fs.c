@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of a mirror: opening its source, agreeing with the kernel on abilities, counting. */
+#include "fs/fs.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/mount.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "fs/context.h"
+#include "fs/creds.h"
+#include "fs/fdlimit.h"
+#include "fs/mirror.h"
+
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546
+#endif
+
+_Thread_local struct fs_context fs_context;
+
+void fs_thread_start(void)
+{
+	creds_thread_start();
+	if (fs_context.buffer)
+		return;
+	void *p = mmap(NULL, FS_BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	if (p == MAP_FAILED) {
+		log_error("out of memory for the buffer of a thread");
+		abort();
+	}
+	fs_context.buffer = p;
+}
+
+void fs_thread_stop(void)
+{
+	if (fs_context.buffer)
+		munmap(fs_context.buffer, FS_BUFFER_SIZE);
+	fs_context.buffer = NULL;
+}
+
+/* A clone of the mount that holds the source, without what is mounted below it: steps inside never
+ * leave it, and a mount over the source or inside it does not exist in it. */
+static int clone_tree(const char *source)
+{
+	return (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+static int open_source(struct fs *fs, struct error *err)
+{
+	const char *source = fs->cfg.source;
+	AUTO_FD plain = open(source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (plain < 0)
+		return error_set(err, "%s: cannot open the source directory: %s", source,
+				 strerror(errno));
+	fs->root_fd = clone_tree(source);
+	if (fs->root_fd < 0) {
+		fs->root_fd = take_fd(&plain);
+		fs->no_xdev = true;
+	}
+	fs->mount_fd = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fs->mount_fd < 0)
+		return error_set(err, "%s: cannot read the source directory: %s", source,
+				 strerror(errno));
+	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fs->proc_fd < 0)
+		return error_set(err, "/proc/self/fd: %s; ratefs needs /proc mounted",
+				 strerror(errno));
+	return 0;
+}
+
+/* Handles must not only be given but be accepted back: that needs CAP_DAC_READ_SEARCH. */
+static bool handles_work(struct fs *fs)
+{
+	struct fhandle fh;
+	fs->by_handle = true;
+	fhandle_of(fs, fs->root_fd, "", &fh);
+	if (!fh.bytes)
+		return false;
+	AUTO_FD fd = fhandle_open(fs, &fh, O_PATH | O_CLOEXEC);
+	return fd >= 0;
+}
+
+static void set_timeouts(struct fs *fs)
+{
+	double by_mode = fs->cfg.cache == CACHE_STRICT ? 0.0 : 1.0;
+	fs->attr_timeout_s = fs->cfg.attr_timeout_s < 0 ? by_mode : fs->cfg.attr_timeout_s;
+	fs->entry_timeout_s = fs->cfg.entry_timeout_s < 0 ? by_mode : fs->cfg.entry_timeout_s;
+}
+
+struct fs *fs_new(const struct fs_config *cfg, struct error *err)
+{
+	/* pthread_cancel and friends load this when they are first used, which fails (and aborts)
+	 * when no fd is left. */
+	dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
+	fdlimit_init();
+	struct fs *fs = aligned_alloc(64, (sizeof(*fs) + 63) / 64 * 64);
+	if (!fs) {
+		error_set(err, "out of memory");
+		return NULL;
+	}
+	memset(fs, 0, sizeof(*fs));
+	fs->root_fd = fs->mount_fd = fs->proc_fd = fs->dev_fd = -1;
+	fs->cfg = *cfg;
+	fs->cfg.source = strdup(cfg->source);
+	fs->is_root = geteuid() == 0;
+	set_timeouts(fs);
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	fs->generation = (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+	if (!fs->cfg.source || open_source(fs, err) < 0) {
+		fs_free(fs);
+		return NULL;
+	}
+	fs->by_handle = handles_work(fs);
+	int res = inode_table_init(fs, fs->root_fd);
+	if (res < 0) {
+		error_set(err, "%s: %s", cfg->source, strerror(-res));
+		fs_free(fs);
+		return NULL;
+	}
+	return fs;
+}
+
+void fs_free(struct fs *fs)
+{
+	if (!fs)
+		return;
+	inode_table_free(fs);
+	for (int *fd = (int[]){fs->root_fd, fs->mount_fd, fs->proc_fd, -2}; *fd != -2; fd++)
+		if (*fd >= 0)
+			close(*fd);
+	free((char *)fs->cfg.source);
+	free(fs);
+}
+
+void fs_attach(struct fs *fs, struct fuse_session *se)
+{
+	fs->dev_fd = fuse_session_fd(se);
+}
+
+bool fs_source_is_read_only(const struct fs *fs)
+{
+	struct statvfs st;
+	return fstatvfs(fs->root_fd, &st) == 0 && (st.f_flag & ST_RDONLY);
+}
+
+void fs_look(const struct fs *fs, struct fs_counts *out)
+{
+	*out = (struct fs_counts){
+		.inodes = atomic_load(&fs->inodes.n),
+		.inode_fds = atomic_load(&fs->inodes.n_fds),
+		.handles = atomic_load(&fs->handles),
+		.passthrough_handles = atomic_load(&fs->passthrough_handles),
+	};
+}
+
+/* -- what the kernel and we agree on -- */
+
+static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
+{
+	if (!fs->is_root || fs->cfg.cache != CACHE_AUTO || fs->dev_fd < 0)
+		return;
+	if (!fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH))
+		return;
+	/* A backing that is itself stacked needs one level more, and then nothing can be stacked on
+	 * us: only there. */
+	struct statfs st;
+	bool stacked = fstatfs(fs->root_fd, &st) == 0 &&
+		       (st.f_type == OVERLAYFS_SUPER_MAGIC || st.f_type == FUSE_SUPER_MAGIC);
+	conn->max_backing_stack_depth =
+		stacked ? FUSE_BACKING_STACKED_OVER : FUSE_BACKING_STACKED_UNDER;
+	atomic_store(&fs->passthrough_usable, true);
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct fs *fs = userdata;
+	static const uint64_t wanted[] = {
+		FUSE_CAP_ASYNC_READ,
+		FUSE_CAP_ASYNC_DIO,
+		FUSE_CAP_ATOMIC_O_TRUNC, /* open(O_TRUNC) is one step at the backing as well */
+		FUSE_CAP_EXPORT_SUPPORT,
+		FUSE_CAP_PARALLEL_DIROPS, /* one slow lookup must not hold up its directory */
+		FUSE_CAP_READDIRPLUS,
+		FUSE_CAP_READDIRPLUS_AUTO,
+		FUSE_CAP_DIRECT_IO_ALLOW_MMAP,
+		FUSE_CAP_IOCTL_DIR,
+		FUSE_CAP_SPLICE_WRITE,
+		/* Default ACLs decide whether the umask counts, so the backing applies both. */
+		FUSE_CAP_DONT_MASK,
+		FUSE_CAP_POSIX_ACL,
+		/* Set-id bits and file capabilities are cleared by the backing: writes, truncations
+		 * and opens run as the caller. */
+		FUSE_CAP_HANDLE_KILLPRIV_V2,
+		FUSE_CAP_AUTO_INVAL_DATA,
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+		fuse_set_feature_flag(conn, wanted[i]);
+	if (fs->attr_timeout_s > 0 && fs->entry_timeout_s > 0)
+		fuse_set_feature_flag(conn, FUSE_CAP_CACHE_SYMLINKS);
+	want_passthrough(fs, conn);
+	conn->max_write = 1U << 20;
+	conn->max_background = 65535;
+	conn->congestion_threshold = 65535;
+	conn->no_interrupt = 1; /* the receive loop has its own table of what can be interrupted */
+	conn->time_gran = 1;
+}
+
+const struct fuse_lowlevel_ops fs_ops = {
+	.init = op_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.readlink = op_readlink,
+	.mknod = op_mknod,
+	.mkdir = op_mkdir,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.symlink = op_symlink,
+	.rename = op_rename,
+	.link = op_link,
+	.open = op_open,
+	.create = op_create,
+	.tmpfile = op_tmpfile,
+	.read = op_read,
+	.write = op_write,
+	.flush = op_flush,
+	.release = op_release,
+	.fsync = op_fsync,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.releasedir = op_releasedir,
+	.fsyncdir = op_fsyncdir,
+	.statfs = op_statfs,
+	.setxattr = op_setxattr,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
+	.removexattr = op_removexattr,
+	.ioctl = op_ioctl,
+	.fallocate = op_fallocate,
+	.copy_file_range = op_copy_file_range,
+	.lseek = op_lseek,
+};

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* An open file or directory: what fi->fh points to. */
+#ifndef FS_HANDLE_H
+#define FS_HANDLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <fuse_lowlevel.h>
+
+#include "base/list.h"
+
+struct fs;
+struct inode;
+
+enum io_mode {
+	IO_DIRECT,      /* every read and write reaches us */
+	IO_CACHED,      /* the kernel's page cache */
+	IO_PASS,        /* kernel passthrough: reads and writes bypass us */
+	IO_PASS_DIRECT, /* limited while other handles of the file are in passthrough */
+};
+
+struct dir_stream {
+	pthread_mutex_t lock;
+	char *buf; /* of getdents64; NULL until first read */
+	size_t pos, len;
+	off_t next; /* offset of the entry at pos */
+};
+
+struct handle {
+	int fd;
+	_Atomic int flags; /* as opened; O_DIRECT and O_APPEND follow fcntl(F_SETFL) */
+	enum io_mode mode;
+	bool is_dir;
+	bool direct_io; /* reads and writes come as the program made them */
+	_Atomic bool written;
+	pid_t pid; /* the opener: release and write-back come without one */
+	uid_t uid;
+	gid_t gid;
+	struct inode *inode;
+	struct list of_inode;   /* in open_state->handles */
+	struct dir_stream *dir; /* directories only */
+};
+
+static inline struct handle *handle_from_fh(uint64_t fh)
+{
+	return (struct handle *)(uintptr_t)fh;
+}
+
+/* What the open files of one inode agree on.  Guarded by inode_lock. */
+struct open_state {
+	struct list handles;
+	unsigned n_direct, n_cached, n_pass; /* n_pass counts IO_PASS and IO_PASS_DIRECT */
+	int32_t backing_id;                  /* of all n_pass handles; 0: none */
+	/* The data that the page cache may hold is as of these. */
+	struct timespec cached_mtime;
+	off_t cached_size;
+};
+
+/* max_open: -ENFILE when it is reached.  The reservation passes to the handle that is made next;
+ * handle_free gives it back. */
+int handle_reserve(struct fs *fs);
+void handle_unreserve(struct fs *fs);
+
+/* Takes *fd.  NULL: out of memory, *fd untouched. */
+struct handle *handle_new(fuse_req_t req, int *fd, int flags);
+void handle_free(struct fs *fs, struct handle *h);
+
+/* Decides how the data of a newly opened regular file goes, enters the handle into its inode's
+ * state and fills the answer to the kernel.  0 or -ENOMEM.  `st` is the file as it is now. */
+int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
+		     struct fuse_file_info *fi);
+/* Before handle_free. */
+void handle_close_mode(struct fs *fs, struct handle *h);
+
+#endif

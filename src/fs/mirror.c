@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps in the backing tree that several operations share. */
+#include "fs/mirror.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fs/fdlimit.h"
+
+struct fd_path fd_path(int fd)
+{
+	struct fd_path p;
+	snprintf(p.text, sizeof(p.text), "/proc/self/fd/%d", fd);
+	return p;
+}
+
+static int open_child_once(const struct fs *fs, int dir_fd, const char *name)
+{
+	int fd;
+	if (fs->no_xdev) {
+		struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				       .resolve = RESOLVE_NO_XDEV};
+		fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+	} else {
+		fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+int mirror_open_child(const struct fs *fs, int dir_fd, const char *name)
+{
+	int fd = open_child_once(fs, dir_fd, name);
+	if (fd == -EMFILE && fdlimit_make_room(16))
+		fd = open_child_once(fs, dir_fd, name);
+	return fd;
+}
+
+int mirror_stat_child(const struct fs *fs, int dir_fd, const char *name, struct stat *st)
+{
+	if (!fs->no_xdev)
+		return fstatat(dir_fd, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ? -errno
+											    : 0;
+	/* A plain stat would enter what is mounted there, which may be this very mount. */
+	AUTO_FD fd = mirror_open_child(fs, dir_fd, name);
+	return fd < 0 ? fd : mirror_stat(fd, st);
+}
+
+int mirror_reopen(struct fs *fs, int fd, int flags)
+{
+	flags = (flags & ~(O_NOFOLLOW | O_CREAT | O_EXCL)) | O_CLOEXEC;
+	struct fd_path path = fd_path(fd);
+	int out = openat(fs->proc_fd, path.text + strlen("/proc/self/fd/"), flags);
+	if (out < 0 && errno == EMFILE && fdlimit_make_room(16))
+		out = openat(fs->proc_fd, path.text + strlen("/proc/self/fd/"), flags);
+	return out < 0 ? -errno : out;
+}
+
+int mirror_check_name(const char *name)
+{
+	if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+		return -EINVAL;
+	return 0;
+}
+
+void fhandle_of(const struct fs *fs, int fd, const char *name, struct fhandle *out)
+{
+	union {
+		struct file_handle h;
+		char room[sizeof(struct file_handle) + FHANDLE_MAX];
+	} u;
+	int mount_id;
+	out->bytes = 0;
+	if (!fs->by_handle)
+		return;
+	u.h.handle_bytes = FHANDLE_MAX;
+	if (name_to_handle_at(fd, name, &u.h, &mount_id, *name ? 0 : AT_EMPTY_PATH) < 0)
+		return;
+	out->bytes = (uint8_t)u.h.handle_bytes;
+	out->type = u.h.handle_type;
+	memcpy(out->data, u.h.f_handle, u.h.handle_bytes);
+}
+
+int fhandle_open(const struct fs *fs, const struct fhandle *fh, int flags)
+{
+	union {
+		struct file_handle h;
+		char room[sizeof(struct file_handle) + FHANDLE_MAX];
+	} u;
+	u.h.handle_bytes = fh->bytes;
+	u.h.handle_type = fh->type;
+	memcpy(u.h.f_handle, fh->data, fh->bytes);
+	int fd = open_by_handle_at(fs->mount_fd, &u.h, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
+		       struct fuse_entry_param *e)
+{
+	e->ino = inode->id;
+	e->generation = fs->generation;
+	e->attr = *st;
+	e->attr_timeout = fs->attr_timeout_s;
+	e->entry_timeout = fs->entry_timeout_s;
+}
+
+/* By numbers and file handle: no fd is spent on what may only be looked at. */
+static int lookup_by_handle(struct fs *fs, const struct inode_ref *dir, const char *name,
+			    struct fuse_entry_param *e)
+{
+	struct stat st;
+	int res = mirror_stat_child(fs, dir->fd, name, &st);
+	if (res < 0)
+		return res;
+	struct inode *inode = inode_find_pinned(fs, &st);
+	if (!inode) {
+		struct fhandle fh;
+		fhandle_of(fs, dir->fd, name, &fh);
+		if (!fh.bytes)
+			return -EAGAIN;
+		int no_fd = -1;
+		inode = inode_intern(fs, &st, &no_fd, &fh, dir->inode, name);
+	}
+	if (!inode)
+		return -ENOMEM;
+	mirror_fill_entry(fs, inode, &st, e);
+	return 0;
+}
+
+int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
+		  struct fuse_entry_param *e)
+{
+	if (fs->by_handle) {
+		int res = lookup_by_handle(fs, dir, name, e);
+		if (res != -EAGAIN)
+			return res;
+	}
+	AUTO_FD fd = mirror_open_child(fs, dir->fd, name);
+	if (fd < 0)
+		return fd;
+	struct stat st;
+	int res = mirror_stat(fd, &st);
+	if (res < 0)
+		return res;
+	struct fhandle none = {0};
+	struct inode *inode = inode_intern(fs, &st, &fd, &none, dir->inode, name);
+	if (!inode)
+		return -ENOMEM;
+	mirror_fill_entry(fs, inode, &st, e);
+	return 0;
+}
+
+int mirror_entry_of_fd(struct fs *fs, const struct inode_ref *dir, const char *name, int fd,
+		       struct fuse_entry_param *e)
+{
+	struct stat st;
+	int res = mirror_stat(fd, &st);
+	if (res < 0)
+		return res;
+	struct fhandle fh = {0};
+	fhandle_of(fs, fd, "", &fh);
+	AUTO_FD path_fd = -1;
+	if (!fh.bytes) {
+		path_fd = openat(AT_FDCWD, fd_path(fd).text, O_PATH | O_CLOEXEC);
+		if (path_fd < 0)
+			return -errno;
+	}
+	struct inode *inode = inode_intern(fs, &st, &path_fd, &fh, dir->inode, name);
+	if (!inode)
+		return -ENOMEM;
+	mirror_fill_entry(fs, inode, &st, e);
+	return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations on the data of open files: read, write, fallocate, lseek, copy_file_range. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fs/context.h"
+#include "fs/creds.h"
+#include "fs/handle.h"
+#include "fs/mirror.h"
+#include "fs/reply.h"
+
+#define DIRECT_ALIGN 4096
+
+/* O_DIRECT can be switched while the file is open, and each request says what it is now. */
+static bool direct_now(struct handle *h, int flags_now)
+{
+	int was = atomic_load_explicit(&h->flags, memory_order_relaxed);
+	if ((was ^ flags_now) & O_DIRECT) {
+		int fl = fcntl(h->fd, F_GETFL);
+		int want = (fl & ~O_DIRECT) | (flags_now & O_DIRECT);
+		if (fl >= 0 && fcntl(h->fd, F_SETFL, want) == 0)
+			atomic_store_explicit(&h->flags, (was & ~O_DIRECT) | (flags_now & O_DIRECT),
+					      memory_order_relaxed);
+	}
+	return flags_now & O_DIRECT;
+}
+
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct handle *h = handle_from_fh(fi->fh);
+	if (h->direct_io)
+		direct_now(h, fi->flags);
+	if (size > FS_BUFFER_SIZE)
+		size = FS_BUFFER_SIZE;
+	ssize_t n = pread(h->fd, fs_context.buffer, size, off);
+	if (n < 0) {
+		reply_status(req, -errno);
+		return;
+	}
+	fs_context.bytes_moved = (uint64_t)n;
+	reply_buf(req, fs_context.buffer, (size_t)n);
+}
+
+static int write_flags(const struct handle *h, const struct fuse_file_info *fi)
+{
+	int rwf = 0;
+	if (fi->writepage)
+		return 0;
+	if (fi->flags & O_APPEND)
+		rwf |= RWF_APPEND;
+	/* RWF_SYNC and RWF_DSYNC of a single call; a file opened so has it anyway. */
+	if ((fi->flags & O_SYNC & ~O_DSYNC) && !(h->flags & O_SYNC & ~O_DSYNC))
+		rwf |= RWF_SYNC;
+	else if ((fi->flags & O_DSYNC) && !(h->flags & O_DSYNC))
+		rwf |= RWF_DSYNC;
+	return rwf;
+}
+
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+	      struct fuse_file_info *fi)
+{
+	struct handle *h = handle_from_fh(fi->fh);
+	/* Write-back comes without a caller, and may use any handle of the file. */
+	if (!fi->writepage)
+		creds_be_caller(fs_of(req), req);
+	if (h->direct_io && direct_now(h, fi->flags) && (uintptr_t)buf % DIRECT_ALIGN &&
+	    size <= FS_BUFFER_SIZE)
+		buf = memcpy(fs_context.buffer, buf, size);
+	int rwf = write_flags(h, fi);
+	ssize_t n;
+	if (rwf) {
+		struct iovec iov = {(void *)buf, size};
+		n = pwritev2(h->fd, &iov, 1, off, rwf);
+	} else {
+		n = pwrite(h->fd, buf, size, off);
+	}
+	if (n < 0) {
+		reply_status(req, -errno);
+		return;
+	}
+	if (!atomic_load_explicit(&h->written, memory_order_relaxed))
+		atomic_store_explicit(&h->written, true, memory_order_relaxed);
+	reply_written(req, (size_t)n);
+}
+
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+		  struct fuse_file_info *fi)
+{
+	struct handle *h = handle_from_fh(fi->fh);
+	creds_be_caller(fs_of(req), req);
+	int res = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
+	atomic_store_explicit(&h->written, true, memory_order_relaxed);
+	reply_status(req, res);
+}
+
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+	off_t res = lseek(handle_from_fh(fi->fh)->fd, off, whence);
+	if (res < 0)
+		reply_status(req, -errno);
+	else
+		reply_offset(req, res);
+}
+
+void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
+			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
+			struct fuse_file_info *fi_out, size_t len, int flags)
+{
+	struct handle *from = handle_from_fh(fi_in->fh), *to = handle_from_fh(fi_out->fh);
+	creds_be_caller(fs_of(req), req);
+	ssize_t n = copy_file_range(from->fd, &off_in, to->fd, &off_out, len, (unsigned)flags);
+	if (n < 0) {
+		reply_status(req, -errno);
+		return;
+	}
+	atomic_store_explicit(&to->written, true, memory_order_relaxed);
+	reply_written(req, (size_t)n);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations that make, keep and end open files: open, create, tmpfile, flush, release, fsync. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fs/creds.h"
+#include "fs/fdlimit.h"
+#include "fs/handle.h"
+#include "fs/mirror.h"
+#include "fs/reply.h"
+
+/* What of the caller's flags the backing file gets.  Not O_NONBLOCK: waiting is our business.  Not
+ * O_APPEND: each write says whether it appends, since fcntl can change that and write-back of
+ * mapped pages never does. */
+#define BACKING_FLAGS (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME)
+
+static int open_known(struct fs *fs, struct inode *inode, int path_fd, int flags)
+{
+	struct fhandle fh;
+	if (path_fd < 0 && inode_handle_only(fs, inode, &fh)) {
+		int fd = fhandle_open(fs, &fh, flags | O_CLOEXEC);
+		if (fd == -EMFILE && fdlimit_make_room(16))
+			fd = fhandle_open(fs, &fh, flags | O_CLOEXEC);
+		return fd;
+	}
+	struct inode_ref ref;
+	int res = inode_get(fs, inode->id, &ref);
+	if (res < 0)
+		return res;
+	int fd = mirror_reopen(fs, ref.fd, flags);
+	inode_put(fs, &ref);
+	return fd;
+}
+
+/* fd or -errno, and the file's attributes. */
+static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_flags,
+		      struct stat *st)
+{
+	struct fs *fs = fs_of(req);
+	/* A device or FIFO opened here would act on the daemon; the kernel opens those itself. */
+	if (!S_ISREG(ref->inode->type))
+		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
+	if (caller_flags & O_TRUNC)
+		creds_be_caller(fs, req);
+	int flags = caller_flags & BACKING_FLAGS;
+	AUTO_FD fd = open_known(fs, ref->inode, ref->fd, flags);
+	/* An append-only file must be opened so. */
+	if (fd == -EPERM && (caller_flags & O_APPEND))
+		fd = open_known(fs, ref->inode, ref->fd, flags | O_APPEND);
+	/* Deleted behind our back but open through us: the long way knows how. */
+	if (fd == -ESTALE && ref->fd < 0) {
+		struct inode_ref held;
+		int res = inode_get(fs, ref->inode->id, &held);
+		if (res < 0)
+			return res;
+		fd = mirror_reopen(fs, held.fd, flags);
+		inode_put(fs, &held);
+	}
+	if (fd < 0)
+		return fd;
+	int res = mirror_stat(fd, st);
+	if (res < 0)
+		return res;
+	if (st->st_dev != ref->inode->dev || st->st_ino != ref->inode->ino)
+		return -ESTALE;
+	return take_fd(&fd);
+}
+
+static void fill_open(const struct handle *h, struct fuse_file_info *fi)
+{
+	/* What cannot have been changed needs no flush when it is closed: one message less. */
+	fi->noflush = (h->flags & O_ACCMODE) == O_RDONLY;
+}
+
+static void end_handle(struct fs *fs, struct handle *h)
+{
+	handle_close_mode(fs, h);
+	handle_free(fs, h);
+}
+
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref ref;
+	struct stat st;
+	int res = handle_reserve(fs);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
+	res = inode_get_no_fd(fs, ino, &ref);
+	if (res < 0) {
+		handle_unreserve(fs);
+		reply_status(req, res);
+		return;
+	}
+	AUTO_FD fd = open_inode(req, &ref, fi->flags, &st);
+	res = fd < 0 ? fd : 0;
+	struct handle *h = res == 0 ? handle_new(req, &fd, fi->flags) : NULL;
+	if (!h) {
+		handle_unreserve(fs);
+		res = res ? res : -ENOMEM;
+	} else {
+		res = handle_open_mode(fs, h, ref.inode, &st, fi);
+		if (res < 0)
+			handle_free(fs, h);
+	}
+	inode_put(fs, &ref);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
+	fill_open(h, fi);
+	if (reply_open(req, fi) < 0)
+		end_handle(fs, h);
+}
+
+/* The kernel asks for a name that it believes is free.  If it is not (somebody behind the mount was
+ * quicker), only a regular file may be opened here. */
+static int create_or_open(fuse_req_t req, const struct inode_ref *dir, const char *name,
+			  mode_t mode, int caller_flags)
+{
+	struct fs *fs = fs_of(req);
+	int flags = (caller_flags & BACKING_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir->fd, name, flags, mode);
+	if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
+		fd = openat(dir->fd, name, flags, mode);
+	if (fd >= 0)
+		return fd;
+	if (errno != EEXIST || (caller_flags & O_EXCL))
+		return -errno;
+	AUTO_FD path_fd = mirror_open_child(fs, dir->fd, name);
+	if (path_fd < 0)
+		return path_fd;
+	struct stat st;
+	int res = mirror_stat(path_fd, &st);
+	if (res < 0)
+		return res;
+	if (!S_ISREG(st.st_mode))
+		return -ESTALE; /* the kernel looks it up again and does what is right for it */
+	return mirror_reopen(fs, path_fd, caller_flags & BACKING_FLAGS);
+}
+
+/* From a new file's fd to the answer.  dir is put here. */
+static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *name, int new_fd,
+			   struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct fuse_entry_param e = {0};
+	AUTO_FD fd = new_fd;
+	int res = fd < 0 ? fd : mirror_entry_of_fd(fs, dir, name, fd, &e);
+	inode_put(fs, dir);
+	struct inode_ref ref = INODE_REF_INIT;
+	if (res == 0)
+		res = inode_get_no_fd(fs, e.ino, &ref);
+	struct handle *h = NULL;
+	if (res == 0) {
+		/* A file without a name can be reached by fd only. */
+		AUTO_FD path_fd = -1;
+		if (!name && ref.fd < 0)
+			path_fd = openat(AT_FDCWD, fd_path(fd).text, O_PATH | O_CLOEXEC);
+		if (!name)
+			inode_pin(fs, ref.inode, &path_fd);
+		h = handle_new(req, &fd, fi->flags);
+		res = h ? handle_open_mode(fs, h, ref.inode, &e.attr, fi) : -ENOMEM;
+		if (res < 0 && h)
+			handle_free(fs, h);
+		else if (res < 0)
+			handle_unreserve(fs);
+		inode_put(fs, &ref);
+	} else {
+		handle_unreserve(fs);
+	}
+	if (res < 0) {
+		if (e.ino)
+			inode_forget(fs, e.ino, 1);
+		reply_status(req, res);
+		return;
+	}
+	if (reply_create(req, &e, fi) < 0) {
+		end_handle(fs, h);
+		inode_forget(fs, e.ino, 1);
+	}
+}
+
+static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct inode_ref *dir)
+{
+	struct fs *fs = fs_of(req);
+	int res = handle_reserve(fs);
+	if (res == 0) {
+		res = inode_get(fs, parent, dir);
+		if (res < 0)
+			handle_unreserve(fs);
+	}
+	if (res < 0) {
+		reply_status(req, res);
+		return false;
+	}
+	/* As in be_maker of ops_name.c: membership matters for set-group-id files only. */
+	const mode_t both = S_ISGID | S_IXGRP;
+	if ((mode & both) == both)
+		creds_be_caller_with_groups(fs, req);
+	else
+		creds_be_caller(fs, req);
+	creds_umask(fuse_req_ctx(req)->umask);
+	return true;
+}
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *fi)
+{
+	struct inode_ref dir;
+	int res = mirror_check_name(name);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
+	if (!begin_create(req, parent, mode, &dir))
+		return;
+	int fd = create_or_open(req, &dir, name, mode, fi->flags);
+	answer_created(req, &dir, name, fd, fi);
+}
+
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref dir;
+	if (!begin_create(req, parent, mode, &dir))
+		return;
+	/* O_EXCL here means "never to be linked". */
+	int flags = (fi->flags & (BACKING_FLAGS | O_EXCL) & ~O_TRUNC) | O_TMPFILE | O_CLOEXEC;
+	int fd = openat(dir.fd, ".", flags, mode);
+	if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
+		fd = openat(dir.fd, ".", flags, mode);
+	(void)fs;
+	answer_created(req, &dir, NULL, fd < 0 ? -errno : fd, fi);
+}
+
+void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	/* Locks are the kernel's, and what was written is at the backing already. */
+	reply_status(req, 0);
+}
+
+void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	end_handle(fs_of(req), handle_from_fh(fi->fh));
+	reply_status(req, 0);
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	int fd = handle_from_fh(fi->fh)->fd;
+	int res = datasync ? fdatasync(fd) : fsync(fd);
+	reply_status(req, res < 0 ? -errno : 0);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations on an inode's attributes: lookup, forget, getattr, setattr, readlink, statfs, ioctl.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fs/context.h"
+#include "fs/creds.h"
+#include "fs/handle.h"
+#include "fs/mirror.h"
+#include "fs/reply.h"
+
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+
+/* "." and "..": only an NFS server asks, to connect a handle to the tree. */
+static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *name,
+		       struct fuse_entry_param *e)
+{
+	bool up = name[1] == '.' && dir->inode != fs->inodes.root;
+	AUTO_FD fd = mirror_open_child(fs, dir->fd, up ? ".." : ".");
+	if (fd < 0)
+		return fd;
+	struct stat st;
+	int res = mirror_stat(fd, &st);
+	if (res < 0)
+		return res;
+	struct fhandle none = {0};
+	struct inode *inode = inode_intern(fs, &st, &fd, &none, NULL, NULL);
+	if (!inode)
+		return -ENOMEM;
+	mirror_fill_entry(fs, inode, &st, e);
+	return 0;
+}
+
+void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref dir;
+	struct fuse_entry_param e = {0};
+	int res = inode_get(fs, parent, &dir);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
+	if (!strcmp(name, ".") || !strcmp(name, ".."))
+		res = lookup_dots(fs, &dir, name, &e);
+	else if ((res = mirror_check_name(name)) == 0)
+		res = mirror_lookup(fs, &dir, name, &e);
+	inode_put(fs, &dir);
+	/* "Not there" may be remembered for as long as "there". */
+	if (res == -ENOENT && fs->entry_timeout_s > 0) {
+		e.entry_timeout = fs->entry_timeout_s;
+		reply_entry(req, &e);
+		fs_context.error = ENOENT;
+	} else if (res < 0) {
+		reply_status(req, res);
+	} else if (reply_entry(req, &e) < 0) {
+		inode_forget(fs, e.ino, 1);
+	}
+}
+
+void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
+{
+	inode_forget(fs_of(req), ino, nlookup);
+	fuse_reply_none(req);
+}
+
+void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	for (size_t i = 0; i < count; i++)
+		inode_forget(fs_of(req), forgets[i].ino, forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct stat st;
+	int res;
+	if (fi) {
+		res = mirror_stat(handle_from_fh(fi->fh)->fd, &st);
+	} else {
+		struct inode_ref ref;
+		res = inode_get(fs, ino, &ref);
+		if (res == 0) {
+			res = mirror_stat(ref.fd, &st);
+			inode_put(fs, &ref);
+		}
+	}
+	if (res < 0)
+		reply_status(req, res);
+	else
+		reply_attr(req, &st, fs->attr_timeout_s);
+}
+
+/* -- setattr, one attribute at a time as the system calls have it -- */
+
+static int set_mode(int fd, mode_t mode)
+{
+	if (syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
+		return 0;
+	if (errno != ENOSYS)
+		return -errno;
+	return chmod(fd_path(fd).text, mode) < 0 ? -errno : 0;
+}
+
+static int set_owner(int fd, const struct stat *attr, int to_set)
+{
+	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
+	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
+	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static int set_size(int fd, off_t size, struct fuse_file_info *fi)
+{
+	struct handle *h = fi ? handle_from_fh(fi->fh) : NULL;
+	int res = h ? ftruncate(h->fd, size) : truncate(fd_path(fd).text, size);
+	if (h)
+		atomic_store_explicit(&h->written, true, memory_order_relaxed);
+	return res < 0 ? -errno : 0;
+}
+
+static int set_times(int fd, const struct stat *attr, int to_set)
+{
+	struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_OMIT}};
+	if (to_set & FUSE_SET_ATTR_ATIME_NOW)
+		ts[0].tv_nsec = UTIME_NOW;
+	else if (to_set & FUSE_SET_ATTR_ATIME)
+		ts[0] = attr->st_atim;
+	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
+		ts[1].tv_nsec = UTIME_NOW;
+	else if (to_set & FUSE_SET_ATTR_MTIME)
+		ts[1] = attr->st_mtim;
+	return utimensat(fd, "", ts, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+#define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
+#define SET_TIMES                                                                                  \
+	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |                     \
+	 FUSE_SET_ATTR_MTIME_NOW)
+
+static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
+		   struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	int res = 0;
+	if (to_set & FUSE_SET_ATTR_SIZE) {
+		creds_be_caller(fs, req);
+		res = set_size(fd, attr->st_size, fi);
+	}
+	/* The kernel has checked who asks, and taken off a set-group-id bit that is not theirs to
+	 * give.  Owner before mode: a change of owner clears set-id bits that are given with it. */
+	creds_be_daemon(fs);
+	if (res == 0 && (to_set & SET_OWNER))
+		res = set_owner(fd, attr, to_set);
+	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE))
+		res = set_mode(fd, attr->st_mode & 07777);
+	if (res == 0 && (to_set & SET_TIMES))
+		res = set_times(fd, attr, to_set);
+	return res;
+}
+
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+		struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref ref;
+	struct stat st;
+	int res = inode_get(fs, ino, &ref);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
+	res = set_all(req, ref.fd, attr, to_set, fi);
+	if (res == 0)
+		res = mirror_stat(ref.fd, &st);
+	inode_put(fs, &ref);
+	if (res < 0)
+		reply_status(req, res);
+	else
+		reply_attr(req, &st, fs->attr_timeout_s);
+}
+
+void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref ref;
+	char target[PATH_MAX + 1];
+	int res = inode_get(fs, ino, &ref);
+	if (res == 0) {
+		ssize_t n = readlinkat(ref.fd, "", target, PATH_MAX);
+		res = n < 0 ? -errno : 0;
+		inode_put(fs, &ref);
+		target[n < 0 ? 0 : n] = '\0';
+	}
+	if (res < 0)
+		reply_status(req, res);
+	else
+		reply_link(req, target);
+}
+
+void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct fs *fs = fs_of(req);
+	struct statvfs st;
+	if (fstatvfs(fs->root_fd, &st) < 0)
+		reply_status(req, -errno);
+	else
+		reply_statfs(req, &st);
+}
+
+/* -- ioctl: file flags, project ids, versions -- */
+
+/* What the kernel passes as an int though the number says long. */
+static size_t ioctl_size(unsigned int cmd)
+{
+	switch (cmd) {
+	case FS_IOC_GETFLAGS:
+	case FS_IOC_SETFLAGS:
+	case FS_IOC_GETVERSION:
+	case FS_IOC_SETVERSION:
+		return sizeof(int);
+	case FS_IOC_FSGETXATTR:
+	case FS_IOC_FSSETXATTR:
+		return sizeof(struct fsxattr);
+	case FS_IOC_GETFSLABEL:
+		return FSLABEL_MAX;
+	default:
+		return 0;
+	}
+}
+
+void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
+	      struct fuse_file_info *fi, unsigned flags, const void *in_buf, size_t in_size,
+	      size_t out_size)
+{
+	struct fs *fs = fs_of(req);
+	char data[FSLABEL_MAX] = {0};
+	size_t size = ioctl_size(cmd);
+	if (!size || (flags & FUSE_IOCTL_UNRESTRICTED) || in_size > sizeof(data) ||
+	    out_size > sizeof(data)) {
+		reply_status(req, -ENOTTY);
+		return;
+	}
+	bool sets = _IOC_DIR(cmd) & _IOC_WRITE;
+	if (sets) {
+		if (in_size < size) {
+			reply_status(req, -EINVAL);
+			return;
+		}
+		memcpy(data, in_buf, in_size);
+	}
+	creds_be_daemon(fs);
+	if (ioctl(handle_from_fh(fi->fh)->fd, cmd, data) < 0)
+		reply_status(req, -errno);
+	else
+		reply_ioctl(req, data, sets ? 0 : out_size);
+}

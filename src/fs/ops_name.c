@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations on names: mknod, mkdir, symlink, link, unlink, rmdir, rename. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fs/creds.h"
+#include "fs/mirror.h"
+#include "fs/reply.h"
+
+/* A regular file that is made set-group-id in a set-group-id directory keeps the bit only for
+ * members of the group; nothing else that makes names asks for membership. */
+static void be_maker(struct fs *fs, fuse_req_t req, mode_t mode)
+{
+	const mode_t both = S_ISGID | S_IXGRP;
+	if ((mode & both) == both && !S_ISDIR(mode))
+		creds_be_caller_with_groups(fs, req);
+	else
+		creds_be_caller(fs, req);
+	creds_umask(fuse_req_ctx(req)->umask);
+}
+
+static void answer_made(fuse_req_t req, struct inode_ref *dir, const char *name, int res)
+{
+	struct fs *fs = fs_of(req);
+	struct fuse_entry_param e = {0};
+	if (res == 0)
+		res = mirror_lookup(fs, dir, name, &e);
+	inode_put(fs, dir);
+	if (res < 0)
+		reply_status(req, res);
+	else if (reply_entry(req, &e) < 0)
+		inode_forget(fs, e.ino, 1);
+}
+
+static bool get_dir(fuse_req_t req, fuse_ino_t parent, const char *name, struct inode_ref *dir)
+{
+	int res = mirror_check_name(name);
+	if (res == 0)
+		res = inode_get(fs_of(req), parent, dir);
+	if (res < 0)
+		reply_status(req, res);
+	return res == 0;
+}
+
+void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	struct inode_ref dir;
+	if (!get_dir(req, parent, name, &dir))
+		return;
+	be_maker(fs_of(req), req, mode);
+	int res = mknodat(dir.fd, name, mode, rdev) < 0 ? -errno : 0;
+	answer_made(req, &dir, name, res);
+}
+
+void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct inode_ref dir;
+	if (!get_dir(req, parent, name, &dir))
+		return;
+	be_maker(fs_of(req), req, mode | S_IFDIR);
+	int res = mkdirat(dir.fd, name, mode) < 0 ? -errno : 0;
+	answer_made(req, &dir, name, res);
+}
+
+void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+{
+	struct inode_ref dir;
+	if (!get_dir(req, parent, name, &dir))
+		return;
+	be_maker(fs_of(req), req, S_IFLNK);
+	int res = symlinkat(target, dir.fd, name) < 0 ? -errno : 0;
+	answer_made(req, &dir, name, res);
+}
+
+void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref dir, ref;
+	if (!get_dir(req, newparent, newname, &dir))
+		return;
+	int res = inode_get(fs, ino, &ref);
+	if (res < 0) {
+		answer_made(req, &dir, newname, res);
+		return;
+	}
+	creds_be_daemon(fs);
+	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
+	res = linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0
+		      ? -errno
+		      : 0;
+	if (res == 0)
+		inode_unpin(fs, ino);
+	inode_put(fs, &ref);
+	answer_made(req, &dir, newname, res);
+}
+
+static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int flags)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref dir;
+	if (!get_dir(req, parent, name, &dir))
+		return;
+	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name);
+	creds_be_daemon(fs);
+	int res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
+	if (res < 0)
+		inode_unpin(fs, kept);
+	inode_put(fs, &dir);
+	reply_status(req, res);
+}
+
+void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, 0);
+}
+
+void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, AT_REMOVEDIR);
+}
+
+static int do_rename(fuse_req_t req, const struct inode_ref *from, const char *name,
+		     const struct inode_ref *to, const char *newname, unsigned int flags)
+{
+	struct fs *fs = fs_of(req);
+	struct stat a, b;
+	bool have_a = false, have_b = false;
+	if (!fs->by_handle) {
+		have_a = mirror_stat_child(fs, from->fd, name, &a) == 0;
+		have_b = (flags & RENAME_EXCHANGE) &&
+			 mirror_stat_child(fs, to->fd, newname, &b) == 0;
+	}
+	uint64_t kept = 0;
+	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
+		kept = inode_keep_unlinked(fs, to->fd, newname);
+	/* A whiteout is made, and so has an owner. */
+	if (flags & RENAME_WHITEOUT)
+		be_maker(fs, req, S_IFCHR);
+	else
+		creds_be_daemon(fs);
+	int res = (int)syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags);
+	if (res < 0) {
+		res = -errno;
+		inode_unpin(fs, kept);
+		return res;
+	}
+	if (have_a)
+		inode_moved(fs, &a, to->inode, newname);
+	if (have_b)
+		inode_moved(fs, &b, from->inode, name);
+	return 0;
+}
+
+void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
+	       const char *newname, unsigned int flags)
+{
+	struct fs *fs = fs_of(req);
+	struct inode_ref from, to;
+	if (!get_dir(req, parent, name, &from))
+		return;
+	int res = mirror_check_name(newname);
+	if (res == 0)
+		res = inode_get(fs, newparent, &to);
+	if (res == 0) {
+		res = do_rename(req, &from, name, &to, newname, flags);
+		inode_put(fs, &to);
+	}
+	inode_put(fs, &from);
+	reply_status(req, res);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* How the data of an open file goes.  The kernel accepts only some mixtures on one inode, and
+ * answers EIO to the program otherwise, so the open files of an inode agree:
+ *
+ *	limited  open now                 the new handle
+ *	no       nothing                  PASS, or CACHED where passthrough cannot be had
+ *	no       PASS, PASS_DIRECT        PASS
+ *	no       DIRECT                   DIRECT, until the last one closes
+ *	no       CACHED                   CACHED
+ *	yes      nothing, DIRECT, CACHED  DIRECT
+ *	yes      PASS, PASS_DIRECT        PASS_DIRECT with the same backing id
+ *
+ * All of it under the inode's lock, which is kept over the ioctl so that two first opens do not
+ * register the file twice. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "fs/creds.h"
+#include "fs/handle.h"
+#include "fs/mirror.h"
+#include "sched/gate.h"
+
+#ifndef FUSE_DEV_IOC_BACKING_OPEN
+struct fuse_backing_map {
+	int32_t fd;
+	uint32_t flags;
+	uint64_t padding;
+};
+#define FUSE_DEV_IOC_BACKING_OPEN  _IOW(229, 1, struct fuse_backing_map)
+#define FUSE_DEV_IOC_BACKING_CLOSE _IOW(229, 2, uint32_t)
+#endif
+
+static bool limited(const struct fs *fs)
+{
+	switch (fs->cfg.cache) {
+	case CACHE_STRICT:
+		return true;
+	case CACHE_PAGE:
+		return false;
+	case CACHE_AUTO:
+		break;
+	}
+	return fs->cfg.gate && !(gate_unlimited(fs->cfg.gate, COST_READ) &&
+				 gate_unlimited(fs->cfg.gate, COST_WRITE));
+}
+
+/* 0: not for this file.  The kernel does the file's I/O with the credentials of the thread that
+ * registers it; without CAP_FSETID writes clear set-id bits, as those of nearly every caller do. */
+static int32_t register_backing(struct fs *fs, int fd)
+{
+	struct fuse_backing_map map = {.fd = fd};
+	creds_be_daemon_without_fsetid(fs);
+	int id = ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_OPEN, &map);
+	if (id > 0)
+		return id;
+	if (errno != ENOMEM && errno != EMFILE && errno != ENFILE && errno != EINVAL)
+		atomic_store(&fs->passthrough_usable, false);
+	return 0;
+}
+
+static void unregister_backing(struct fs *fs, int32_t id)
+{
+	uint32_t which = (uint32_t)id;
+	if (id > 0)
+		(void)ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_CLOSE, &which);
+}
+
+/* root keeps set-id bits when it writes, and passthrough would clear them: where there are some, a
+ * writer is served by us, who know the caller. */
+static bool set_id_at_stake(const struct handle *h, const struct stat *st)
+{
+	return (h->flags & O_ACCMODE) != O_RDONLY && (st->st_mode & (S_ISUID | S_ISGID));
+}
+
+static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct open_state *o,
+				  const struct stat *st)
+{
+	if (fs->cfg.cache == CACHE_PAGE)
+		return IO_CACHED;
+	bool direct = limited(fs) || set_id_at_stake(h, st);
+	if (o->n_pass)
+		return direct ? IO_PASS_DIRECT : IO_PASS;
+	if (direct || o->n_direct)
+		return IO_DIRECT;
+	if (o->n_cached || !atomic_load_explicit(&fs->passthrough_usable, memory_order_relaxed))
+		return IO_CACHED;
+	o->backing_id = register_backing(fs, h->fd);
+	return o->backing_id ? IO_PASS : IO_CACHED;
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static struct open_state *open_state_locked(struct inode *inode)
+{
+	if (!inode->open) {
+		inode->open = calloc(1, sizeof(*inode->open));
+		if (inode->open)
+			list_init(&inode->open->handles);
+	}
+	return inode->open;
+}
+
+/* The page cache stays when the file is as we left it: close-to-open consistency, as on NFS. */
+static bool cache_is_fresh_locked(struct open_state *o, const struct stat *st)
+{
+	bool fresh = same_time(o->cached_mtime, st->st_mtim) && o->cached_size == st->st_size;
+	o->cached_mtime = st->st_mtim;
+	o->cached_size = st->st_size;
+	return fresh;
+}
+
+int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
+		     struct fuse_file_info *fi)
+{
+	pthread_mutex_t *lock = inode_lock(fs, inode);
+	pthread_mutex_lock(lock);
+	struct open_state *o = open_state_locked(inode);
+	if (!o) {
+		pthread_mutex_unlock(lock);
+		return -ENOMEM;
+	}
+	h->inode = inode;
+	inode->nlookup++; /* until the handle is closed */
+	h->mode = choose_locked(fs, h, o, st);
+	list_push_tail(&o->handles, &h->of_inode);
+	switch (h->mode) {
+	case IO_DIRECT:
+		o->n_direct++;
+		break;
+	case IO_CACHED:
+		o->n_cached++;
+		fi->keep_cache = cache_is_fresh_locked(o, st);
+		break;
+	case IO_PASS:
+	case IO_PASS_DIRECT:
+		o->n_pass++;
+		fi->backing_id = o->backing_id;
+		break;
+	}
+	pthread_mutex_unlock(lock);
+	if (h->mode == IO_PASS)
+		atomic_fetch_add_explicit(&fs->passthrough_handles, 1, memory_order_relaxed);
+	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
+	fi->direct_io = h->direct_io;
+	fi->parallel_direct_writes = h->direct_io;
+	fi->fh = (uint64_t)(uintptr_t)h;
+	return 0;
+}
+
+void handle_close_mode(struct fs *fs, struct handle *h)
+{
+	struct stat st;
+	bool changed =
+		h->mode == IO_CACHED && atomic_load(&h->written) && mirror_stat(h->fd, &st) == 0;
+	pthread_mutex_t *lock = inode_lock(fs, h->inode);
+	int32_t unused_id = 0;
+	pthread_mutex_lock(lock);
+	struct open_state *o = h->inode->open;
+	list_remove(&h->of_inode);
+	switch (h->mode) {
+	case IO_DIRECT:
+		o->n_direct--;
+		break;
+	case IO_CACHED:
+		o->n_cached--;
+		if (changed)
+			cache_is_fresh_locked(o, &st);
+		break;
+	case IO_PASS:
+	case IO_PASS_DIRECT:
+		if (--o->n_pass == 0) {
+			unused_id = o->backing_id;
+			o->backing_id = 0;
+		}
+		break;
+	}
+	pthread_mutex_unlock(lock);
+	unregister_backing(fs, unused_id);
+	inode_unref(fs, h->inode, 1);
+	if (h->mode == IO_PASS)
+		atomic_fetch_sub_explicit(&fs->passthrough_handles, 1, memory_order_relaxed);
+}
