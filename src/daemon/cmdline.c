@@ -144,7 +144,9 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 	case 'o':
 		return parse_words(&c->config, b, optarg, err);
 	case 'c':
-		return replace_text(&c->file, optarg) < 0 ? error_set(err, "out of memory") : 0;
+		free(c->file);
+		c->file = path_absolute(optarg); /* to be found again by a reload */
+		return c->file ? 0 : error_set(err, "out of memory");
 	case 'f':
 		if (helper)
 			c->action = CMDLINE_FAKE;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "daemon/background.h"
 #include "daemon/cmdline.h"
+#include "daemon/config_file.h"
 #include "daemon/options.h"
 #include "daemon/path.h"
 #include "daemon/privileges.h"
@@ -16,10 +17,27 @@
 
 #include "config.h"
 
-static int run(const struct cmdline *c)
+/* Replaces the command line's mount by those of the file.  All problems are told at once. */
+static int load_file(struct cmdline *c)
+{
+	struct problems problems = {0};
+	struct configuration config;
+	int rc = config_load(&config, c->file, &problems);
+	problems_log(&problems);
+	problems_free(&problems);
+	if (rc < 0)
+		return EXIT_CODE_USAGE;
+	configuration_free(&c->config);
+	c->config = config;
+	return EXIT_CODE_OK;
+}
+
+static int run(struct cmdline *c)
 {
 	int ready_fd = -1;
 	const struct configuration *config = &c->config;
+	if (c->file && load_file(c) != EXIT_CODE_OK)
+		return EXIT_CODE_USAGE;
 	privileges_enter();
 	background_close_inherited(c->file ? -1 : path_passed_fd(config->mount[0].mountpoint));
 	if (!c->foreground) {
@@ -53,6 +71,9 @@ int main(int argc, char **argv)
 		break;
 	case CMDLINE_DUMP:
 		options_dump(stdout);
+		break;
+	case CMDLINE_CHECK:
+		rc = load_file(&c);
 		break;
 	case CMDLINE_FAKE:
 		break;

@@ -203,7 +203,7 @@ const struct option_def *option_find(const char *name)
 
 /* Edit distance with swaps of neighbours; names are short. */
 #define NAME_MAX_NEAR 32
-static unsigned distance(const char *a, const char *b)
+unsigned option_distance(const char *a, const char *b)
 {
 	size_t la = strlen(a), lb = strlen(b);
 	unsigned d[NAME_MAX_NEAR + 1][NAME_MAX_NEAR + 1];
@@ -236,7 +236,7 @@ const char *option_nearest(const char *name, unsigned scopes)
 		unsigned d;
 		if (!(options[i].scopes & scopes) || options[i].type == OPTION_NOISE)
 			continue;
-		d = distance(name, options[i].name);
+		d = option_distance(name, options[i].name);
 		if (d < best) {
 			best = d;
 			nearest = options[i].name;

@@ -458,7 +458,7 @@ bool option_is_given(const struct option_def *o, const struct settings *s)
 	return s->given[row(o)];
 }
 
-static char *printed(const struct option_def *o, const struct settings *s)
+char *option_text(const struct option_def *o, const struct settings *s)
 {
 	char *text = NULL;
 	size_t size;
@@ -472,6 +472,6 @@ static char *printed(const struct option_def *o, const struct settings *s)
 
 bool option_equal(const struct option_def *o, const struct settings *a, const struct settings *b)
 {
-	AUTO_FREE char *ta = printed(o, a), *tb = printed(o, b);
+	AUTO_FREE char *ta = option_text(o, a), *tb = option_text(o, b);
 	return ta && tb && strcmp(ta, tb) == 0;
 }

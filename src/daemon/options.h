@@ -52,6 +52,8 @@ extern const unsigned n_options;
 const struct option_def *option_find(const char *name);
 /* The nearest known name that has one of these scopes, or NULL when nothing is near. */
 const char *option_nearest(const char *name, unsigned scopes);
+/* How many slips of the finger lie between two names. */
+unsigned option_distance(const char *a, const char *b);
 const char *option_scope_name(enum option_scope scope);
 
 /* Takes "global." or "fs." off *name and says which scope it means, by the rule above for a bare
@@ -66,6 +68,8 @@ int option_set(struct settings *s, enum option_scope scope, const char *name, co
 
 /* The value as it would be written; nothing is written for an option without a value. */
 void option_print(const struct option_def *o, const struct settings *s, FILE *out);
+/* The same, to be freed; NULL: out of memory. */
+char *option_text(const struct option_def *o, const struct settings *s);
 /* True when the option is set to something here (not when it has its default). */
 bool option_is_given(const struct option_def *o, const struct settings *s);
 bool option_equal(const struct option_def *o, const struct settings *a, const struct settings *b);

@@ -34,12 +34,18 @@ static int start_threads(struct registry *r, struct error *err)
 	return 0;
 }
 
-int registry_init(struct registry *r, const struct configuration *c, bool debug, struct error *err)
+void registry_clear(struct registry *r)
 {
 	memset(r, 0, sizeof(*r));
 	list_init(&r->fs);
 	list_init(&r->mounts);
 	settings_init(&r->global);
+	r->wake_fd = -1;
+}
+
+int registry_init(struct registry *r, const struct configuration *c, bool debug, struct error *err)
+{
+	registry_clear(r);
 	r->debug = debug;
 	r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r->wake_fd < 0)
@@ -99,7 +105,7 @@ void registry_forget_fs(struct served_fs *fs)
 	free(fs);
 }
 
-static struct served_fs *find_fs(struct registry *r, const char *name, bool own)
+struct served_fs *registry_find_own_fs(struct registry *r, const char *name, bool own)
 {
 	list_for_each (it, &r->fs) {
 		struct served_fs *fs = list_entry(it, struct served_fs, link);
@@ -111,8 +117,8 @@ static struct served_fs *find_fs(struct registry *r, const char *name, bool own)
 
 struct served_fs *registry_find_fs(struct registry *r, const char *name)
 {
-	struct served_fs *fs = find_fs(r, name, false);
-	return fs ? fs : find_fs(r, name, true);
+	struct served_fs *fs = registry_find_own_fs(r, name, false);
+	return fs ? fs : registry_find_own_fs(r, name, true);
 }
 
 struct served_mount *registry_find_mount(struct registry *r, const char *name)
@@ -133,6 +139,14 @@ struct served_mount *registry_find_target(struct registry *r, const char *target
 			return m;
 	}
 	return registry_find_mount(r, target);
+}
+
+const char *served_source(const struct served_mount *m)
+{
+	if (m->s.source)
+		return m->s.source;
+	const struct served_fs *fs = m->fs ? m->fs : registry_find_fs(m->registry, m->s.fs);
+	return fs ? fs->s.source : NULL;
 }
 
 /* --- start and end -------------------------------------------------------------------------- */
@@ -194,7 +208,6 @@ int registry_mount(struct served_mount *m, struct error *err)
 	}
 	if (m->paused)
 		gate_pause_mount(m->gate, true);
-	m->registry->served = true;
 	serve_mount_announce(m);
 	return 0;
 }

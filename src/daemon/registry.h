@@ -47,7 +47,7 @@ struct registry {
 	char *file;		/* the configuration; NULL: command line */
 	bool debug;
 	bool paused;
-	bool served; /* something has been up: the end of the last mount is the end of the daemon */
+	bool finished; /* nothing is left to serve, by request */
 	struct list fs, mounts;
 	struct gate *gate;
 	struct stepper *stepper;
@@ -55,7 +55,9 @@ struct registry {
 	int wake_fd;
 };
 
-/* Threads, gate, global limits.  0 or -1 with err. */
+/* An empty one, good for registry_stop. */
+void registry_clear(struct registry *r);
+/* Threads, gate, global limits.  0 or -1 with err; registry_stop in any case. */
 int registry_init(struct registry *r, const struct configuration *c, bool debug, struct error *err);
 /* Makes every mount of the configuration; on_mount_error decides about failures, which are
  * logged.  0 or -1: nothing is left mounted. */
@@ -76,7 +78,10 @@ unsigned registry_reap(struct registry *r);
 unsigned registry_up(const struct registry *r);
 
 struct served_fs *registry_find_fs(struct registry *r, const char *name);
+/* The [fs:NAME], or (own) the scope that a mount of that name has for itself. */
+struct served_fs *registry_find_own_fs(struct registry *r, const char *name, bool own);
 struct served_mount *registry_find_mount(struct registry *r, const char *name);
+const char *served_source(const struct served_mount *m);
 /* By mount name or mountpoint. */
 struct served_mount *registry_find_target(struct registry *r, const char *target);
 

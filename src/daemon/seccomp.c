@@ -56,8 +56,8 @@ static const int allowed[] = {
 	SCMP_SYS(getresuid), SCMP_SYS(getresgid),
 	/* mounts, also those that a reload adds */
 	SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(open_tree), SCMP_SYS(move_mount),
-	/* memory */
-	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
+	/* memory; memfd_create for a reload of the configuration */
+	SCMP_SYS(memfd_create), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
 	SCMP_SYS(membarrier), SCMP_SYS(mlock), SCMP_SYS(munlock),
 	/* threads and signals */
 	SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(get_robust_list), SCMP_SYS(rseq),

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -11,14 +12,18 @@
 
 #include "base/log.h"
 #include "daemon/background.h"
+#include "daemon/control.h"
 #include "daemon/loop.h"
 #include "daemon/path.h"
 #include "daemon/privileges.h"
+#include "daemon/problems.h"
 #include "daemon/registry.h"
+#include "daemon/reload.h"
 
 struct server {
 	struct loop loop;
 	struct registry registry;
+	struct control control;
 	struct watch signals, ended;
 };
 
@@ -41,13 +46,29 @@ static void block_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+static void on_hangup(struct registry *r)
+{
+	struct problems problems = {0};
+	if (!r->file) {
+		log_warning("nothing to reload: started without a configuration file");
+		return;
+	}
+	if (reload(r, &problems, NULL) < 0) {
+		problems_log(&problems);
+		log_error("%s: not reloaded, nothing has changed", r->file);
+	}
+	problems_free(&problems);
+}
+
 static void on_signal(struct watch *w, uint32_t events)
 {
 	struct server *s = container_of(w, struct server, signals);
 	struct signalfd_siginfo info;
 	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
 		return;
-	if (info.ssi_signo != SIGHUP)
+	if (info.ssi_signo == SIGHUP)
+		on_hangup(&s->registry);
+	else
 		s->loop.stop = true;
 }
 
@@ -115,6 +136,24 @@ static bool needs_programs(const struct configuration *c)
 	return false;
 }
 
+/* What its control socket is called after: the file, or the one mount. */
+static void short_name(const struct configuration *c, char *buf, size_t size)
+{
+	const char *slash = c->file ? strrchr(c->file, '/') : NULL;
+	const char *name = slash ? slash + 1 : c->file ? c->file : c->mount[0].name;
+	snprintf(buf, size, "%s", name);
+	char *dot = c->file ? strrchr(buf, '.') : NULL;
+	if (dot && dot > buf)
+		*dot = '\0';
+}
+
+static int open_control(struct server *s, const struct configuration *c, struct error *err)
+{
+	char name[64];
+	short_name(c, name, sizeof(name));
+	return control_open(&s->control, &c->global, name, err);
+}
+
 static int start(struct server *s, const struct configuration *c, bool debug)
 {
 	struct error err = ERROR_INIT;
@@ -125,22 +164,26 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		log_error("cannot start: %s", strerror(-rc));
 		return -1;
 	}
-	if (privileges_drop(needs_programs(c), &err) < 0) {
-		log_error("%s", err.text);
-		return -1;
-	}
-	if (registry_init(&s->registry, c, debug, &err) < 0) {
+	if (open_control(s, c, &err) < 0 || privileges_drop(needs_programs(c), &err) < 0 ||
+	    registry_init(&s->registry, c, debug, &err) < 0) {
 		log_error("%s", err.text);
 		return -1;
 	}
 	if (registry_start(&s->registry, c) < 0)
 		return -1;
-	return watch_mounts(s);
+	rc = watch_mounts(s);
+	if (rc == 0)
+		rc = control_serve(&s->control, &s->loop, &s->registry);
+	if (rc < 0)
+		log_error("cannot start: %s", strerror(-rc));
+	return rc;
 }
 
 int serve(const struct configuration *c, bool debug, int ready_fd)
 {
-	struct server s = {.loop.epoll_fd = -1, .signals.fd = -1};
+	struct server s = {.loop.epoll_fd = -1, .signals.fd = -1, .control.listener.fd = -1};
+	registry_clear(&s.registry);
+	list_init(&s.control.clients);
 	log_set_level(debug ? LOG_LEVEL_DEBUG : c->global.log_level);
 	block_signals();
 	int rc = start(&s, c, debug);
@@ -148,6 +191,7 @@ int serve(const struct configuration *c, bool debug, int ready_fd)
 		background_ready(ready_fd);
 		loop_run(&s.loop);
 	}
+	control_close(&s.control);
 	stop(&s);
 	loop_free(&s.loop);
 	if (s.signals.fd >= 0)

@@ -129,11 +129,6 @@ char *fuse_options_of(const struct settings *s, const char *source, bool *multi_
 
 /* --- up and down ---------------------------------------------------------------------------- */
 
-static const char *source_of(const struct served_mount *m)
-{
-	return m->s.source ? m->s.source : m->fs->s.source;
-}
-
 /* The [fs:NAME], or a scope of the mount's own. */
 static struct served_fs *fs_of(struct served_mount *m)
 {
@@ -150,13 +145,13 @@ static struct served_fs *fs_of(struct served_mount *m)
 static int make_session(struct served_mount *m, struct error *err)
 {
 	bool multi_user;
-	AUTO_FREE char *fuse = fuse_options_of(&m->s, source_of(m), &multi_user, err);
+	AUTO_FREE char *fuse = fuse_options_of(&m->s, served_source(m), &multi_user, err);
 	if (!fuse)
 		return -1;
 	struct mount_config cfg = {
 		.fs =
 			{
-				.source = source_of(m),
+				.source = served_source(m),
 				.cache = m->s.cache,
 				.attr_timeout_s =
 					m->s.attr_timeout_ns < 0 ? -1 : m->s.attr_timeout_ns / 1e9,
@@ -211,7 +206,7 @@ int serve_mount_open(struct served_mount *m, struct error *err)
 {
 	int rc = make_scope(m, err);
 	if (rc == 0)
-		rc = path_check_source(source_of(m), err);
+		rc = path_check_source(served_source(m), err);
 	if (rc == 0 && path_passed_fd(m->s.mountpoint) < 0)
 		rc = path_check_mountpoint(m->s.mountpoint, err);
 	if (rc == 0)
@@ -247,7 +242,7 @@ void serve_mount_announce(const struct served_mount *m)
 	size_t size;
 	if (!log_enabled(LOG_LEVEL_INFO))
 		return;
-	log_info("serving %s at %s", source_of(m), m->s.mountpoint);
+	log_info("serving %s at %s", served_source(m), m->s.mountpoint);
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return;

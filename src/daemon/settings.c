@@ -28,6 +28,7 @@ void settings_free(struct settings *s)
 	free(s->fs);
 	free(s->source);
 	free(s->mountpoint);
+	free(s->section);
 	free(s->control);
 	weights_free(&s->weights);
 	words_free(&s->fuse);
@@ -66,6 +67,7 @@ bool settings_copy(struct settings *to, const struct settings *from)
 	ok = copy_text(&to->fs, from->fs) && ok;
 	ok = copy_text(&to->source, from->source) && ok;
 	ok = copy_text(&to->mountpoint, from->mountpoint) && ok;
+	ok = copy_text(&to->section, from->section) && ok;
 	ok = copy_text(&to->control, from->control) && ok;
 	ok = copy_weights(&to->weights, &from->weights) && ok;
 	ok = copy_words(&to->fuse, &from->fuse) && ok;

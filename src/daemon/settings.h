@@ -33,6 +33,7 @@ struct settings {
 
 	/* mounts */
 	char *name, *fs, *source, *mountpoint; /* an fs has name and source */
+	char *section;			       /* in the file: [mount:SECTION] */
 	uint64_t max_wait_ns, max_parked, max_parked_bytes, max_keys, mount_weight;
 	int64_t attr_timeout_ns, entry_timeout_ns; /* < 0: what the cache mode says */
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands of ratefsctl: one table for client, daemon, help and documentation check. */
+#ifndef DAEMON_COMMAND_TABLE_H
+#define DAEMON_COMMAND_TABLE_H
+
+#include <stdbool.h>
+
+enum command_id {
+	COMMAND_LIST,
+	COMMAND_SHOW,
+	COMMAND_SET,
+	COMMAND_STATS,
+	COMMAND_WATCH, /* the client asks for stats again and again */
+	COMMAND_RELOAD,
+	COMMAND_MOUNT,
+	COMMAND_UNMOUNT,
+	COMMAND_PAUSE,
+	COMMAND_RESUME,
+	COMMAND_RESET_STATS,
+	COMMAND_FIND, /* for ratefsctl itself: is the target here? */
+	COMMANDS
+};
+
+struct command {
+	const char *name, *args, *flags, *help;
+	int min_args, max_args; /* without the name */
+	bool hidden;
+};
+
+extern const struct command commands[COMMANDS];
+
+/* -1: there is none of that name. */
+int command_find(const char *name);
+
+#endif

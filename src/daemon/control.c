@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "daemon/commands.h"
+#include "daemon/proto.h"
+#include "daemon/registry.h"
+#include "daemon/runtime_dir.h"
+
+struct client {
+	struct watch watch;
+	struct list link;
+	struct control *control;
+	char *in; /* PROTO_LINE_MAX */
+	size_t in_len;
+	char *out; /* answers that are not sent yet */
+	size_t out_len, out_done;
+	int64_t since_s; /* of the last byte that moved */
+	bool leaving;	 /* goes when its answer is sent */
+};
+
+/* --- the socket ----------------------------------------------------------------------------- */
+
+static int address_of(const char *path, struct sockaddr_un *a, struct error *err)
+{
+	memset(a, 0, sizeof(*a));
+	a->sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof(a->sun_path))
+		return error_set(err, "control socket '%s': the path is longer than 107 bytes",
+				 path);
+	memcpy(a->sun_path, path, strlen(path));
+	return 0;
+}
+
+/* Somebody else's daemon stays; a socket without one is removed by the attempt to connect. */
+static int check_free(const char *path, struct error *err)
+{
+	struct stat st;
+	AUTO_FD fd = runtime_connect(path);
+	if (fd >= 0)
+		return error_set(err, "control socket '%s': another daemon listens there", path);
+	if (lstat(path, &st) == 0)
+		return error_set(err, "control socket '%s': the file exists already", path);
+	return 0;
+}
+
+/* The name appears when somebody listens: a socket that refuses is a dead one. */
+static int listen_at(const char *path, struct error *err)
+{
+	AUTO_FREE char *temporary = NULL;
+	struct sockaddr_un a;
+	if (asprintf(&temporary, "%s~", path) < 0)
+		return error_set(err, "out of memory");
+	if (address_of(temporary, &a, err) < 0)
+		return -1;
+	AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	unlink(temporary);
+	mode_t old = umask(0177); /* no other thread runs yet */
+	int rc = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&a, sizeof(a));
+	umask(old);
+	if (rc < 0 || listen(fd, 128) < 0 || rename(temporary, path) < 0) {
+		error_set(err, "control socket '%s': %s", path, strerror(errno));
+		unlink(temporary);
+		return -1;
+	}
+	return take_fd(&fd);
+}
+
+static bool remove_stale(const char *path, void *ctx)
+{
+	AUTO_FD fd = runtime_connect(path);
+	return true;
+}
+
+/* DIR/NAME-PID.sock, with what a name may not have in a file replaced. */
+static int default_path(char *buf, size_t size, const char *name, struct error *err)
+{
+	char dir[RUNTIME_DIR_MAX];
+	if (runtime_dir(dir, sizeof(dir), err) < 0 || runtime_dir_make(dir, err) < 0)
+		return -1;
+	runtime_each_socket(dir, remove_stale, NULL);
+	int n = snprintf(buf, size, "%s/%.20s-%d.sock", dir, name, (int)getpid());
+	for (char *p = buf + strlen(dir) + 1; *p; p++)
+		if (*p == '/' || *p <= ' ' || *p > '~' || (*p == '.' && p[-1] == '/'))
+			*p = '_';
+	return n < (int)size ? 0 : error_set(err, "%s: too long for a socket", dir);
+}
+
+int control_open(struct control *c, const struct settings *global, const char *name,
+		 struct error *err)
+{
+	const char *asked = global->control;
+	memset(c, 0, sizeof(*c));
+	list_init(&c->clients);
+	c->listener.fd = -1;
+	if (asked && strcmp(asked, "off") == 0)
+		return 0;
+	if (asked && strlen(asked) + 2 > sizeof(c->path))
+		return error_set(err, "control socket '%s': the path is longer than 106 bytes",
+				 asked);
+	int rc = 0;
+	if (asked)
+		snprintf(c->path, sizeof(c->path), "%s", asked);
+	else
+		rc = default_path(c->path, sizeof(c->path) - 1, name, err);
+	if (rc == 0)
+		rc = check_free(c->path, err);
+	if (rc == 0)
+		c->listener.fd = listen_at(c->path, err);
+	if (c->listener.fd >= 0 || asked)
+		return c->listener.fd >= 0 ? 0 : -1;
+	log_warning("ratefsctl will not reach this daemon: %s", err->text);
+	return 0;
+}
+
+/* --- clients -------------------------------------------------------------------------------- */
+
+static void drop(struct client *cl)
+{
+	loop_unwatch(cl->control->loop, &cl->watch);
+	list_remove(&cl->link);
+	cl->control->n_clients--;
+	close(cl->watch.fd);
+	free(cl->in);
+	free(cl->out);
+	free(cl);
+}
+
+static void drop_longest_idle(struct control *c)
+{
+	struct client *oldest = NULL;
+	list_for_each (it, &c->clients) {
+		struct client *cl = list_entry(it, struct client, link);
+		if (!oldest || cl->since_s < oldest->since_s)
+			oldest = cl;
+	}
+	if (oldest)
+		drop(oldest);
+}
+
+/* One pass over what waits to be sent.  False: the client is gone. */
+static bool send_out(struct client *cl)
+{
+	while (cl->out_done < cl->out_len) {
+		ssize_t n = send(cl->watch.fd, cl->out + cl->out_done, cl->out_len - cl->out_done,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			loop_watch(cl->control->loop, &cl->watch, EPOLLOUT);
+			return true;
+		}
+		if (n < 0) {
+			drop(cl);
+			return false;
+		}
+		cl->out_done += n;
+		cl->since_s = cl->control->now_s;
+	}
+	free(cl->out);
+	cl->out = NULL;
+	cl->out_len = cl->out_done = 0;
+	if (cl->leaving) {
+		drop(cl);
+		return false;
+	}
+	loop_watch(cl->control->loop, &cl->watch, EPOLLIN);
+	return true;
+}
+
+/* "error CODE TEXT"; the text is one word, so it may have any bytes. */
+static void answer_error(struct client *cl, int code, const char *text)
+{
+	FILE *out = open_memstream(&cl->out, &cl->out_len);
+	if (!out)
+		return;
+	fprintf(out, "error %d ", code);
+	proto_put_word(out, text);
+	fputc('\n', out);
+	fclose(out);
+}
+
+static void answer_ok(struct client *cl, const char *text, size_t size)
+{
+	FILE *out = open_memstream(&cl->out, &cl->out_len);
+	if (!out)
+		return;
+	fprintf(out, "ok %zu\n", size);
+	fwrite(text, 1, size, out);
+	fclose(out);
+}
+
+static void obey(struct client *cl, char *line)
+{
+	AUTO_FREE char *text = NULL;
+	char *word[PROTO_WORDS_MAX];
+	size_t size = 0;
+	int n = proto_split(line, word);
+	if (n <= 0) {
+		answer_error(cl, PROTO_USAGE, "this is not a request");
+		cl->leaving = true;
+		return;
+	}
+	struct command_reply reply = {.out = open_memstream(&text, &size)};
+	if (!reply.out) {
+		cl->leaving = true;
+		return;
+	}
+	command_run(cl->control->registry, n, word, &reply);
+	fclose(reply.out);
+	if (reply.code)
+		answer_error(cl, reply.code, reply.long_text ? reply.long_text : reply.err.text);
+	else if (size > PROTO_REPLY_MAX)
+		answer_error(cl, PROTO_FAILED, "the answer is too long");
+	else
+		answer_ok(cl, text, size);
+	free(reply.long_text);
+}
+
+/* One line at a time, and the next only when its answer is sent: so memory stays bounded.
+ * False: the client is gone. */
+static bool next_line(struct client *cl)
+{
+	while (!cl->out && !cl->leaving) {
+		char *end = memchr(cl->in, '\n', cl->in_len);
+		if (!end)
+			break;
+		*end = '\0';
+		size_t n = end + 1 - cl->in;
+		if (strlen(cl->in) + 1 != n)
+			cl->in[0] = '\0'; /* a NUL byte: not a request */
+		obey(cl, cl->in);
+		memmove(cl->in, cl->in + n, cl->in_len - n);
+		cl->in_len -= n;
+		if (cl->control->registry->finished)
+			cl->control->loop->stop = true;
+		if (!send_out(cl))
+			return false;
+	}
+	if (!cl->out && cl->in_len == PROTO_LINE_MAX) {
+		answer_error(cl, PROTO_USAGE, "the line is too long");
+		cl->leaving = true;
+		return send_out(cl);
+	}
+	return true;
+}
+
+static void on_client(struct watch *w, uint32_t events)
+{
+	struct client *cl = container_of(w, struct client, watch);
+	if (cl->out) {
+		if (!send_out(cl) || cl->out)
+			return;
+		next_line(cl);
+		return;
+	}
+	ssize_t n = recv(w->fd, cl->in + cl->in_len, PROTO_LINE_MAX - cl->in_len, MSG_DONTWAIT);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n <= 0) {
+		drop(cl);
+		return;
+	}
+	cl->in_len += n;
+	cl->since_s = cl->control->now_s;
+	next_line(cl);
+}
+
+static bool may_control(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return false;
+	if (peer.uid == 0 || peer.uid == geteuid())
+		return true;
+	log_warning("control socket: refused user %u (process %d)", (unsigned)peer.uid,
+		    (int)peer.pid);
+	return false;
+}
+
+static void tick(void *ctx);
+
+static void on_connect(struct watch *w, uint32_t events)
+{
+	struct control *c = container_of(w, struct control, listener);
+	AUTO_FD fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0)
+		return;
+	if (!may_control(fd)) {
+		static const char no[] = "error 1 permission%20denied\n";
+		if (send(fd, no, sizeof(no) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			log_debug("control socket: %s", strerror(errno));
+		return;
+	}
+	if (c->n_clients >= CONTROL_CLIENTS_MAX)
+		drop_longest_idle(c);
+	struct client *cl = calloc(1, sizeof(*cl));
+	if (!cl || !(cl->in = malloc(PROTO_LINE_MAX))) {
+		free(cl);
+		return;
+	}
+	c->loop->tick = tick;
+	c->loop->tick_ctx = c;
+	cl->control = c;
+	cl->since_s = c->now_s;
+	cl->watch = (struct watch){take_fd(&fd), on_client};
+	list_push_tail(&c->clients, &cl->link);
+	c->n_clients++;
+	if (loop_watch(c->loop, &cl->watch, EPOLLIN) < 0)
+		drop(cl);
+}
+
+/* --- time and life -------------------------------------------------------------------------- */
+
+static void tick(void *ctx)
+{
+	struct control *c = ctx;
+	c->now_s++;
+	if (!c->n_clients) {
+		c->loop->tick = NULL; /* nothing to look after: sleep */
+		return;
+	}
+	list_for_each_safe (it, &c->clients) {
+		struct client *cl = list_entry(it, struct client, link);
+		bool half = cl->out || cl->in_len;
+		if (c->now_s - cl->since_s > (half ? CONTROL_PATIENCE_S : CONTROL_IDLE_S))
+			drop(cl);
+	}
+}
+
+int control_serve(struct control *c, struct loop *l, struct registry *r)
+{
+	c->loop = l;
+	c->registry = r;
+	if (c->listener.fd < 0)
+		return 0;
+	c->listener.ready = on_connect;
+	return loop_watch(l, &c->listener, EPOLLIN);
+}
+
+void control_close(struct control *c)
+{
+	list_for_each_safe (it, &c->clients)
+		drop(list_entry(it, struct client, link));
+	if (c->listener.fd < 0)
+		return;
+	close(c->listener.fd);
+	unlink(c->path);
+	c->listener.fd = -1;
+}
