@@ -55,6 +55,9 @@ struct job {
 	struct gate_mount *mount;
 	struct grant grant; /* valid from READY on */
 	uint64_t parked_ns; /* when it was parked */
+	uint64_t seq;	    /* order of parking */
+	enum grant_result refusal;
+	bool waited; /* not admitted by gate_park itself */
 	struct list link;   /* its key's FIFO, or the list of admitted jobs */
 	struct heap_item deadline;
 	void *queue; /* its (key, lane) */

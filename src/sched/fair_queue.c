@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/fair_queue.h"
+
+#include "base/util.h"
+
+/* Tags wrap after a year or so; an item that was away for longer than this starts anew. */
+#define STALE_NS (24 * 3600 * NSEC_PER_SEC)
+
+static bool away_too_long(const struct fq_item *it, uint64_t now_ns)
+{
+	return now_ns > it->left_ns && now_ns - it->left_ns > STALE_NS;
+}
+
+static bool after(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b) > 0;
+}
+
+/* Never 0: a share that rounds to nothing would be a monopoly. */
+static uint64_t share(uint64_t cost, uint64_t weight)
+{
+	uint64_t s = min_u64(cost, FQ_COST_MAX) / weight;
+	return s ? s : 1;
+}
+
+void fq_init(struct fq *q, uint64_t now_ns)
+{
+	*q = (struct fq){.idle_ns = now_ns};
+	heap_init(&q->eligible);
+	heap_init(&q->later);
+}
+
+void fq_free(struct fq *q)
+{
+	heap_free(&q->eligible);
+	heap_free(&q->later);
+}
+
+void fq_item_init(struct fq_item *it, uint32_t weight)
+{
+	*it = (struct fq_item){.weight = weight ? weight : 1};
+}
+
+bool fq_reserve(struct fq *q, size_t n)
+{
+	return heap_reserve(&q->eligible, n) && heap_reserve(&q->later, n);
+}
+
+static uint64_t v_at(const struct fq *q, uint64_t now_ns)
+{
+	if (!fq_empty(q) || now_ns <= q->idle_ns)
+		return q->v;
+	return q->v + (min_u64(now_ns - q->idle_ns, 2 * STALE_NS) << FQ_SHIFT);
+}
+
+static void insert(struct fq *q, struct fq_item *it)
+{
+	it->eligible = !after(it->start, q->v);
+	it->at.key = it->eligible ? it->finish : it->start;
+	it->at.tie = it->eligible ? q->turns++ : it->finish;
+	heap_push(it->eligible ? &q->eligible : &q->later, &it->at);
+}
+
+static void take_out(struct fq *q, struct fq_item *it)
+{
+	heap_remove(it->eligible ? &q->eligible : &q->later, &it->at);
+}
+
+void fq_add(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
+{
+	q->v = v_at(q, now_ns);
+	if (after(q->v, it->start) || away_too_long(it, now_ns))
+		it->start = q->v;
+	it->finish = it->start + share(cost, it->weight);
+	q->weights += it->weight;
+	insert(q, it);
+}
+
+void fq_remove(struct fq *q, struct fq_item *it, uint64_t now_ns)
+{
+	take_out(q, it);
+	q->weights -= it->weight;
+	it->left_ns = now_ns;
+	if (fq_empty(q))
+		q->idle_ns = now_ns;
+}
+
+void fq_set_cost(struct fq *q, struct fq_item *it, uint64_t cost)
+{
+	uint64_t finish = it->start + share(cost, it->weight);
+	if (finish == it->finish)
+		return;
+	it->finish = finish;
+	if (it->eligible)
+		it->at.key = finish;
+	else
+		it->at.tie = finish;
+	heap_update(it->eligible ? &q->eligible : &q->later, &it->at);
+}
+
+void fq_set_weight(struct fq *q, struct fq_item *it, uint32_t weight)
+{
+	if (!weight)
+		weight = 1;
+	if (fq_queued(it))
+		q->weights += (uint64_t)weight - it->weight;
+	it->weight = weight;
+}
+
+struct fq_item *fq_front(struct fq *q)
+{
+	struct heap_item *top;
+	while ((top = heap_top(&q->later)) != NULL) {
+		struct fq_item *it = container_of(top, struct fq_item, at);
+		if (after(it->start, q->v))
+			break;
+		heap_remove(&q->later, top);
+		insert(q, it);
+	}
+	/* Nobody eligible: the earliest start, but V does not jump there before it is served, so
+	 * that a late-comer with an older claim still comes first. */
+	top = heap_top(q->eligible.n ? &q->eligible : &q->later);
+	return top ? container_of(top, struct fq_item, at) : NULL;
+}
+
+void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost)
+{
+	take_out(q, it);
+	if (after(it->start, q->v))
+		q->v = it->start;
+	q->v += share(cost, q->weights);
+	it->start += share(cost, it->weight);
+	it->finish = it->start;
+	insert(q, it);
+}
+
+bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
+{
+	return !after(it->start, v_at(q, now_ns)) || away_too_long(it, now_ns);
+}
