@@ -181,6 +181,12 @@ void gate_take(struct gate_mount *m, const struct cost *cost, struct grant *gran
 	count_at_once(m, cost);
 }
 
+uint64_t gate_piece_bytes(const struct gate_mount *m, enum cost_class cls, uint64_t least)
+{
+	const struct chain *ch = atomic_load_explicit(&m->limits[cls], memory_order_acquire);
+	return chain_piece_bytes(ch, least);
+}
+
 /* --- the way out --- */
 
 void gate_done(struct gate_mount *m, const struct grant *grant, enum gate_outcome outcome,
@@ -189,6 +195,8 @@ void gate_done(struct gate_mount *m, const struct grant *grant, enum gate_outcom
 	const struct chain *ch = grant->chain;
 	enum cost_class cls = grant->cost.cls;
 	uint64_t charged = grant->cost.bytes, moved = outcome == OUTCOME_OK ? bytes_moved : 0;
+	if (grant->probe)
+		return;
 	mount_count(m, cls, COUNT_BYTES, moved - charged);
 	mount_count(m, cls,
 		    outcome == OUTCOME_OK     ? COUNT_OK :

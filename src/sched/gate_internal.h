@@ -215,6 +215,7 @@ void job_dequeue(struct job *j, uint64_t now_ns);
 void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uint64_t now_ns);
 void job_set_deadline(struct gate *g, struct gate_mount *m, struct job *j);
 void mount_count(struct gate_mount *m, enum cost_class cls, enum counter what, uint64_t by);
+void job_count_admitted(const struct job *j, struct gate_mount *m);
 /* Adds to the wait histograms of the mount, its fs and global. */
 void mount_waited(struct gate_mount *m, enum cost_class cls, uint64_t wait_ns);
 /* A cost at one level of the tree, in the unit of the fair queues. */

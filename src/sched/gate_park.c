@@ -41,6 +41,14 @@ void mount_waited(struct gate_mount *m, enum cost_class cls, uint64_t wait_ns)
 		histogram_add(&s->wait[cls], wait_ns);
 }
 
+void job_count_admitted(const struct job *j, struct gate_mount *m)
+{
+	if (j->probe)
+		return;
+	mount_count(m, j->cost.cls, COUNT_OPS, j->cost.ops);
+	mount_count(m, j->cost.cls, COUNT_BYTES, j->cost.bytes);
+}
+
 static void count_parked_now(struct gate_mount *m, const struct job *j, int by)
 {
 	m->parked += (uint64_t)by;
@@ -185,10 +193,9 @@ static enum gate_verdict gate_park_locked(struct gate_mount *m, struct job *j, u
 	struct gate *g = m->scope.gate;
 	enum cost_class cls = j->cost.cls;
 	const struct chain *limits = atomic_load_explicit(&m->limits[cls], memory_order_relaxed);
-	j->grant = (struct grant){.cost = j->cost};
+	j->grant = (struct grant){.cost = j->cost, .probe = j->probe};
 	if (!atomic_load_explicit(&m->chain[cls], memory_order_relaxed)) {
-		mount_count(m, cls, COUNT_OPS, j->cost.ops);
-		mount_count(m, cls, COUNT_BYTES, j->cost.bytes);
+		job_count_admitted(j, m);
 		return GATE_GO;
 	}
 	if (route_misconfigured(&m->route[cls], &j->cost))

@@ -297,12 +297,10 @@ static void drain_job(struct job *j, void *arg)
 		return;
 	}
 	job_dequeue(j, d->now_ns);
-	if (!j->probe) {
-		mount_count(j->mount, j->cost.cls, COUNT_OPS, j->cost.ops);
-		mount_count(j->mount, j->cost.cls, COUNT_BYTES, j->cost.bytes);
+	job_count_admitted(j, j->mount);
+	if (!j->probe)
 		mount_waited(j->mount, j->cost.cls, d->now_ns - j->parked_ns);
-	}
-	j->grant = (struct grant){.cost = j->cost};
+	j->grant = (struct grant){.cost = j->cost, .probe = j->probe};
 	j->state = JOB_READY;
 	list_push_tail(&d->g->ready, &j->link);
 }

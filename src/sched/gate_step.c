@@ -364,11 +364,8 @@ static void serve_path(struct lane *const path[LEVELS], struct key_queue *kq, co
 static void count_admission(struct gate_mount *m, struct key *key, const struct job *j,
 			    uint64_t wait_ns)
 {
-	if (j->probe)
-		return;
-	mount_count(m, j->cost.cls, COUNT_OPS, j->cost.ops);
-	mount_count(m, j->cost.cls, COUNT_BYTES, j->cost.bytes);
-	if (!j->waited)
+	job_count_admitted(j, m);
+	if (j->probe || !j->waited)
 		return;
 	mount_waited(m, j->cost.cls, wait_ns);
 	key->ops += j->cost.ops;
@@ -383,7 +380,7 @@ static void admit(struct gate *g, struct lane *const path[LEVELS], struct job *j
 	struct gate_mount *m = j->mount;
 	const struct route *rt = job_route(j);
 	struct key_queue *kq = j->queue;
-	j->grant = (struct grant){.cost = j->cost};
+	j->grant = (struct grant){.cost = j->cost, .probe = j->probe};
 	if (!j->probe)
 		settle_held(rt, path, &j->cost, v);
 	serve_path(path, kq, j);

@@ -40,6 +40,7 @@ enum job_state { JOB_NEW, JOB_PARKED, JOB_READY, JOB_DONE };
 struct grant {
 	const struct chain *chain; /* NULL: nothing was limited */
 	struct cost cost;
+	bool probe; /* took nothing, ends without a trace */
 };
 
 struct job {
