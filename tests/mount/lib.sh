@@ -130,10 +130,8 @@ backing() {
 	ext4)
 		requires mkfs.ext4
 		truncate -s "$size" "$TMP/ext4.img"
-		mkfs.ext4 -q -F -I 256 -O project,quota,extra_isize -E lazy_itable_init=1 -m 0 \
-			"$TMP/ext4.img" || fail "mkfs.ext4"
-		mount -o loop,acl,user_xattr "$TMP/ext4.img" "$BACK" 2>/dev/null ||
-			mount -t ext4 -o loop "$TMP/ext4.img" "$BACK" 2>/dev/null ||
+		# Project ids where the kernel knows them.
+		mount_ext4 -O project,quota || mount_ext4 ||
 			skip "cannot mount a loop image: no free /dev/loop* or no right to use it"
 		;;
 	dir) ;;
@@ -142,6 +140,10 @@ backing() {
 	mkdir -p "$SRC" "$PLAIN"
 }
 
+mount_ext4() {
+	mkfs.ext4 -q -F -E lazy_itable_init=1 -m 0 "$@" "$TMP/ext4.img" || fail "mkfs.ext4"
+	mount -t ext4 -o loop "$TMP/ext4.img" "$BACK" 2>/dev/null
+}
 unbacking() {
 	if mountpoint -q "$BACK"; then
 		umount "$BACK" || fail "the backing filesystem is still in use"
@@ -324,6 +326,24 @@ same_on_both() {
 		show_log
 		exit 1
 	fi
+}
+# conforms options: `conform` (see helpers/conform.h) on the backing directory and on a mount with
+# these options; the traces must be equal.
+conforms() {
+	local options=$1 trace
+	shift
+	trace=$TMP/trace.$BACKING.${*// /-}
+	if [ ! -e "$trace" ]; then
+		(cd "$PLAIN" && conform "$@") >"$trace" 2>&1 || { tail -5 "$trace"; fail "conform fails on $BACKING itself"; }
+	fi
+	mount_ratefs -o "$options"
+	(cd "$MNT" && conform "$@") >"$TMP/trace.mount" 2>&1
+	if ! cmp -s "$trace" "$TMP/trace.mount"; then
+		say "on $BACKING with $options ('<' backing directory, '>' mount):"
+		diff "$trace" "$TMP/trace.mount" | grep '^[<>]' | head -n "${RATEFS_TEST_DIFF:-40}" >&2
+		fail "$(diff "$trace" "$TMP/trace.mount" | grep -c '^>') lines differ"
+	fi
+	unmount_ratefs
 }
 # Everything of two trees that a program can see, times included, except inode numbers and atimes.
 tree_of() {

@@ -21,19 +21,19 @@
 #include "iogen.h"
 
 static const struct option long_options[] = {
-	{"op", required_argument, NULL, 'o'},	     {"path", required_argument, NULL, 'p'},
-	{"size", required_argument, NULL, 's'},	     {"file-size", required_argument, NULL, 'f'},
-	{"clients", required_argument, NULL, 'c'},   {"threads", no_argument, NULL, 'T'},
-	{"uids", required_argument, NULL, 'u'},	     {"count", required_argument, NULL, 'n'},
-	{"bytes", required_argument, NULL, 'b'},     {"time", required_argument, NULL, 't'},
-	{"skip", required_argument, NULL, 'k'},	     {"forever", no_argument, NULL, 'F'},
-	{"interval", required_argument, NULL, 'i'},  {"light", required_argument, NULL, 'l'},
-	{"nonblock", no_argument, NULL, 'N'},	     {"poll", no_argument, NULL, 'P'},
-	{"random", no_argument, NULL, 'R'},	     {"mix", no_argument, NULL, 'M'},
-	{"direct", no_argument, NULL, 'D'},	     {"append", no_argument, NULL, 'A'},
-	{"sync", no_argument, NULL, 'S'},	     {"shared", no_argument, NULL, 'H'},
-	{"ready", required_argument, NULL, 'r'},     {"seed", required_argument, NULL, 'e'},
-	{"help", no_argument, NULL, 'h'},	     {NULL, 0, NULL, 0},
+	{"op", required_argument, NULL, 'o'},	    {"path", required_argument, NULL, 'p'},
+	{"size", required_argument, NULL, 's'},	    {"file-size", required_argument, NULL, 'f'},
+	{"clients", required_argument, NULL, 'c'},  {"threads", no_argument, NULL, 'T'},
+	{"uids", required_argument, NULL, 'u'},	    {"count", required_argument, NULL, 'n'},
+	{"bytes", required_argument, NULL, 'b'},    {"time", required_argument, NULL, 't'},
+	{"skip", required_argument, NULL, 'k'},	    {"forever", no_argument, NULL, 'F'},
+	{"interval", required_argument, NULL, 'i'}, {"light", required_argument, NULL, 'l'},
+	{"nonblock", no_argument, NULL, 'N'},	    {"poll", no_argument, NULL, 'P'},
+	{"random", no_argument, NULL, 'R'},	    {"mix", no_argument, NULL, 'M'},
+	{"direct", no_argument, NULL, 'D'},	    {"append", no_argument, NULL, 'A'},
+	{"sync", no_argument, NULL, 'S'},	    {"shared", no_argument, NULL, 'H'},
+	{"ready", required_argument, NULL, 'r'},    {"seed", required_argument, NULL, 'e'},
+	{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0},
 };
 
 static const char help_text[] =
@@ -75,10 +75,20 @@ static uint64_t size_of(const char *text, char **end)
 {
 	double v = strtod(text, end);
 	switch (**end) {
-	case 'k': case 'K': v *= 1024; break;
-	case 'm': case 'M': v *= 1048576; break;
-	case 'g': case 'G': v *= 1073741824.0; break;
-	default: return (uint64_t)v;
+	case 'k':
+	case 'K':
+		v *= 1024;
+		break;
+	case 'm':
+	case 'M':
+		v *= 1048576;
+		break;
+	case 'g':
+	case 'G':
+		v *= 1073741824.0;
+		break;
+	default:
+		return (uint64_t)v;
 	}
 	(*end)++;
 	return (uint64_t)v;
@@ -110,44 +120,100 @@ static unsigned parse_list(const char *text, uint64_t *out, unsigned max)
 static bool parse_shape(struct plan *p, int c, const char *arg)
 {
 	switch (c) {
-	case 'o': p->op = op_by_name(arg); return p->op || (die("unknown operation", arg), false);
-	case 'p': p->path = arg; return true;
-	case 's': p->n_sizes = parse_list(arg, p->sizes, MAX_LIST); return true;
-	case 'f': p->file_size = parse_size(arg); return true;
-	case 'c': p->clients = (unsigned)parse_size(arg); return true;
-	case 'u': p->n_uids = parse_list(arg, p->uids, MAX_LIST); return true;
-	case 'l': p->light = (unsigned)parse_size(arg); return true;
-	case 'n': p->count = parse_size(arg); return true;
-	case 'b': p->bytes = parse_size(arg); return true;
-	case 't': p->time_s = atof(arg); return true;
-	case 'k': p->skip_s = atof(arg); return true;
-	case 'i': p->interval_s = atof(arg); return true;
-	case 'r': p->ready = arg; return true;
-	case 'e': p->seed = parse_size(arg); return true;
-	default: return false;
+	case 'o':
+		p->op = op_by_name(arg);
+		return p->op || (die("unknown operation", arg), false);
+	case 'p':
+		p->path = arg;
+		return true;
+	case 's':
+		p->n_sizes = parse_list(arg, p->sizes, MAX_LIST);
+		return true;
+	case 'f':
+		p->file_size = parse_size(arg);
+		return true;
+	case 'c':
+		p->clients = (unsigned)parse_size(arg);
+		return true;
+	case 'u':
+		p->n_uids = parse_list(arg, p->uids, MAX_LIST);
+		return true;
+	case 'l':
+		p->light = (unsigned)parse_size(arg);
+		return true;
+	case 'n':
+		p->count = parse_size(arg);
+		return true;
+	case 'b':
+		p->bytes = parse_size(arg);
+		return true;
+	case 't':
+		p->time_s = atof(arg);
+		return true;
+	case 'k':
+		p->skip_s = atof(arg);
+		return true;
+	case 'i':
+		p->interval_s = atof(arg);
+		return true;
+	case 'r':
+		p->ready = arg;
+		return true;
+	case 'e':
+		p->seed = parse_size(arg);
+		return true;
+	default:
+		return false;
 	}
 }
 
 static void parse(struct plan *p, int argc, char **argv)
 {
-	*p = (struct plan){.sizes = {65536}, .n_sizes = 1, .clients = 1, .file_size = 64 << 20,
-			   .interval_s = 0, .seed = 1};
+	*p = (struct plan){.sizes = {65536},
+			   .n_sizes = 1,
+			   .clients = 1,
+			   .file_size = 64 << 20,
+			   .interval_s = 0,
+			   .seed = 1};
 	for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
 		if (parse_shape(p, c, optarg))
 			continue;
 		switch (c) {
-		case 'T': p->threads = true; break;
-		case 'F': p->forever = true; break;
-		case 'N': p->nonblock = true; break;
-		case 'P': p->poll = true; break;
-		case 'R': p->random = true; break;
-		case 'M': p->mix = true; break;
-		case 'D': p->direct = true; break;
-		case 'A': p->append = true; break;
-		case 'S': p->sync = true; break;
-		case 'H': p->shared = true; break;
-		case 'h': fputs(help_text, stdout); exit(0);
-		default: exit(2);
+		case 'T':
+			p->threads = true;
+			break;
+		case 'F':
+			p->forever = true;
+			break;
+		case 'N':
+			p->nonblock = true;
+			break;
+		case 'P':
+			p->poll = true;
+			break;
+		case 'R':
+			p->random = true;
+			break;
+		case 'M':
+			p->mix = true;
+			break;
+		case 'D':
+			p->direct = true;
+			break;
+		case 'A':
+			p->append = true;
+			break;
+		case 'S':
+			p->sync = true;
+			break;
+		case 'H':
+			p->shared = true;
+			break;
+		case 'h':
+			fputs(help_text, stdout);
+			exit(0);
+		default:
+			exit(2);
 		}
 	}
 	if (!p->op || !p->path || optind != argc)
@@ -233,7 +299,8 @@ int main(int argc, char **argv)
 	struct plan plan;
 	parse(&plan, argc, argv);
 	size_t bytes = sizeof(struct shared) + plan.clients * sizeof(struct result);
-	struct shared *sh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *sh =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (sh == MAP_FAILED)
 		die("no memory", NULL);
 	sh->start_ns = UINT64_MAX;

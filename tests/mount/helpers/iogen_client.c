@@ -157,10 +157,10 @@ static ssize_t op_statfs(struct client *c)
 }
 
 static const struct op ops[] = {
-	{"read", true, false, op_read},	       {"write", true, true, op_write},
-	{"stat", false, false, op_stat},       {"open", false, false, op_open},
-	{"mkdir", false, false, op_mkdir},     {"create", false, false, op_create},
-	{"rename", false, false, op_rename},   {"readdir", false, false, op_readdir},
+	{"read", true, false, op_read},		 {"write", true, true, op_write},
+	{"stat", false, false, op_stat},	 {"open", false, false, op_open},
+	{"mkdir", false, false, op_mkdir},	 {"create", false, false, op_create},
+	{"rename", false, false, op_rename},	 {"readdir", false, false, op_readdir},
 	{"getxattr", false, false, op_getxattr}, {"fsync", false, true, op_fsync},
 	{"statfs", false, false, op_statfs},
 };

@@ -101,7 +101,8 @@ int report(const struct plan *p, struct shared *sh)
 	int bad = 0;
 	for (unsigned i = 0; i < p->clients; i++) {
 		add(is_light(p, i) ? &light : &total, &sh->results[i]);
-		bad |= sh->results[i].died || (sh->results[i].errors && sh->results[i].last_errno != 11);
+		bad |= sh->results[i].died ||
+		       (sh->results[i].errors && sh->results[i].last_errno != 11);
 	}
 	uint64_t from = atomic_load(&sh->start_ns) + (uint64_t)(p->skip_s * 1e9);
 	double window_s = p->time_s > 0 ? p->time_s : (double)(total.last_ns - from) / 1e9;

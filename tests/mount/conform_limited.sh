@@ -1,0 +1,7 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Limits that never bind change nothing but the way of the data (direct I/O instead of passthrough).
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires helper:conform
+
+on_each_backing conforms bps=1T,iops=100M
