@@ -118,10 +118,10 @@ static void detach(const struct fs_mount *m)
 {
 	if (umount2(m->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno != EPERM)
 		return;
-	char *argv[] = {"fusermount3", "-u", "-q", "-z", "--", m->mountpoint, NULL};
+	const char *argv[] = {"fusermount3", "-u", "-q", "-z", "--", m->mountpoint, NULL};
 	extern char **environ;
 	pid_t pid;
-	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, (char **)argv, environ);
 	if (rc == 0)
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
