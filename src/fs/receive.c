@@ -95,6 +95,7 @@ static void *receiver_main(void *arg)
 		serve(r, buf);
 		munmap(buf, MESSAGE_MAX);
 	}
+	fs_thread_stop();
 	atomic_store(&r->state, RECEIVER_ENDED);
 	return NULL;
 }
