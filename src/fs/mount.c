@@ -160,6 +160,7 @@ int fs_mount_mount(struct fs_mount *m, struct error *err)
 		fuse_session_unmount(m->se);
 		return -1;
 	}
+	fs_attach(m->fs, m->se);
 	return 0;
 }
 
