@@ -100,6 +100,8 @@ static int take_places(struct settings *m, char **place, int n, struct error *er
 		return error_set(err, "SOURCE and MOUNTPOINT must not be empty");
 	if (make_absolute(&m->source) < 0 || make_absolute(&m->mountpoint) < 0)
 		return error_set(err, "out of memory");
+	option_mark_given("source", m);
+	option_mark_given("mountpoint", m);
 	return 0;
 }
 

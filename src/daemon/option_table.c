@@ -292,14 +292,25 @@ static const char *const type_name[] = {
 	[OPTION_VALUE] = "fuse-value", [OPTION_NOISE] = "ignored",   [OPTION_LIST] = "list",
 };
 
+static void put_scopes(unsigned scopes, FILE *out)
+{
+	const char *separator = "";
+	for (unsigned bit = OPTION_GLOBAL; bit <= OPTION_MOUNT; bit <<= 1) {
+		if (!(scopes & bit))
+			continue;
+		fprintf(out, "%s%s", separator, option_scope_name(bit));
+		separator = ",";
+	}
+}
+
 void options_dump(FILE *out)
 {
 	for (unsigned i = 0; i < n_options; i++) {
 		const struct option_def *o = &options[i];
-		fprintf(out, "%s\t%s%s%s\t%s\t%s\t%s\t%s\t%s\n", o->name,
-			o->scopes & OPTION_GLOBAL ? "global " : "",
-			o->scopes & OPTION_FS ? "fs " : "", o->scopes & OPTION_MOUNT ? "mount" : "",
-			type_name[o->type], o->syntax, o->def, o->live ? "live" : "fixed", o->help);
+		fprintf(out, "%s\t", o->name);
+		put_scopes(o->scopes, out);
+		fprintf(out, "\t%s\t%s\t%s\t%s\t%s\n", type_name[o->type], o->syntax, o->def,
+			o->live ? "live" : "fixed", o->help);
 	}
 }
 

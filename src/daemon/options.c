@@ -453,6 +453,11 @@ void option_print(const struct option_def *o, const struct settings *s, FILE *ou
 	}
 }
 
+void option_mark_given(const char *name, struct settings *s)
+{
+	s->given[row(option_find(name))] = true;
+}
+
 bool option_is_given(const struct option_def *o, const struct settings *s)
 {
 	return s->given[row(o)];

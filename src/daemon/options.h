@@ -71,6 +71,7 @@ void option_print(const struct option_def *o, const struct settings *s, FILE *ou
 /* The same, to be freed; NULL: out of memory. */
 char *option_text(const struct option_def *o, const struct settings *s);
 /* True when the option is set to something here (not when it has its default). */
+void option_mark_given(const char *name, struct settings *s);
 bool option_is_given(const struct option_def *o, const struct settings *s);
 bool option_equal(const struct option_def *o, const struct settings *a, const struct settings *b);
 

@@ -208,7 +208,6 @@ int registry_mount(struct served_mount *m, struct error *err)
 	}
 	if (m->paused)
 		gate_pause_mount(m->gate, true);
-	serve_mount_announce(m);
 	return 0;
 }
 

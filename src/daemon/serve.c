@@ -19,6 +19,7 @@
 #include "daemon/problems.h"
 #include "daemon/registry.h"
 #include "daemon/reload.h"
+#include "daemon/serve_mount.h"
 
 struct server {
 	struct loop loop;
@@ -179,6 +180,15 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 	return rc;
 }
 
+static void announce(struct registry *r)
+{
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (m->session)
+			serve_mount_announce(m);
+	}
+}
+
 int serve(const struct configuration *c, bool debug, int ready_fd)
 {
 	struct server s = {.loop.epoll_fd = -1, .signals.fd = -1, .control.listener.fd = -1};
@@ -189,6 +199,7 @@ int serve(const struct configuration *c, bool debug, int ready_fd)
 	int rc = start(&s, c, debug);
 	if (rc == 0) {
 		background_ready(ready_fd);
+		announce(&s.registry); /* by now into the right log */
 		loop_run(&s.loop);
 	}
 	control_close(&s.control);

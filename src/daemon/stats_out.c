@@ -146,8 +146,7 @@ static void name_record(const struct fair_key *key, const char *list, unsigned i
 		ssize_t n = fd < 0 ? -1 : read(fd, buf, 64);
 		buf[n > 0 ? n - 1 : 0] = '\0'; /* its newline */
 	}
-	if (buf[0])
-		record_text(out, buf, "%s.%u.name", list, i);
+	record_text(out, buf, "%s.%u.name", list, i);
 }
 
 static void key_records(const struct key_stats *k, unsigned n, const char *list, FILE *out)

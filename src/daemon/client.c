@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/client.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "daemon/proto.h"
+#include "daemon/runtime_dir.h"
+
+#define ANSWER_S 60 /* the longest wait for an answer: unmounting may take a while */
+
+/* --- finding -------------------------------------------------------------------------------- */
+
+static bool add(const char *path, void *ctx)
+{
+	struct daemons *d = ctx;
+	const struct timeval limit = {.tv_sec = ANSWER_S};
+	AUTO_FD fd = runtime_connect(path);
+	if (fd < 0) {
+		errno = -fd;
+		return true;
+	}
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	struct daemon_ref *more = realloc(d->daemon, (d->n + 1) * sizeof(*more));
+	if (!more)
+		return false;
+	d->daemon = more;
+	d->daemon[d->n++] = (struct daemon_ref){take_fd(&fd), strdup(path), NULL};
+	return true;
+}
+
+int daemons_find(struct daemons *d, const char *socket, struct error *err)
+{
+	char dir[RUNTIME_DIR_MAX];
+	memset(d, 0, sizeof(*d));
+	if (socket) {
+		add(socket, d);
+		return d->n ? 0 : error_set(err, "%s: %s", socket, strerror(errno));
+	}
+	if (runtime_dir(dir, sizeof(dir), err) < 0)
+		return -1;
+	runtime_each_socket(dir, add, d);
+	return d->n ? 0 : error_set(err, "no ratefs daemon of yours runs (looked in %s)", dir);
+}
+
+void daemons_free(struct daemons *d)
+{
+	for (unsigned i = 0; i < d->n; i++) {
+		close(d->daemon[i].fd);
+		free(d->daemon[i].path);
+		free(d->daemon[i].error);
+	}
+	free(d->daemon);
+	memset(d, 0, sizeof(*d));
+}
+
+/* --- asking --------------------------------------------------------------------------------- */
+
+static int lost(struct error *err)
+{
+	error_set(err, "the daemon does not answer: %s", errno ? strerror(errno) : "it has gone");
+	return PROTO_FAILED;
+}
+
+static bool send_all(int fd, const char *text, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = send(fd, text + done, size - done, MSG_NOSIGNAL);
+		if (n < 0 && errno != EINTR)
+			return false;
+		done += n > 0 ? n : 0;
+	}
+	return true;
+}
+
+static bool receive(int fd, char *buf, size_t size)
+{
+	for (size_t done = 0; done < size;) {
+		errno = 0;
+		ssize_t n = recv(fd, buf + done, size - done, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		done += n;
+	}
+	return true;
+}
+
+/* Up to the newline, which is left out. */
+static bool receive_line(int fd, char *buf, size_t size)
+{
+	for (size_t n = 0; n + 1 < size; n++) {
+		if (!receive(fd, buf + n, 1))
+			return false;
+		if (buf[n] == '\n') {
+			buf[n] = '\0';
+			return true;
+		}
+	}
+	errno = EPROTO;
+	return false;
+}
+
+static bool send_request(int fd, int n, const char *const *word)
+{
+	AUTO_FREE char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return false;
+	for (int i = 0; i < n; i++) {
+		if (i)
+			fputc(' ', out);
+		proto_put_word(out, word[i]);
+	}
+	fputc('\n', out);
+	return fclose(out) == 0 && send_all(fd, text, size);
+}
+
+static int receive_records(int fd, size_t size, struct records *out, struct error *err)
+{
+	AUTO_FREE char *text = size <= PROTO_REPLY_MAX ? calloc(1, size + 1) : NULL;
+	if (!text || !receive(fd, text, size))
+		return lost(err);
+	if (records_parse(out, text))
+		return 0;
+	error_set(err, "out of memory");
+	return PROTO_FAILED;
+}
+
+int daemon_ask(struct daemon_ref *d, int n, const char *const *word, struct records *out,
+	       struct error *err)
+{
+	AUTO_FREE char *line = malloc(PROTO_LINE_MAX);
+	char *part[PROTO_WORDS_MAX];
+	memset(out, 0, sizeof(*out));
+	if (!line || !send_request(d->fd, n, word) || !receive_line(d->fd, line, PROTO_LINE_MAX))
+		return lost(err);
+	int parts = proto_split(line, part);
+	if (parts == 2 && strcmp(part[0], "ok") == 0)
+		return receive_records(d->fd, strtoul(part[1], NULL, 10), out, err);
+	if (parts == 3 && strcmp(part[0], "error") == 0) {
+		int code = (int)strtol(part[1], NULL, 10);
+		error_set(err, "%s", part[2]);
+		free(d->error);
+		d->error = strdup(part[2]);
+		return code > 0 ? code : PROTO_FAILED;
+	}
+	errno = EPROTO;
+	return lost(err);
+}
+
+/* --- targets -------------------------------------------------------------------------------- */
+
+/* "/a/link/mnt" with its directory resolved.  The last component is left alone: asking about a
+ * mountpoint would wait when the mount is paused. */
+static char *resolved(const char *path)
+{
+	AUTO_FREE char *copy = strdup(path);
+	char *out = NULL;
+	if (!copy)
+		return NULL;
+	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
+		copy[n - 1] = '\0';
+	char *slash = strrchr(copy, '/');
+	const char *last = slash ? slash + 1 : copy;
+	if (slash)
+		*slash = '\0';
+	AUTO_FREE char *dir = realpath(!slash ? "." : *copy ? copy : "/", NULL);
+	if (!dir || asprintf(&out, "%s%s%s", dir, strcmp(dir, "/") == 0 ? "" : "/", last) < 0)
+		return NULL;
+	return out;
+}
+
+static unsigned ask_all(struct daemons *d, const char *name, struct daemon_ref **found)
+{
+	const char *const word[] = {"find", name};
+	unsigned n = 0;
+	for (unsigned i = 0; i < d->n; i++) {
+		struct records records;
+		struct error ignored = ERROR_INIT;
+		if (daemon_ask(&d->daemon[i], 2, word, &records, &ignored) == 0) {
+			*found = &d->daemon[i];
+			n++;
+		}
+		records_free(&records);
+	}
+	return n;
+}
+
+int daemons_locate(struct daemons *d, const char *target, struct daemon_ref **found, char **name,
+		   struct error *err)
+{
+	AUTO_FREE char *path = resolved(target);
+	unsigned n = ask_all(d, target, found);
+	*name = strdup(target);
+	if (n == 0 && path) {
+		n = ask_all(d, path, found);
+		free(*name);
+		*name = take_ptr(&path);
+	}
+	if (n == 1 && *name)
+		return 0;
+	if (n > 1)
+		error_set(
+			err,
+			"'%s': %u daemons have it; choose one with --socket=PATH ('list' names them)",
+			target, n);
+	else
+		error_set(
+			err,
+			"'%s': no daemon has a mount, fs or mountpoint of that name; see 'ratefsctl list'",
+			target);
+	return PROTO_NO_TARGET;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* ratefsctl's side of the control socket. */
+#ifndef DAEMON_CLIENT_H
+#define DAEMON_CLIENT_H
+
+#include "base/error.h"
+#include "daemon/records.h"
+
+struct daemon_ref {
+	int fd;
+	char *path;  /* of its socket */
+	char *error; /* its last one, however long */
+};
+
+struct daemons {
+	struct daemon_ref *daemon;
+	unsigned n;
+};
+
+/* All daemons of this user, or the one at `socket`.  -1 with err: none. */
+int daemons_find(struct daemons *d, const char *socket, struct error *err);
+void daemons_free(struct daemons *d);
+
+/* One request.  0, or the daemon's error code (PROTO_*) with err. */
+int daemon_ask(struct daemon_ref *d, int n, const char *const *word, struct records *out,
+	       struct error *err);
+
+/* Which daemon has the target, and under which name (to be freed).  0, or PROTO_NO_TARGET (none
+ * or more than one) with err. */
+int daemons_locate(struct daemons *d, const char *target, struct daemon_ref **found, char **name,
+		   struct error *err);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* ratefsctl: looks at and changes what running ratefs daemons do. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "daemon/client.h"
+#include "daemon/command_table.h"
+#include "daemon/proto.h"
+#include "daemon/render.h"
+#include "daemon/save.h"
+
+#include "config.h"
+
+struct ctl {
+	const char *socket;
+	bool json, save;
+	enum command_id command;
+	int n; /* words after the command */
+	const char *const *word;
+	struct daemons daemons;
+};
+
+static int complain(const char *text, int code)
+{
+	fprintf(stderr, "ratefsctl: %s\n", text);
+	return code;
+}
+
+/* --- one daemon ----------------------------------------------------------------------------- */
+
+/* The command with its target replaced by the name that the daemon knows. */
+static int ask(struct ctl *c, struct daemon_ref *d, const char *target, struct records *out)
+{
+	const char *word[PROTO_WORDS_MAX] = {commands[c->command].name};
+	struct error err = ERROR_INIT;
+	int n = 1;
+	if (target)
+		word[n++] = target;
+	for (int i = 1; i < c->n; i++)
+		word[n++] = c->word[i];
+	free(d->error);
+	d->error = NULL;
+	int rc = daemon_ask(d, n, word, out, &err);
+	if (rc) /* several lines for a reload of a bad file */
+		complain(d->error ? d->error : err.text, rc);
+	return rc;
+}
+
+static void put_json(const struct records *r)
+{
+	records_json(r, stdout);
+	putchar('\n');
+}
+
+static int save(const struct records *r)
+{
+	struct save_value v[PROTO_WORDS_MAX];
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *file = records_text(r, "file"), *scope = records_text(r, "scope");
+	AUTO_FREE char *name = records_text(r, "section"), *section = NULL;
+	unsigned n = 0;
+	if (!*file)
+		return complain("changed, but not saved: the daemon has no configuration file",
+				PROTO_FAILED);
+	bool global = strcmp(scope, "global") == 0;
+	if (asprintf(&section, "%s%s%s", scope, global ? "" : ":", global ? "" : name) < 0)
+		return complain("out of memory", PROTO_FAILED);
+	for (; n < PROTO_WORDS_MAX && records_have(r, "set.%u.key", n); n++)
+		v[n] = (struct save_value){records_text(r, "set.%u.key", n),
+					   records_text(r, "set.%u.value", n)};
+	int rc = save_file(file, section, v, n, &err);
+	while (n--) {
+		free((char *)v[n].key);
+		free((char *)v[n].value);
+	}
+	if (rc == 0)
+		return 0;
+	error_prefix(&err, "changed, but not saved");
+	return complain(err.text, PROTO_FAILED);
+}
+
+static int after_set(struct ctl *c, const struct records *r)
+{
+	for (unsigned i = 0; records_have(r, "set.%u.key", i); i++) {
+		AUTO_FREE char *key = records_text(r, "set.%u.key", i);
+		AUTO_FREE char *value = records_text(r, "set.%u.value", i);
+		printf("%s=%s\n", key, value);
+	}
+	return c->save ? save(r) : 0;
+}
+
+static int present(struct ctl *c, struct records *r)
+{
+	render_names(r);
+	if (c->json)
+		put_json(r);
+	else if (c->command == COMMAND_SHOW)
+		render_show(r, stdout);
+	else if (c->command == COMMAND_STATS)
+		render_stats(r, NULL, stdout);
+	else if (c->command == COMMAND_SET)
+		return after_set(c, r);
+	for (unsigned i = 0; c->command == COMMAND_RELOAD && records_have(r, "notes.%u", i); i++) {
+		AUTO_FREE char *line = records_text(r, "notes.%u", i);
+		puts(line);
+	}
+	return 0;
+}
+
+static int run_once(struct ctl *c, struct daemon_ref *d, const char *target)
+{
+	struct records r;
+	int rc = ask(c, d, target, &r);
+	if (rc == 0)
+		rc = present(c, &r);
+	records_free(&r);
+	return rc;
+}
+
+/* --- watch ---------------------------------------------------------------------------------- */
+
+static void paint(struct ctl *c, const struct records *now, const struct records *before)
+{
+	if (c->json) {
+		put_json(now);
+	} else {
+		if (isatty(STDOUT_FILENO))
+			fputs("\033[H\033[2J", stdout);
+		render_stats(now, before, stdout);
+		if (!isatty(STDOUT_FILENO))
+			putchar('\n');
+	}
+	fflush(stdout);
+}
+
+static int watch(struct ctl *c, struct daemon_ref *d, const char *target)
+{
+	struct records before = {0}, now;
+	int rc;
+	while ((rc = ask(c, d, target, &now)) == 0) {
+		render_names(&now);
+		paint(c, &now, before.n ? &before : NULL);
+		records_free(&before);
+		before = now;
+		if (ferror(stdout))
+			break;
+		sleep(1);
+	}
+	records_free(&before);
+	return rc;
+}
+
+/* --- several daemons ------------------------------------------------------------------------ */
+
+static int list(struct ctl *c)
+{
+	int rc = 0;
+	if (c->json)
+		fputs("{\"daemons\":[", stdout);
+	else
+		render_list_head(stdout);
+	for (unsigned i = 0; i < c->daemons.n && rc == 0; i++) {
+		struct records r;
+		rc = ask(c, &c->daemons.daemon[i], NULL, &r);
+		if (c->json && rc == 0) {
+			fputs(i ? "," : "", stdout);
+			records_json(&r, stdout);
+		} else if (rc == 0) {
+			render_list(&r, stdout);
+		}
+		records_free(&r);
+	}
+	if (c->json)
+		fputs("]}\n", stdout);
+	return rc;
+}
+
+/* reload and reset-stats without a target: everybody whom it concerns. */
+static int run_everywhere(struct ctl *c)
+{
+	int rc = 0, asked = 0;
+	for (unsigned i = 0; i < c->daemons.n; i++) {
+		const char *const words[] = {"list"};
+		struct error err = ERROR_INIT;
+		struct records r;
+		bool concerned = daemon_ask(&c->daemons.daemon[i], 1, words, &r, &err) == 0;
+		AUTO_FREE char *file = concerned ? records_text(&r, "file") : NULL;
+		records_free(&r);
+		if (!concerned || (c->command == COMMAND_RELOAD && !*file))
+			continue;
+		int one = run_once(c, &c->daemons.daemon[i], NULL);
+		rc = one ? one : rc;
+		asked++;
+	}
+	return asked ? rc : complain("no daemon has a configuration file", PROTO_FAILED);
+}
+
+/* Without a target: the only mount there is. */
+static int only_mount(struct ctl *c, char **name)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < c->daemons.n; i++) {
+		const char *const words[] = {"list"};
+		struct error err = ERROR_INIT;
+		struct records r;
+		if (daemon_ask(&c->daemons.daemon[i], 1, words, &r, &err) == 0)
+			for (unsigned k = 0; records_have(&r, "mounts.%u.name", k); k++, n++) {
+				free(*name);
+				*name = records_text(&r, "mounts.%u.mountpoint", k);
+			}
+		records_free(&r);
+	}
+	return n == 1 ? 0
+		      : complain("there is more than one mount: name one, or fs:NAME, or global",
+				 PROTO_USAGE);
+}
+
+static int run_on_target(struct ctl *c)
+{
+	struct daemon_ref *d = NULL;
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *name = NULL, *only = NULL;
+	const char *target = c->n ? c->word[0] : NULL;
+	if (!target) {
+		int rc = only_mount(c, &only);
+		if (rc)
+			return rc;
+		target = only;
+	}
+	int rc = daemons_locate(&c->daemons, target, &d, &name, &err);
+	if (rc)
+		return complain(err.text, rc);
+	return c->command == COMMAND_WATCH ? watch(c, d, name) : run_once(c, d, name);
+}
+
+static int run(struct ctl *c)
+{
+	struct error err = ERROR_INIT;
+	if (daemons_find(&c->daemons, c->socket, &err) < 0)
+		return complain(err.text, PROTO_NO_TARGET);
+	bool everywhere = c->command == COMMAND_RELOAD || c->command == COMMAND_RESET_STATS;
+	int rc = c->command == COMMAND_LIST ? list(c)
+		 : everywhere && c->n == 0  ? run_everywhere(c)
+					    : run_on_target(c);
+	daemons_free(&c->daemons);
+	return rc;
+}
+
+/* --- the command line ----------------------------------------------------------------------- */
+
+static void dump_commands(void)
+{
+	for (int i = 0; i < COMMANDS; i++)
+		if (!commands[i].hidden)
+			printf("%s\t%s\t%s\t%s\n", commands[i].name, commands[i].args,
+			       commands[i].flags, commands[i].help);
+}
+
+static void help(void)
+{
+	printf("usage: ratefsctl [--socket=PATH] COMMAND ...\n\n"
+	       "Looks at and changes what running ratefs daemons do.\n\n");
+	for (int i = 0; i < COMMANDS; i++) {
+		char left[64];
+		if (commands[i].hidden)
+			continue;
+		snprintf(left, sizeof(left), "%s %s%s%s", commands[i].name, commands[i].args,
+			 *commands[i].flags ? " " : "", commands[i].flags);
+		printf("  %-34s %s\n", left, commands[i].help);
+	}
+	printf("\nTARGET is a mountpoint, the name of a mount, fs:NAME or global.\n"
+	       "  -s, --socket=PATH                  talk to this daemon only\n"
+	       "  -j, --json                         print JSON\n"
+	       "  -h, --help                         this text\n"
+	       "  -V, --version                      the version\n"
+	       "Exit codes: 0 done, 1 failed, 2 wrong usage or value, 3 no such target or daemon.\n");
+}
+
+enum { FLAG_DUMP = 256, FLAG_SAVE };
+
+/* -1: go on; else the exit code. */
+static int parse_flags(struct ctl *c, int argc, char **argv)
+{
+	static const struct option names[] = {
+		{"socket", required_argument, NULL, 's'},
+		{"json", no_argument, NULL, 'j'},
+		{"save", no_argument, NULL, FLAG_SAVE},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{"dump-commands", no_argument, NULL, FLAG_DUMP},
+		{NULL, 0, NULL, 0},
+	};
+	int flag;
+	while ((flag = getopt_long(argc, argv, "s:jhV", names, NULL)) != -1) {
+		switch (flag) {
+		case 's':
+			c->socket = optarg;
+			break;
+		case 'j':
+			c->json = true;
+			break;
+		case FLAG_SAVE:
+			c->save = true;
+			break;
+		case 'h':
+			help();
+			return 0;
+		case 'V':
+			printf("ratefsctl %s\n", PACKAGE_VERSION);
+			return 0;
+		case FLAG_DUMP:
+			dump_commands();
+			return 0;
+		default:
+			return PROTO_USAGE;
+		}
+	}
+	return -1;
+}
+
+static int parse_command(struct ctl *c, int argc, char **argv)
+{
+	struct error err = ERROR_INIT;
+	if (argc < 1)
+		return complain("needs a command; see ratefsctl --help", PROTO_USAGE);
+	int id = command_find(argv[0]);
+	if (id < 0 || commands[id].hidden) {
+		error_set(&err, "unknown command '%s'; see ratefsctl --help", argv[0]);
+		return complain(err.text, PROTO_USAGE);
+	}
+	const struct command *cmd = &commands[id];
+	c->command = id;
+	c->n = argc - 1;
+	c->word = (const char *const *)argv + 1;
+	if (c->n < cmd->min_args || c->n > cmd->max_args || (c->save && id != COMMAND_SET)) {
+		error_set(&err, "usage: ratefsctl %s %s %s", cmd->name, cmd->args, cmd->flags);
+		return complain(err.text, PROTO_USAGE);
+	}
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl c = {0};
+	int rc = parse_flags(&c, argc, argv);
+	if (rc < 0)
+		rc = parse_command(&c, argc - optind, argv + optind);
+	if (rc < 0)
+		rc = run(&c);
+	if (fflush(stdout) != 0 && rc == 0)
+		rc = PROTO_FAILED;
+	return rc;
+}
