@@ -4,4 +4,8 @@
 . "${srcdir:-.}/tests/mount/lib.sh"
 requires helper:conform
 
-on_each_backing conforms bps=1T,iops=100M
+both() {
+	conforms bps=1T,iops=100M
+	conforms bps=1T,iops=100M append_cleared
+}
+on_each_backing both

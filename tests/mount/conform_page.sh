@@ -4,4 +4,8 @@
 . "${srcdir:-.}/tests/mount/lib.sh"
 requires helper:conform
 
-on_each_backing conforms cache=page
+both() {
+	conforms cache=page
+	conforms cache=page append_cleared
+}
+on_each_backing both

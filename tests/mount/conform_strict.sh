@@ -4,4 +4,8 @@
 . "${srcdir:-.}/tests/mount/lib.sh"
 requires helper:conform
 
-on_each_backing conforms cache=strict
+both() {
+	conforms cache=strict
+	conforms cache=strict append_cleared
+}
+on_each_backing both

@@ -107,8 +107,6 @@ static void g_open_flags(void)
 	MUST(pwrite(fd, "abc", 3, 0)); /* Linux: appends all the same */
 	MUST(pwrite(fd, "def", 3, 0));
 	trace("at %ld", (long)lseek(fd, 0, SEEK_CUR));
-	MUST(fcntl(fd, F_SETFL, 0));
-	MUST(pwrite(fd, "G", 1, 0));
 	close(fd);
 	fd = MUST_FD(open("f", O_RDONLY | O_NOATIME | O_CLOEXEC));
 	show_data(fd);
@@ -132,6 +130,22 @@ static void g_open_flags(void)
 	DENIED(EPERM, open("f", O_RDONLY | O_NOATIME));
 	as(ALICE);
 	close(MUST_FD(open("f", O_RDONLY | O_NOATIME)));
+}
+
+/* O_APPEND can be taken back.  Not run with kernel passthrough: there the kernel goes on appending,
+ * since it opens the backing file with the flags of the open (fs/fuse/passthrough.c). */
+static void g_append_cleared(void)
+{
+	int fd = MUST_FD(open("f", O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC, 0644));
+	MUST(pwrite(fd, "abcdef", 6, 0));
+	MUST(fcntl(fd, F_SETFL, 0));
+	MUST(pwrite(fd, "G", 1, 0));
+	show_data(fd);
+	MUST(fcntl(fd, F_SETFL, O_APPEND));
+	MUST(pwrite(fd, "H", 1, 0));
+	show_data(fd);
+	close(fd);
+	MUST(unlink("f"));
 }
 
 /* What an open file allows was decided when it was opened. */
@@ -246,6 +260,7 @@ const struct topic topics_access[] = {
 	{"rights_of_open_files", g_rights_of_open_files, false},
 	{"text_busy", g_text_busy, false},
 	{"symlink_rights", g_symlink_rights, false},
+	{"append_cleared", g_append_cleared, true},
 	{"root_rights", g_root_rights, false},
 	{0},
 };

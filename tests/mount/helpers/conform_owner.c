@@ -188,8 +188,9 @@ static const struct {
 	{"punch", w_punch},
 	{"copy_file_range", w_copy},
 	{"sendfile", w_sendfile},
-	{"mmap", w_mmap},
+	{"mmap", w_mmap}, /* the last: see capability_clearing */
 };
+#define N_WRITERS (sizeof(writers) / sizeof(writers[0]))
 
 static void g_setid_clearing(void)
 {
@@ -198,7 +199,7 @@ static void g_setid_clearing(void)
 	int from = MUST_FD(open("from", O_CREAT | O_RDWR | O_CLOEXEC, 0644));
 	write_all(from, "data");
 	close(from);
-	for (size_t w = 0; w < sizeof(writers) / sizeof(writers[0]); w++) {
+	for (size_t w = 0; w < N_WRITERS; w++) {
 		for (size_t m = 0; m < 7 * 3; m++) {
 			make_owned("f", S_IFREG | 0666, ALICE, CREW);
 			int fd = open("f", O_RDWR | O_CLOEXEC);
@@ -230,7 +231,8 @@ static void g_setid_clearing(void)
 	}
 }
 
-/* A file that grants capabilities loses them when its data or owner changes. */
+/* A file that grants capabilities loses them when its data or owner changes.  Not by a mapping on a
+ * plain filesystem, but the pages of a mount are written back by a daemon. */
 static void g_capability_clearing(void)
 {
 	static const unsigned char cap[20] = {1, 0, 0, 2, 0, 0x20, 0, 0}; /* v2, cap_net_raw */
@@ -238,7 +240,7 @@ static void g_capability_clearing(void)
 	int fd = open("from", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
 	write_all(fd, "data");
 	close(fd);
-	for (size_t w = 0; w < sizeof(writers) / sizeof(writers[0]); w++) {
+	for (size_t w = 0; w < N_WRITERS - 1; w++) {
 		fd = MUST_FD(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0777));
 		write_all(fd, "0123456789");
 		TRY(fsetxattr(fd, "security.capability", cap, sizeof(cap), 0));
