@@ -127,6 +127,21 @@ void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req)
 		self.groups = true;
 }
 
+bool creds_membership_matters(fuse_req_t req, const struct stat *st)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	return ctx->uid != 0 && (st->st_mode & (S_ISGID | S_IXGRP)) == S_ISGID &&
+	       st->st_gid != ctx->gid;
+}
+
+void creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters)
+{
+	if (membership_matters)
+		creds_be_caller_with_groups(fs, req);
+	else
+		creds_be_caller(fs, req);
+}
+
 void creds_umask(mode_t mask)
 {
 	if (self.mask != mask) {

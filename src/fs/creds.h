@@ -15,6 +15,7 @@
 
 #include <fuse_lowlevel.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct fs;
@@ -26,6 +27,10 @@ void creds_be_daemon(const struct fs *fs);
 void creds_be_caller(const struct fs *fs, fuse_req_t req);
 /* With the caller's supplementary groups, for the few rules that ask for membership. */
 void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req);
+/* To change the data of a file: one that is set-group-id without group execution keeps the bit when
+ * a member of the group writes. */
+bool creds_membership_matters(fuse_req_t req, const struct stat *st);
+void creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters);
 /* The daemon without CAP_FSETID: what kernel passthrough does later is done with these. */
 void creds_be_daemon_without_fsetid(const struct fs *fs);
 

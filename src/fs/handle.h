@@ -38,6 +38,7 @@ struct handle {
 	bool is_dir;
 	bool direct_io; /* reads and writes come as the program made them */
 	_Atomic bool written;
+	bool membership_matters; /* to writes: see creds_be_writer */
 	pid_t pid; /* the opener: release and write-back come without one */
 	uid_t uid;
 	gid_t gid;

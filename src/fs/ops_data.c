@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "fs/context.h"
 #include "fs/creds.h"
 #include "fs/handle.h"
@@ -31,8 +32,7 @@ static bool direct_now(struct handle *h, int flags_now)
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct handle *h = handle_from_fh(fi->fh);
-	if (h->direct_io)
-		direct_now(h, fi->flags);
+	direct_now(h, fi->flags);
 	if (size > FS_BUFFER_SIZE)
 		size = FS_BUFFER_SIZE;
 	ssize_t n = pread(h->fd, fs_context.buffer, size, off);
@@ -47,8 +47,6 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 static int write_flags(const struct handle *h, const struct fuse_file_info *fi)
 {
 	int rwf = 0;
-	if (fi->writepage)
-		return 0;
 	if (fi->flags & O_APPEND)
 		rwf |= RWF_APPEND;
 	/* RWF_SYNC and RWF_DSYNC of a single call; a file opened so has it anyway. */
@@ -59,24 +57,8 @@ static int write_flags(const struct handle *h, const struct fuse_file_info *fi)
 	return rwf;
 }
 
-void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-	      struct fuse_file_info *fi)
+static void answer_write(fuse_req_t req, struct handle *h, ssize_t n)
 {
-	struct handle *h = handle_from_fh(fi->fh);
-	/* Write-back comes without a caller, and may use any handle of the file. */
-	if (!fi->writepage)
-		creds_be_caller(fs_of(req), req);
-	if (h->direct_io && direct_now(h, fi->flags) && (uintptr_t)buf % DIRECT_ALIGN &&
-	    size <= FS_BUFFER_SIZE)
-		buf = memcpy(fs_context.buffer, buf, size);
-	int rwf = write_flags(h, fi);
-	ssize_t n;
-	if (rwf) {
-		struct iovec iov = {(void *)buf, size};
-		n = pwritev2(h->fd, &iov, 1, off, rwf);
-	} else {
-		n = pwrite(h->fd, buf, size, off);
-	}
 	if (n < 0) {
 		reply_status(req, -errno);
 		return;
@@ -86,11 +68,44 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	reply_written(req, (size_t)n);
 }
 
+/* Mapped pages come without a caller, by any handle of the file, and end where the file ends: not
+ * through an O_DIRECT file, which would refuse the odd length. */
+static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t size, off_t off)
+{
+	creds_be_daemon(fs_of(req));
+	AUTO_FD plain = -1;
+	if (atomic_load_explicit(&h->flags, memory_order_relaxed) & O_DIRECT)
+		plain = mirror_reopen(fs_of(req), h->fd, O_WRONLY);
+	answer_write(req, h, pwrite(plain >= 0 ? plain : h->fd, buf, size, off));
+}
+
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+	      struct fuse_file_info *fi)
+{
+	struct handle *h = handle_from_fh(fi->fh);
+	if (fi->writepage) {
+		write_back(req, h, buf, size, off);
+		return;
+	}
+	creds_be_writer(fs_of(req), req, h->membership_matters);
+	if (direct_now(h, fi->flags) && (uintptr_t)buf % DIRECT_ALIGN && size <= FS_BUFFER_SIZE)
+		buf = memcpy(fs_context.buffer, buf, size);
+	int rwf = write_flags(h, fi);
+	ssize_t n;
+	if (rwf) {
+		struct iovec iov = {(void *)buf, size};
+		n = pwritev2(h->fd, &iov, 1, off, rwf);
+	} else {
+		n = pwrite(h->fd, buf, size, off);
+	}
+	answer_write(req, h, n);
+}
+
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
 		  struct fuse_file_info *fi)
 {
 	struct handle *h = handle_from_fh(fi->fh);
-	creds_be_caller(fs_of(req), req);
+	creds_be_writer(fs_of(req), req, h->membership_matters);
 	int res = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
 	atomic_store_explicit(&h->written, true, memory_order_relaxed);
 	reply_status(req, res);
@@ -110,7 +125,7 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 			struct fuse_file_info *fi_out, size_t len, int flags)
 {
 	struct handle *from = handle_from_fh(fi_in->fh), *to = handle_from_fh(fi_out->fh);
-	creds_be_caller(fs_of(req), req);
+	creds_be_writer(fs_of(req), req, to->membership_matters);
 	ssize_t n = copy_file_range(from->fd, &off_in, to->fd, &off_out, len, (unsigned)flags);
 	if (n < 0) {
 		reply_status(req, -errno);

@@ -35,6 +35,18 @@ static int open_known(struct fs *fs, struct inode *inode, int path_fd, int flags
 	return fd;
 }
 
+static void be_truncator(struct fs *fs, fuse_req_t req, struct inode *inode)
+{
+	struct inode_ref ref;
+	struct stat st;
+	bool ask = false;
+	if (fuse_req_ctx(req)->uid != 0 && inode_get(fs, inode->id, &ref) == 0) {
+		ask = mirror_stat(ref.fd, &st) == 0 && creds_membership_matters(req, &st);
+		inode_put(fs, &ref);
+	}
+	creds_be_writer(fs, req, ask);
+}
+
 /* fd or -errno, and the file's attributes. */
 static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_flags,
 		      struct stat *st)
@@ -44,7 +56,7 @@ static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_fl
 	if (!S_ISREG(ref->inode->type))
 		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
 	if (caller_flags & O_TRUNC)
-		creds_be_caller(fs, req);
+		be_truncator(fs, req, ref->inode);
 	int flags = caller_flags & BACKING_FLAGS;
 	AUTO_FD fd = open_known(fs, ref->inode, ref->fd, flags);
 	/* An append-only file must be opened so. */
@@ -104,6 +116,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		handle_unreserve(fs);
 		res = res ? res : -ENOMEM;
 	} else {
+		h->membership_matters = creds_membership_matters(req, &st);
 		res = handle_open_mode(fs, h, ref.inode, &st, fi);
 		if (res < 0)
 			handle_free(fs, h);

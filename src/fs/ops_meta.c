@@ -155,13 +155,19 @@ static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 	struct fs *fs = fs_of(req);
 	int res = 0;
 	if (to_set & FUSE_SET_ATTR_SIZE) {
-		creds_be_caller(fs, req);
+		struct stat now;
+		bool ask = fuse_req_ctx(req)->uid != 0 && mirror_stat(fd, &now) == 0 &&
+			   creds_membership_matters(req, &now);
+		creds_be_writer(fs, req, ask);
 		res = set_size(fd, attr->st_size, fi);
 	}
 	/* The kernel has checked who asks, and taken off a set-group-id bit that is not theirs to
 	 * give.  Owner before mode: a change of owner clears set-id bits that are given with it. */
 	creds_be_daemon(fs);
-	if (res == 0 && (to_set & SET_OWNER))
+	/* Nothing but the change time, and set-id bits: chown(-1, -1), which is not even sent as
+	 * such. */
+	bool touch = !(to_set & (FUSE_SET_ATTR_SIZE | SET_OWNER | FUSE_SET_ATTR_MODE | SET_TIMES));
+	if (res == 0 && ((to_set & SET_OWNER) || touch))
 		res = set_owner(fd, attr, to_set);
 	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE))
 		res = set_mode(fd, attr->st_mode & 07777);

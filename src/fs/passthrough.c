@@ -67,10 +67,13 @@ static void unregister_backing(struct fs *fs, int32_t id)
 		(void)ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_CLOSE, &which);
 }
 
-/* root keeps set-id bits when it writes, and passthrough would clear them: where there are some, a
- * writer is served by us, who know the caller. */
-static bool set_id_at_stake(const struct handle *h, const struct stat *st)
+/* What passthrough does otherwise than the backing would for the caller, and we do not:
+ * root keeps set-id bits when it writes; O_APPEND and O_DIRECT can be switched off by fcntl (dd does
+ * for its last block), which the kernel's own backing file does not follow. */
+static bool needs_us(const struct handle *h, const struct stat *st)
 {
+	if (h->flags & (O_APPEND | O_DIRECT))
+		return true;
 	return (h->flags & O_ACCMODE) != O_RDONLY && (st->st_mode & (S_ISUID | S_ISGID));
 }
 
@@ -79,7 +82,7 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 {
 	if (fs->cfg.cache == CACHE_PAGE)
 		return IO_CACHED;
-	bool direct = limited(fs) || set_id_at_stake(h, st);
+	bool direct = limited(fs) || needs_us(h, st);
 	if (o->n_pass)
 		return direct ? IO_PASS_DIRECT : IO_PASS;
 	if (direct || o->n_direct)
