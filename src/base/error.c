@@ -13,6 +13,7 @@ int error_set(struct error *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	va_end(ap);
+	make_one_line(e->text);
 	return -1;
 }
 
@@ -25,6 +26,7 @@ int error_prefix(struct error *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(where, sizeof(where), fmt, ap);
 	va_end(ap);
+	make_one_line(where);
 	memcpy(what, e->text, sizeof(what));
 	size_t n = strlen(where);
 	snprintf(e->text, sizeof(e->text), "%s: %.*s", where, (int)(sizeof(what) - n - 3), what);

@@ -44,6 +44,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	make_one_line(line);
 	if (atomic_load(&use_syslog))
 		syslog(syslog_priority[level], "%s", line);
 	else

@@ -33,4 +33,13 @@ static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+/* Text that may come from anybody, for a line of a log or of an answer: no second line, nothing that
+ * a terminal obeys. */
+static inline void make_one_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+}
+
 #endif
