@@ -104,28 +104,32 @@ static int add_conditions(scmp_filter_ctx f)
 {
 	const struct {
 		int call;
-		struct scmp_arg_cmp arg;
+		unsigned arg;
+		uint64_t mask, value;
 	} rules[] = {
 		/* threads and children, never into new namespaces; clone3 has its flags in memory,
 		 * where a filter cannot look, and its absence makes the C library use clone */
-		{SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, NAMESPACES, 0)},
+		{SCMP_SYS(clone), 0, NAMESPACES, 0},
 		/* a umask for each thread */
-		{SCMP_SYS(unshare), SCMP_A0(SCMP_CMP_EQ, CLONE_FS)},
+		{SCMP_SYS(unshare), 0, UINT64_MAX, CLONE_FS},
 		/* nothing that is writable and executable at once */
-		{SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-		{SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_WRITE | PROT_EXEC, PROT_EXEC)},
-		{SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-		{SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_WRITE | PROT_EXEC, PROT_EXEC)},
+		{SCMP_SYS(mmap), 2, PROT_EXEC, 0},
+		{SCMP_SYS(mmap), 2, PROT_WRITE | PROT_EXEC, PROT_EXEC},
+		{SCMP_SYS(mprotect), 2, PROT_EXEC, 0},
+		{SCMP_SYS(mprotect), 2, PROT_WRITE | PROT_EXEC, PROT_EXEC},
 		/* control socket and log are local; no network */
-		{SCMP_SYS(socket), SCMP_A0(SCMP_CMP_EQ, AF_UNIX)},
-		{SCMP_SYS(socketpair), SCMP_A0(SCMP_CMP_EQ, AF_UNIX)},
+		{SCMP_SYS(socket), 0, UINT32_MAX, AF_UNIX},
+		{SCMP_SYS(socketpair), 0, UINT32_MAX, AF_UNIX},
 		/* signals go to ourselves: abort, waking a receive thread */
-		{SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid())},
-		{SCMP_SYS(kill), SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid())},
+		{SCMP_SYS(tgkill), 0, UINT32_MAX, (uint64_t)getpid()},
+		{SCMP_SYS(kill), 0, UINT32_MAX, (uint64_t)getpid()},
 	};
 	int rc = 0;
-	for (unsigned i = 0; i < ARRAY_SIZE(rules) && rc == 0; i++)
-		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, rules[i].call, 1, rules[i].arg);
+	for (unsigned i = 0; i < ARRAY_SIZE(rules) && rc == 0; i++) {
+		struct scmp_arg_cmp match = {rules[i].arg, SCMP_CMP_MASKED_EQ, rules[i].mask,
+					     rules[i].value};
+		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, rules[i].call, 1, match);
+	}
 	return rc;
 }
 
