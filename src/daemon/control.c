@@ -79,7 +79,9 @@ static int listen_at(const char *path, struct error *err)
 
 static bool remove_stale(const char *path, void *ctx)
 {
-	AUTO_FD fd = runtime_connect(path);
+	int fd = runtime_connect(path);
+	if (fd >= 0)
+		close(fd);
 	return true;
 }
 
