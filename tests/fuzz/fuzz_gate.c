@@ -126,8 +126,8 @@ static struct gate_mount_config some_mount(void)
 		.limits = some_limits(),
 		.weight = how & 3,
 		.max_wait_ns = how & 4 ? input_number(&w.in, 34) : 0,
-		.max_parked = how & 8 ? input_number(&w.in, 5) : 0,
-		.max_keys = how & 16 ? input_number(&w.in, 4) : 0,
+		.max_parked = how & 8 ? input_number(&w.in, 5) : 200,
+		.max_keys = how & 16 ? input_number(&w.in, 4) : 64,
 		.full_rejects = how & 32,
 		.dry_run = (how & 0xc0) == 0xc0,
 		.weights = weights,
@@ -140,7 +140,7 @@ static struct cost some_cost(void)
 {
 	struct cost c = {.cls = input_byte(&w.in) % COST_CLASSES, .ops = 1};
 	if (c.cls == COST_READ || c.cls == COST_WRITE || c.cls == COST_COPY)
-		c.bytes = input_number(&w.in, 20);
+		c.bytes = 1 + input_number(&w.in, 20); /* the kernel asks for no empty ones */
 	return c;
 }
 

@@ -12,8 +12,9 @@ struct shadow {
 	const struct limiter *limiter;
 	enum limit_kind kind;
 	bool enabled;
-	uint64_t rate, rate_max, capacity_max, largest, once_left;
-	uint64_t once; /* added in all */
+	uint64_t rate, rate_max, capacity, largest;
+	uint64_t once_set; /* one-time burst as configured */
+	uint64_t once;	   /* added in all */
 	i128 excess;
 };
 
@@ -61,16 +62,22 @@ static bool is_enabled(const struct shadow *s)
 
 static void look(struct shadow *s)
 {
-	uint64_t once_left = bucket_once_left(s->bucket);
-	if (is_enabled(s) && !s->enabled)
-		s->excess = 0; /* it was off: full anew */
+	uint64_t once = s->limiter->config.limit[s->kind].once;
+	bool anew = is_enabled(s) && !s->enabled; /* it was off: full */
+	if (anew)
+		s->excess = 0;
+	if (anew || once != s->once_set)
+		s->once += once;
+	s->once_set = once;
 	s->enabled = is_enabled(s);
 	s->rate = bucket_rate(s->bucket);
 	s->rate_max = max_u64(s->rate_max, s->rate);
-	s->capacity_max = max_u64(s->capacity_max, bucket_capacity(s->bucket));
-	if (once_left > s->once_left)
-		s->once += once_left - s->once_left;
-	s->once_left = once_left;
+	/* What is left to grant stays what it was, or becomes the smaller capacity: nothing is minted. */
+	if (!anew)
+		s->excess += ((i128)bucket_capacity(s->bucket) - s->capacity) * (int64_t)NSEC_PER_SEC;
+	if (s->excess < 0)
+		s->excess = 0;
+	s->capacity = bucket_capacity(s->bucket);
 }
 
 void model_reconfigured(struct model *m)
@@ -79,8 +86,7 @@ void model_reconfigured(struct model *m)
 		look(&m->shadow[i]);
 }
 
-/* Shadows begin with the first grant: what was granted before is nothing.  Only the one-time burst
- * may have been spent in part by then, by this very grant. */
+/* Shadows begin with the first grant: what was granted before is nothing. */
 static struct shadow *shadow_of(struct model *m, const struct chain_link *l)
 {
 	for (unsigned i = 0; i < m->shadows; i++)
@@ -88,9 +94,7 @@ static struct shadow *shadow_of(struct model *m, const struct chain_link *l)
 			return &m->shadow[i];
 	MUST(m->shadows < SHADOWS);
 	struct shadow *s = &m->shadow[m->shadows++];
-	*s = (struct shadow){.bucket = l->bucket, .limiter = l->limiter, .kind = l->kind, .enabled = true};
-	s->once = l->limiter->config.limit[l->kind].once;
-	s->once_left = s->once;
+	*s = (struct shadow){.bucket = l->bucket, .limiter = l->limiter, .kind = l->kind};
 	look(s);
 	return s;
 }
@@ -108,8 +112,10 @@ static struct held *held_of(struct model *m, struct permits *p)
 static void check(const struct shadow *s)
 {
 	i128 lateness = (i128)s->rate_max * LATENESS_NS;
-	uint64_t room = max_u64(s->capacity_max, s->largest);
-	i128 bound = lateness + ((i128)room + s->once + 1) * (int64_t)NSEC_PER_SEC;
+	uint64_t room = max_u64(s->capacity, s->largest);
+	/* One candidate per lane may have taken its op earlier, when it came to the front (LIMITER-FACTS 4.2). */
+	uint64_t candidates = limit_kind_is_bytes(s->kind) ? 0 : COST_CLASSES;
+	i128 bound = lateness + ((i128)room + s->once + candidates + 1) * (int64_t)NSEC_PER_SEC;
 	MUST(s->excess <= bound);
 }
 
@@ -119,12 +125,12 @@ void model_grant(struct model *m, const struct grant *g, bool forced)
 	for (unsigned i = 0; ch && i < ch->links; i++) {
 		struct shadow *s = shadow_of(m, &ch->link[i]);
 		uint64_t tokens = chain_tokens(&ch->link[i], &g->cost);
+		look(s); /* a reconfiguration grants before it returns */
 		if (forced)
 			continue;
 		s->excess += (i128)tokens * (int64_t)NSEC_PER_SEC;
 		s->largest = max_u64(s->largest, tokens);
 		check(s);
-		s->once_left = bucket_once_left(s->bucket);
 	}
 	for (unsigned i = 0; ch && i < ch->permits; i++) {
 		struct held *h = held_of(m, ch->permit[i]);
