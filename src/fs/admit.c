@@ -96,22 +96,28 @@ static void limit_copy(struct fs_mount *m, struct fuse_in_header *in, size_t len
 		arg->len = cost->bytes = piece;
 }
 
-static void refuse(struct fs_mount *m, struct fuse_in_header *in, size_t len,
-		   const struct classified *c, int err)
+/* An error to a page fault would be SIGBUS, to write-back lost data: those go, and the limit is in
+ * debt. */
+void refuse(struct fs_mount *m, void *msg, size_t len, const struct classified *c, int err)
 {
+	const struct fuse_in_header *in = msg;
 	struct grant grant;
 	if (c->refusable) {
 		wire_reply_err(m->fd, in->unique, err);
 		return;
 	}
 	gate_take(m->gate, &c->cost, &grant);
-	run_message(m, in, len, &grant);
+	run_message(m, msg, len, &grant);
 }
 
 static void run_limited(struct fs_mount *m, struct fuse_in_header *in, size_t len,
 			struct classified *c)
 {
 	struct grant grant;
+	if (c->nonblock && !atomic_load_explicit(&m->nonblock_waits, memory_order_relaxed)) {
+		run_nonblocking(m, in, len, &c->cost);
+		return;
+	}
 	if (c->cost.cls == COST_COPY)
 		limit_copy(m, in, len, &c->cost);
 	switch (gate_try(m->gate, &c->cost, &grant)) {
@@ -125,10 +131,7 @@ static void run_limited(struct fs_mount *m, struct fuse_in_header *in, size_t le
 		refuse(m, in, len, c, EAGAIN);
 		break;
 	default:
-		if (c->nonblock && !atomic_load_explicit(&m->nonblock_waits, memory_order_relaxed))
-			run_nonblocking(m, in, len, &c->cost);
-		else
-			park(m, in, len, c);
+		park(m, in, len, c);
 		break;
 	}
 }

@@ -92,6 +92,8 @@ uint64_t mount_now_ns(void); /* CLOCK_MONOTONIC */
 void admit(struct fs_mount *m, void *msg, size_t len);
 /* Runs an admitted message on this thread and settles its grant. */
 void run_message(struct fs_mount *m, void *msg, size_t len, const struct grant *grant);
+/* Answers with `err` what may be answered so. */
+void refuse(struct fs_mount *m, void *msg, size_t len, const struct classified *c, int err);
 
 /* parked.c */
 int parked_init(struct parked_table *t);

@@ -24,7 +24,6 @@ struct parked {
 	struct list hash, watch; /* table lock */
 	uint64_t unique;
 	uint32_t pid;
-	bool refusable;
 	bool entering;	  /* table lock: gate_park has not returned yet */
 	bool interrupted; /* table lock: while entering */
 	size_t len;
@@ -95,25 +94,15 @@ static int refusal_errno(const struct fs_mount *m, enum grant_result why)
 		return atomic_load(&m->timeout_is_etimedout) ? ETIMEDOUT : EAGAIN;
 	case GRANT_MISCONFIGURED:
 		return EINVAL;
-	case GRANT_CANCELLED: /* the mount ends */
+	default: /* the mount ends */
 		return ECONNABORTED;
-	default: /* full */
-		return EAGAIN;
 	}
 }
 
 static void parked_refuse(struct job *job, enum grant_result why)
 {
 	struct parked *p = container_of(job, struct parked, job);
-	struct fs_mount *m = p->mount;
-	if (p->refusable || why == GRANT_CANCELLED) {
-		wire_reply_err(m->fd, p->unique, refusal_errno(m, why));
-	} else {
-		/* An error would be SIGBUS or lost data: it goes, and the limit is in debt. */
-		struct grant grant;
-		gate_take(m->gate, &job->cost, &grant);
-		run_message(m, p->msg, p->len, &grant);
-	}
+	wire_reply_err(p->mount->fd, p->unique, refusal_errno(p->mount, why));
 	finish(p);
 }
 
@@ -253,11 +242,13 @@ void park(struct fs_mount *m, const void *msg, size_t len, const struct classifi
 		return;
 	}
 	*p = (struct parked){
-		.job = {.ops = &parked_ops, .cost = c->cost, .memory_bytes = sizeof(*p) + len},
+		.job = {.ops = &parked_ops,
+			.cost = c->cost,
+			.memory_bytes = sizeof(*p) + len,
+			.patient = !c->refusable},
 		.mount = m,
 		.unique = unique,
 		.pid = in->pid,
-		.refusable = c->refusable,
 		.entering = true,
 		.len = len,
 	};
@@ -266,7 +257,8 @@ void park(struct fs_mount *m, const void *msg, size_t len, const struct classifi
 	p->job.key = key_of(atomic_load_explicit(&m->fair, memory_order_relaxed), msg, len, mount_now_ns());
 	insert(&m->parked, p);
 
-	switch (gate_park(m->gate, &p->job)) {
+	enum gate_verdict v = gate_park(m->gate, &p->job);
+	switch (v) {
 	case GATE_PARKED:
 		entered(m, unique);
 		break;
@@ -274,11 +266,9 @@ void park(struct fs_mount *m, const void *msg, size_t len, const struct classifi
 		run_message(m, p->msg, p->len, &p->job.grant);
 		finish(p);
 		break;
-	case GATE_MISCONFIGURED:
-		parked_refuse(&p->job, GRANT_MISCONFIGURED);
-		break;
-	default: /* full */
-		parked_refuse(&p->job, GRANT_WOULD_BLOCK);
+	default:
+		refuse(m, p->msg, p->len, c, v == GATE_FULL ? EAGAIN : EINVAL);
+		finish(p);
 		break;
 	}
 }

@@ -70,7 +70,7 @@ void job_set_deadline(struct gate *g, struct gate_mount *m, struct job *j)
 {
 	if (heap_contains(&j->deadline))
 		heap_remove(&g->deadlines, &j->deadline);
-	if (!m->max_wait_ns)
+	if (!m->max_wait_ns || j->patient)
 		return;
 	j->deadline.key = add_sat_u64(j->parked_ns, m->max_wait_ns);
 	j->deadline.tie = j->seq;

@@ -50,6 +50,7 @@ struct job {
 	struct fair_key key;
 	uint64_t memory_bytes; /* what it pins while parked, for the cap on parked bytes */
 	bool probe;	       /* only asks when it could go: admitted without being charged */
+	bool patient;	       /* max_wait does not end its wait: an error would lose data */
 
 	/* the gate's */
 	enum job_state state;
