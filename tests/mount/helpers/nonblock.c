@@ -90,7 +90,8 @@ static int wait_ready(const char *how, int fd)
 		struct timeval tv = {.tv_sec = 10};
 		return select(fd + 1, &set, NULL, NULL, &tv);
 	}
-	struct epoll_event ev = {.events = EPOLLIN | (strcmp(how, "epollet") ? 0 : (unsigned)EPOLLET)};
+	struct epoll_event ev = {.events = EPOLLIN |
+					   (strcmp(how, "epollet") ? 0 : (unsigned)EPOLLET)};
 	int ep = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) < 0)
 		fatal("epoll_ctl");
@@ -151,7 +152,8 @@ int main(int argc, char **argv)
 		return 2;
 	const char *cmd = argv[1];
 	if (!strcmp(cmd, "read") || !strcmp(cmd, "write"))
-		return transfers(cmd[0] == 'w', argv[2], strtoul(argv[3], NULL, 0), argc > 4 ? atoi(argv[4]) : 1);
+		return transfers(cmd[0] == 'w', argv[2], strtoul(argv[3], NULL, 0),
+				 argc > 4 ? atoi(argv[4]) : 1);
 	if (!strcmp(cmd, "toggle"))
 		return toggle(argv[2], strtoul(argv[3], NULL, 0));
 	if (!strcmp(cmd, "wait"))

@@ -35,8 +35,8 @@ static void pause_ms(long ms)
 	nanosleep(&ts, NULL);
 }
 
-static void do_once(const char *op, const char *path, const char *other, int fd, char *buf, char *map,
-		    unsigned i)
+static void do_once(const char *op, const char *path, const char *other, int fd, char *buf,
+		    char *map, unsigned i)
 {
 	struct stat st;
 	if (!strcmp(op, "read"))
@@ -106,8 +106,8 @@ int main(int argc, char **argv)
 	unsigned n = argc > 3 ? (unsigned)atoi(argv[3]) : 10;
 	double worst = 0;
 	for (unsigned i = 0; i < n; i++) {
-		_Atomic unsigned *count = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-					       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		_Atomic unsigned *count =
+			mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		pid_t pid = fork();
 		if (pid == 0)
 			child(argv[1], argv[2], i, count);
