@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,18 +37,39 @@ static bool add(const char *path, void *ctx)
 	return true;
 }
 
-int daemons_find(struct daemons *d, const char *socket, struct error *err)
+struct by_pid {
+	struct daemons *daemons;
+	char end[32]; /* of its socket's name */
+};
+
+static bool add_if_pid(const char *path, void *ctx)
+{
+	struct by_pid *by = ctx;
+	size_t n = strlen(path), m = strlen(by->end);
+	return n < m || strcmp(path + n - m, by->end) != 0 || add(path, by->daemons);
+}
+
+int daemons_find(struct daemons *d, const char *which, struct error *err)
 {
 	char dir[RUNTIME_DIR_MAX];
+	struct by_pid by = {.daemons = d};
 	memset(d, 0, sizeof(*d));
-	if (socket) {
-		add(socket, d);
-		return d->n ? 0 : error_set(err, "%s: %s", socket, strerror(errno));
+	if (which && strchr(which, '/')) {
+		add(which, d);
+		return d->n ? 0 : error_set(err, "%s: %s", which, strerror(errno));
 	}
 	if (runtime_dir(dir, sizeof(dir), err) < 0)
 		return -1;
-	runtime_each_socket(dir, add, d);
-	return d->n ? 0 : error_set(err, "no ratefs daemon of yours runs (looked in %s)", dir);
+	snprintf(by.end, sizeof(by.end), "-%.20s.sock", which ? which : "");
+	if (which)
+		runtime_each_socket(dir, add_if_pid, &by);
+	else
+		runtime_each_socket(dir, add, d);
+	if (d->n)
+		return 0;
+	return which ? error_set(err, "no daemon of yours has process id %s (looked in %s)", which,
+				 dir)
+		     : error_set(err, "no ratefs daemon of yours runs (looked in %s)", dir);
 }
 
 void daemons_free(struct daemons *d)
@@ -142,7 +164,9 @@ int daemon_ask(struct daemon_ref *d, int n, const char *const *word, struct reco
 	AUTO_FREE char *line = malloc(PROTO_LINE_MAX);
 	char *part[PROTO_WORDS_MAX];
 	memset(out, 0, sizeof(*out));
-	if (!line || !send_request(d->fd, n, word) || !receive_line(d->fd, line, PROTO_LINE_MAX))
+	/* a daemon that refuses to listen has answered all the same */
+	bool sent = line && (send_request(d->fd, n, word) || errno == EPIPE);
+	if (!sent || !receive_line(d->fd, line, PROTO_LINE_MAX))
 		return lost(err);
 	int parts = proto_split(line, part);
 	if (parts == 2 && strcmp(part[0], "ok") == 0)
@@ -212,7 +236,7 @@ int daemons_locate(struct daemons *d, const char *target, struct daemon_ref **fo
 	if (n > 1)
 		error_set(
 			err,
-			"'%s': %u daemons have it; choose one with --socket=PATH ('list' names them)",
+			"'%s': %u daemons have it; choose one with --daemon=PID ('list' names them)",
 			target, n);
 	else
 		error_set(

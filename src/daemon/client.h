@@ -17,8 +17,9 @@ struct daemons {
 	unsigned n;
 };
 
-/* All daemons of this user, or the one at `socket`.  -1 with err: none. */
-int daemons_find(struct daemons *d, const char *socket, struct error *err);
+/* All daemons of this user, or the one that `which` names: the path of its socket, or its process
+ * id.  -1 with err: none. */
+int daemons_find(struct daemons *d, const char *which, struct error *err);
 void daemons_free(struct daemons *d);
 
 /* One request.  0, or the daemon's error code (PROTO_*) with err. */

@@ -272,4 +272,6 @@ void command_run(struct registry *r, int n, char **word, struct command_reply *r
 	rq.n = n > 2 ? n - 2 : 0;
 	rq.word = word + 2;
 	run[id](&rq);
+	if (reply->code && n > 1 && error_is_set(&reply->err))
+		error_prefix(&reply->err, "%s", word[1]);
 }

@@ -85,14 +85,28 @@ static void parse_weights(struct parser *ps, const struct scan_section *sec)
 	}
 }
 
+/* A section that is there twice has been told by the scan; here it is one. */
+static struct settings *named(struct configuration *c, const char *name, enum option_scope scope)
+{
+	struct settings *s = scope == OPTION_FS ? configuration_find_fs(c, name)
+						: configuration_find_mount(c, name);
+	if (s)
+		return s;
+	s = scope == OPTION_FS ? configuration_add_fs(c) : configuration_add_mount(c);
+	if (!s || !(s->name = strdup(name)) || !(s->section = strdup(name)))
+		return NULL;
+	return s;
+}
+
 static void parse_named(struct parser *ps, const struct scan_section *sec, const char *name,
-			struct settings *s, enum option_scope scope)
+			enum option_scope scope)
 {
 	if (!*name) {
 		problems_add(ps->p, sec->line, "[%s]: the name is missing", sec->name);
 		return;
 	}
-	if (!s || !(s->name = strdup(name)) || !(s->section = strdup(name))) {
+	struct settings *s = named(ps->c, name, scope);
+	if (!s) {
 		problems_add(ps->p, sec->line, "out of memory");
 		return;
 	}
@@ -135,9 +149,9 @@ static void parse_section(struct parser *ps, const struct scan_section *sec)
 	else if (strcasecmp(name, "weights") == 0)
 		parse_weights(ps, sec);
 	else if (strncasecmp(name, "fs:", 3) == 0)
-		parse_named(ps, sec, name + 3, configuration_add_fs(ps->c), OPTION_FS);
+		parse_named(ps, sec, name + 3, OPTION_FS);
 	else if (strncasecmp(name, "mount:", 6) == 0)
-		parse_named(ps, sec, name + 6, configuration_add_mount(ps->c), OPTION_MOUNT);
+		parse_named(ps, sec, name + 6, OPTION_MOUNT);
 	else
 		unknown_section(ps, sec);
 }

@@ -17,7 +17,7 @@
 #include "config.h"
 
 struct ctl {
-	const char *socket;
+	const char *which; /* daemon: process id or socket; NULL: all */
 	bool json, save;
 	enum command_id command;
 	int n; /* words after the command */
@@ -241,7 +241,7 @@ static int run_on_target(struct ctl *c)
 static int run(struct ctl *c)
 {
 	struct error err = ERROR_INIT;
-	if (daemons_find(&c->daemons, c->socket, &err) < 0)
+	if (daemons_find(&c->daemons, c->which, &err) < 0)
 		return complain(err.text, PROTO_NO_TARGET);
 	bool everywhere = c->command == COMMAND_RELOAD || c->command == COMMAND_RESET_STATS;
 	int rc = c->command == COMMAND_LIST ? list(c)
@@ -263,7 +263,7 @@ static void dump_commands(void)
 
 static void help(void)
 {
-	printf("usage: ratefsctl [--socket=PATH] COMMAND ...\n\n"
+	printf("usage: ratefsctl [--daemon=PID|PATH] COMMAND ...\n\n"
 	       "Looks at and changes what running ratefs daemons do.\n\n");
 	for (int i = 0; i < COMMANDS; i++) {
 		char left[64];
@@ -274,7 +274,7 @@ static void help(void)
 		printf("  %-34s %s\n", left, commands[i].help);
 	}
 	printf("\nTARGET is a mountpoint, the name of a mount, fs:NAME or global.\n"
-	       "  -s, --socket=PATH                  talk to this daemon only\n"
+	       "  -d, --daemon=PID|PATH              talk to this daemon only (its process id or socket)\n"
 	       "  -j, --json                         print JSON\n"
 	       "  -h, --help                         this text\n"
 	       "  -V, --version                      the version\n"
@@ -287,7 +287,7 @@ enum { FLAG_DUMP = 256, FLAG_SAVE };
 static int parse_flags(struct ctl *c, int argc, char **argv)
 {
 	static const struct option names[] = {
-		{"socket", required_argument, NULL, 's'},
+		{"daemon", required_argument, NULL, 'd'},
 		{"json", no_argument, NULL, 'j'},
 		{"save", no_argument, NULL, FLAG_SAVE},
 		{"help", no_argument, NULL, 'h'},
@@ -296,10 +296,10 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 		{NULL, 0, NULL, 0},
 	};
 	int flag;
-	while ((flag = getopt_long(argc, argv, "s:jhV", names, NULL)) != -1) {
+	while ((flag = getopt_long(argc, argv, "d:jhV", names, NULL)) != -1) {
 		switch (flag) {
-		case 's':
-			c->socket = optarg;
+		case 'd':
+			c->which = optarg;
 			break;
 		case 'j':
 			c->json = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/problems.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,27 +9,43 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
+static unsigned kept(const struct problems *p)
+{
+	return p->n < PROBLEMS_MAX ? p->n : PROBLEMS_MAX;
+}
+
+/* In place, so that they read like the file whatever the order in which they were found. */
+static void insert(struct problems *p, unsigned at, char *text)
+{
+	unsigned n = kept(p);
+	p->n++;
+	if (n == PROBLEMS_MAX && p->at[n - 1] <= at) {
+		free(text);
+		return;
+	}
+	if (n == PROBLEMS_MAX)
+		free(p->line[--n]);
+	for (; n && p->at[n - 1] > at; n--) {
+		p->at[n] = p->at[n - 1];
+		p->line[n] = p->line[n - 1];
+	}
+	p->at[n] = at;
+	p->line[n] = text;
+}
+
 void problems_add(struct problems *p, unsigned line, const char *fmt, ...)
 {
 	AUTO_FREE char *what = NULL;
+	char *text = NULL;
 	va_list ap;
-	unsigned i = p->n++;
-	if (i >= PROBLEMS_MAX)
-		return;
 	va_start(ap, fmt);
 	if (vasprintf(&what, fmt, ap) < 0)
 		what = NULL;
 	va_end(ap);
-	const char *text = what ? what : "out of memory";
-	int rc = line ? asprintf(&p->line[i], "%s:%u: %s", p->file, line, text)
-		      : asprintf(&p->line[i], "%s: %s", p->file, text);
-	if (rc < 0)
-		p->line[i] = NULL;
-}
-
-static unsigned kept(const struct problems *p)
-{
-	return p->n < PROBLEMS_MAX ? p->n : PROBLEMS_MAX;
+	const char *why = what ? what : "out of memory";
+	int rc = line ? asprintf(&text, "%s:%u: %s", p->file, line, why)
+		      : asprintf(&text, "%s: %s", p->file, why);
+	insert(p, line ? line : UINT_MAX, rc < 0 ? NULL : text);
 }
 
 void problems_log(const struct problems *p)

@@ -9,7 +9,8 @@
 
 struct problems {
 	const char *file;
-	char *line[PROBLEMS_MAX];
+	char *line[PROBLEMS_MAX]; /* in the order of the file, its own last */
+	unsigned at[PROBLEMS_MAX];
 	unsigned n; /* all of them */
 };
 

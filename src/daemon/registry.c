@@ -199,15 +199,18 @@ int registry_mount(struct served_mount *m, struct error *err)
 {
 	if (m->session)
 		return error_set(err, "is mounted already");
+	m->failed = true;
 	if (serve_mount_open(m, err) < 0)
 		return -1;
 	atomic_store(&m->ended, false);
-	if (fs_mount_start(m->session, ended, m, err) < 0) {
+	if (m->paused)
+		gate_pause_mount(m->gate, true);
+	if (fs_mount_start(m->session, ended, m, err) < 0 ||
+	    fs_mount_wait_ready(m->session, err) < 0) {
 		registry_unmount(m);
 		return -1;
 	}
-	if (m->paused)
-		gate_pause_mount(m->gate, true);
+	m->failed = false;
 	return 0;
 }
 

@@ -39,6 +39,7 @@ struct served_mount {
 	struct fs_mount *session; /* NULL: not up */
 	atomic_bool ended;	  /* by the kernel: umount, abort */
 	bool paused;
+	bool failed; /* could not be mounted; a reload tries again */
 };
 
 struct registry {

@@ -117,15 +117,22 @@ static void drop_mounts(struct changes *j)
 	}
 }
 
-static void add_mount(struct changes *j, const struct settings *wanted)
+static void mount_it(struct changes *j, struct served_mount *m)
 {
 	struct error err = ERROR_INIT;
-	struct served_mount *m = registry_add_mount(j->r, wanted);
-	if (!m || registry_mount(m, &err) < 0)
-		note(j, LOG_LEVEL_ERROR, "mount '%s': %s", wanted->name,
-		     m ? err.text : "out of memory");
+	if (registry_mount(m, &err) < 0)
+		note(j, LOG_LEVEL_ERROR, "mount '%s': %s", m->s.name, err.text);
 	else
-		note(j, LOG_LEVEL_INFO, "mount '%s': mounted", wanted->name);
+		note(j, LOG_LEVEL_INFO, "mount '%s': mounted", m->s.name);
+}
+
+static void add_mount(struct changes *j, const struct settings *wanted)
+{
+	struct served_mount *m = registry_add_mount(j->r, wanted);
+	if (m)
+		mount_it(j, m);
+	else
+		note(j, LOG_LEVEL_ERROR, "mount '%s': out of memory", wanted->name);
 }
 
 static void change_mounts(struct changes *j)
@@ -145,6 +152,8 @@ static void change_mounts(struct changes *j)
 			apply(j, wanted->name, registry_set_mount(m, &s, &err), &err);
 			settings_free(&s);
 		}
+		if (m->failed)
+			mount_it(j, m);
 	}
 }
 

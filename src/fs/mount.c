@@ -18,6 +18,7 @@
 #include "fs/attach.h"
 #include "fs/context.h"
 #include "fs/mount_internal.h"
+#include "fs/overhear.h"
 
 uint64_t mount_now_ns(void)
 {
@@ -140,9 +141,13 @@ static int connect_session(struct fs_mount *m, struct error *err)
 		return -1;
 	if (fd >= 0)
 		snprintf(passed, sizeof(passed), "/dev/fd/%d", fd);
+	struct overhear helper = {-1, -1};
+	if (fd < 0)
+		overhear_begin(&helper);
 	fuse_words = err;
 	int rc = fuse_session_mount(m->se, fd >= 0 ? passed : m->mountpoint);
 	fuse_words = NULL;
+	overhear_end(&helper, err);
 	if (rc != 0 && !error_is_set(err))
 		error_set(err, "cannot mount: %s", strerror(errno));
 	return rc;
@@ -175,6 +180,18 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 		rc = receivers_start(m);
 	if (rc < 0)
 		return error_set(err, "cannot start threads: %s", strerror(-rc));
+	return 0;
+}
+
+int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
+{
+	uint64_t until_ns = mount_now_ns() + READY_NS;
+	while (!receivers_have_served(m)) {
+		if (atomic_load(&m->ended) || mount_now_ns() > until_ns)
+			return error_set(err, "%s: the kernel does not talk to the daemon", m->mountpoint);
+		const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC / 4};
+		nanosleep(&nap, NULL);
+	}
 	return 0;
 }
 

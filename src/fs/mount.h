@@ -43,6 +43,9 @@ int fs_mount_mount(struct fs_mount *m, struct error *err);
  * kernel has ended the connection (umount, abort); fs_mount_stop must still be called. */
 int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *ctx), void *ctx,
 		   struct error *err);
+/* Waits until the kernel's first message (INIT) has been answered: from then on the mount answers.
+ * -1 with err when the connection ends instead. */
+int fs_mount_wait_ready(struct fs_mount *m, struct error *err);
 /* Stop intake, run what is parked (refuse it past the grace time), end threads, unmount. */
 void fs_mount_stop(struct fs_mount *m);
 void fs_mount_free(struct fs_mount *m);

@@ -21,6 +21,7 @@
 #define PARKED_HASH    4096
 #define POLL_HASH      512
 #define RECEIVERS_MAX  64
+#define READY_NS       (10 * NSEC_PER_SEC)   /* until the kernel has sent its first message */
 #define STOP_GRACE_NS  (500 * NSEC_PER_MSEC) /* for what is parked and for open files at the end */
 
 /* Requests that wait or are being run by a worker, by the kernel's number, for FUSE_INTERRUPT. */
@@ -113,6 +114,7 @@ void poll_forget_all(struct fs_mount *m);
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
 int receivers_start(struct fs_mount *m);
+bool receivers_have_served(const struct fs_mount *m); /* anything yet */
 void receivers_adapt(struct fs_mount *m); /* the watchdog's */
 bool receivers_wait_ended(struct fs_mount *m, uint64_t until_ns);
 void receivers_kick_out(struct fs_mount *m);

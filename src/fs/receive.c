@@ -143,6 +143,14 @@ int receivers_start(struct fs_mount *m)
 	return 0;
 }
 
+bool receivers_have_served(const struct fs_mount *m)
+{
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+		if (atomic_load_explicit(&m->receiver[i].served, memory_order_relaxed))
+			return true;
+	return false;
+}
+
 /* All stuck since the last look: double them.  Not all stuck for a second: halve them. */
 void receivers_adapt(struct fs_mount *m)
 {
