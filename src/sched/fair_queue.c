@@ -66,11 +66,19 @@ static void take_out(struct fq *q, struct fq_item *it)
 	heap_remove(it->eligible ? &q->eligible : &q->later, &it->at);
 }
 
+/* The least start tag that an item may come back with. */
+static uint64_t oldest_claim(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
+{
+	bool paused = it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS;
+	return paused ? q->v - q->largest : q->v;
+}
+
 void fq_add(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 {
 	q->v = v_at(q, now_ns);
-	if (after(q->v, it->start) || away_too_long(it, now_ns))
-		it->start = q->v;
+	uint64_t oldest = oldest_claim(q, it, now_ns);
+	if (after(oldest, it->start) || away_too_long(it, now_ns))
+		it->start = oldest;
 	it->finish = it->start + share(cost, it->weight);
 	q->weights += it->weight;
 	insert(q, it);
@@ -129,6 +137,7 @@ void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost)
 	if (after(it->start, q->v))
 		q->v = it->start;
 	q->v += share(cost, q->weights);
+	q->largest = max_u64(q->largest - q->largest / 1024, min_u64(cost, FQ_COST_MAX));
 	it->start += share(cost, it->weight);
 	it->finish = it->start;
 	insert(q, it);

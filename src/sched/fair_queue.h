@@ -11,6 +11,9 @@
  * An item that leaves keeps its start tag: who comes back gets no credit for having been away, and
  * no penalty beyond what it was really given.  While nothing competes, V runs on with the clock,
  * so that a pause of microseconds does not wipe out who is ahead, and a real one does.
+ * A caller that does one thing at a time leaves after each request and is back as soon as it has
+ * its answer.  It has not been away: back within FQ_PAUSE_NS it keeps what V has run ahead of it,
+ * up to one request of the largest seen.  Else bulk requests would take its turns while it thinks.
  *
  * Units    costs and tags in ns << FQ_SHIFT; tags wrap, compare by signed difference.
  * Locking  none: the owner's.  O(log n) each; only fq_reserve allocates. */
@@ -21,9 +24,11 @@
 #include <stdint.h>
 
 #include "base/heap.h"
+#include "base/util.h"
 
 #define FQ_SHIFT    8
 #define FQ_COST_MAX (1ULL << 58) /* about 13 days on the bottleneck */
+#define FQ_PAUSE_NS (50 * NSEC_PER_MSEC)
 
 struct fq_item {
 	struct heap_item at;
@@ -37,6 +42,7 @@ struct fq {
 	uint64_t v;
 	uint64_t weights; /* of all that are queued */
 	uint64_t idle_ns; /* since when it is empty */
+	uint64_t largest; /* cost served at a time, forgotten slowly */
 	uint64_t turns;	  /* ever added: equal tags go in order of arrival */
 	struct heap eligible; /* by finish tag */
 	struct heap later;    /* by start tag */
