@@ -24,7 +24,7 @@ equal "$(json .total.ops "$TMP/out")" 12
 unmount_ratefs
 
 mount_ratefs -o max_inflight=1,on_full=reject
-iogen --op read --size 64K --forever --path "$MNT/file" >/dev/null 2>&1 &
+iogen --op read --threads --size 64K --forever --path "$MNT/file" >/dev/null 2>&1 &
 reader=$!
 rejected=
 for _ in {1..200}; do

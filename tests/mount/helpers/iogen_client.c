@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
@@ -281,8 +283,8 @@ void client_run(const struct plan *p, struct shared *sh, unsigned id)
 		return;
 	}
 	atomic_fetch_add(&sh->opened, 1);
-	while (atomic_load(&sh->start_ns) == UINT64_MAX)
-		usleep(500);
+	while (!atomic_load(&sh->go)) /* asleep: a thousand that poll would be a load of their own */
+		syscall(SYS_futex, &sh->go, FUTEX_WAIT, 0, NULL, NULL, 0);
 	uint64_t start = atomic_load(&sh->start_ns), ops_done = 0, bytes_done = 0;
 	uint64_t from = start + (uint64_t)(p->skip_s * 1e9);
 	uint64_t to = p->time_s > 0 ? from + (uint64_t)(p->time_s * 1e9) : UINT64_MAX;
@@ -316,6 +318,8 @@ void shared_go(const struct plan *p, struct shared *sh)
 	while (atomic_load(&sh->opened) < p->clients)
 		usleep(500);
 	atomic_store(&sh->start_ns, now_ns() + 2000000);
+	atomic_store(&sh->go, 1);
+	syscall(SYS_futex, &sh->go, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	if (!p->ready)
 		return;
 	while (atomic_load(&sh->entered) < p->clients)
