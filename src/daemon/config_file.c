@@ -85,14 +85,10 @@ static void parse_weights(struct parser *ps, const struct scan_section *sec)
 	}
 }
 
-/* A section that is there twice has been told by the scan; here it is one. */
 static struct settings *named(struct configuration *c, const char *name, enum option_scope scope)
 {
-	struct settings *s = scope == OPTION_FS ? configuration_find_fs(c, name)
-						: configuration_find_mount(c, name);
-	if (s)
-		return s;
-	s = scope == OPTION_FS ? configuration_add_fs(c) : configuration_add_mount(c);
+	struct settings *s =
+		scope == OPTION_FS ? configuration_add_fs(c) : configuration_add_mount(c);
 	if (!s || !(s->name = strdup(name)) || !(s->section = strdup(name)))
 		return NULL;
 	return s;

@@ -13,7 +13,7 @@ static char *trimmed(const char *from, const char *to)
 		from++;
 	while (to > from && isspace((unsigned char)to[-1]))
 		to--;
-	return strndup(from, to - from);
+	return strndup(from, to > from ? to - from : 0);
 }
 
 /* --- sections ------------------------------------------------------------------------------- */
@@ -23,23 +23,29 @@ static struct scan_section *last_section(struct scan *s)
 	return s->n_sections ? &s->section[s->n_sections - 1] : NULL;
 }
 
-static void check_section_twice(const struct scan *s, const char *name, unsigned line,
-				struct problems *p)
+/* What is wrong with a section of that name, told; or not. */
+static bool section_is_bad(const struct scan *s, const char *name, unsigned line,
+			   struct problems *p)
 {
+	if (!*name) {
+		problems_add(p, line, "the section has no name");
+		return true;
+	}
 	/* iniparser does not tell upper from lower case, and merges sections of one name */
 	for (unsigned i = 0; i < s->n_sections; i++)
 		if (strcasecmp(s->section[i].name, name) == 0) {
 			problems_add(p, line, "[%s]: the section is there twice, first in line %u",
 				     name, s->section[i].line);
-			return;
+			return true;
 		}
+	return false;
 }
 
 static void scan_section_line(struct scan *s, const char *text, size_t n, unsigned line,
 			      struct problems *p)
 {
 	bool bad = text[n - 1] != ']';
-	char *name = bad ? strdup("") : trimmed(text + 1, text + n - 1);
+	char *name = trimmed(text + 1, text + n - 1);
 	struct scan_section *more = realloc(s->section, (s->n_sections + 1) * sizeof(*more));
 	if (more)
 		s->section = more;
@@ -50,10 +56,10 @@ static void scan_section_line(struct scan *s, const char *text, size_t n, unsign
 	}
 	if (bad)
 		problems_add(p, line, "a section must end with ']', with nothing behind it");
-	else if (!*name)
-		problems_add(p, line, "the section has no name");
 	else
-		check_section_twice(s, name, line, p);
+		bad = section_is_bad(s, name, line, p);
+	if (bad)
+		*name = '\0';
 	s->section[s->n_sections++] = (struct scan_section){.name = name, .line = line};
 }
 
@@ -174,16 +180,10 @@ static void scan_line(struct scan *s, const char *text, size_t n, unsigned line,
 		scan_key_line(s, text, n, line, p);
 }
 
-/* Two sections of one name stay: their keys are looked at under that name. */
-static bool is_section(const char *text, size_t n)
+static bool in_bad_section(struct scan *s)
 {
-	while (n && isspace((unsigned char)*text)) {
-		text++;
-		n--;
-	}
-	while (n && isspace((unsigned char)text[n - 1]))
-		n--;
-	return n > 2 && text[0] == '[' && text[n - 1] == ']';
+	const struct scan_section *section = last_section(s);
+	return section && !*section->name;
 }
 
 void scan_text(struct scan *s, char *text, size_t size, struct problems *p)
@@ -195,7 +195,7 @@ void scan_text(struct scan *s, char *text, size_t size, struct problems *p)
 		size_t n = end ? (size_t)(end - text) : size;
 		unsigned before = p->n;
 		scan_line(s, text, n, line, p);
-		if (p->n > before && !is_section(text, n))
+		if (p->n > before || in_bad_section(s))
 			memset(text, ' ', n);
 		if (n > SCAN_LINE_MAX)
 			memset(text, '\n', n);

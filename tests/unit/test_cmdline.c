@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cmdline.h"
+#include "unit/unit.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct cmdline c;
+static struct error err;
+
+static int parse(const char *line)
+{
+	static char copy[512];
+	char *argv[32], *save = NULL;
+	int argc = 0;
+	snprintf(copy, sizeof(copy), "%s", line);
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	argv[argc] = NULL;
+	optind = 0; /* getopt starts anew */
+	cmdline_free(&c);
+	err.text[0] = '\0';
+	return cmdline_parse(&c, argc, argv, &err);
+}
+
+static void says(const char *line, const char *text)
+{
+	ck_assert_int_eq(parse(line), -1);
+	ck_assert_str_eq(err.text, text);
+}
+
+START_TEST(source_and_mountpoint_become_absolute_and_give_the_names)
+{
+	ck_assert_msg(parse("ratefs /usr/../tmp /tmp/.") == 0, "%s", err.text);
+	const struct settings *m = &c.config.mount[0];
+	ck_assert_str_eq(m->source, "/tmp");
+	ck_assert_str_eq(m->mountpoint, "/tmp");
+	ck_assert_str_eq(m->name, "tmp");
+	ck_assert_str_eq(c.config.fs[0].name, "tmp");
+	ck_assert_str_eq(c.config.fs[0].source, "/tmp");
+	ck_assert(!c.foreground);
+}
+END_TEST
+
+START_TEST(options_reach_their_scope)
+{
+	ck_assert_int_eq(parse("ratefs /usr /tmp -o iops=1,fs.iops=2,global.iops=3 -o name=n,fs=f "
+			       "-o mount.bps=4,log_level=debug -f"),
+			 0);
+	ck_assert_uint_eq(c.config.mount[0].limits.limit[LIMIT_IOPS].rate_per_sec, 1);
+	ck_assert_uint_eq(c.config.fs[0].limits.limit[LIMIT_IOPS].rate_per_sec, 2);
+	ck_assert_uint_eq(c.config.global.limits.limit[LIMIT_IOPS].rate_per_sec, 3);
+	ck_assert_uint_eq(c.config.mount[0].limits.limit[LIMIT_BPS].rate_per_sec, 4);
+	ck_assert_str_eq(c.config.mount[0].name, "n");
+	ck_assert_str_eq(c.config.fs[0].name, "f");
+	ck_assert(c.foreground);
+}
+END_TEST
+
+START_TEST(it_can_be_called_by_mount)
+{
+	ck_assert_int_eq(
+		parse("/sbin/mount.fuse.ratefs ratefs#/usr /tmp -n -s -v -t fuse.ratefs -o "
+		      "rw,noauto,user,x-foo=bar,dev,suid"),
+		0);
+	ck_assert_str_eq(c.config.mount[0].source, "/usr");
+	ck_assert_int_eq(parse("/sbin/mount.ratefs /usr /tmp -f"), 0);
+	ck_assert_int_eq(c.action, CMDLINE_FAKE);
+	ck_assert_int_eq(parse("ratefs /usr /dev/fd/7"), 0);
+	ck_assert_str_eq(c.config.mount[0].mountpoint, "/dev/fd/7");
+}
+END_TEST
+
+START_TEST(debug_stays_in_the_foreground)
+{
+	ck_assert_int_eq(parse("ratefs -d /usr /tmp"), 0);
+	ck_assert(c.foreground && c.debug);
+}
+END_TEST
+
+START_TEST(help_and_version_need_nothing_else)
+{
+	ck_assert_int_eq(parse("ratefs -h"), 0);
+	ck_assert_int_eq(c.action, CMDLINE_HELP);
+	ck_assert_int_eq(parse("ratefs --version"), 0);
+	ck_assert_int_eq(c.action, CMDLINE_VERSION);
+	ck_assert_int_eq(parse("ratefs --dump-options"), 0);
+	ck_assert_int_eq(c.action, CMDLINE_DUMP);
+}
+END_TEST
+
+START_TEST(wrong_usage_is_told_in_a_line)
+{
+	says("ratefs", "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
+	says("ratefs /usr", "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
+	says("ratefs /usr /tmp /var", "'/var' is one argument too many; see ratefs --help");
+	says("ratefs -c /etc/x /usr",
+	     "-c FILE and '/usr' exclude each other: the file names the mounts");
+	says("ratefs -c /etc/x -o iops=3",
+	     "-c FILE and -o exclude each other: write options into the file");
+	says("ratefs --check", "--check needs -c FILE");
+	says("ratefs -Q", "unknown flag '-Q'; see ratefs --help");
+	says("ratefs --nonsense", "unknown flag '--nonsense'; see ratefs --help");
+	says("ratefs /usr /tmp -o", "'-o' needs a value; see ratefs --help");
+	says("ratefs /usr /tmp -o iosp=3", "unknown option 'iosp'; did you mean 'iops'?");
+}
+END_TEST
+
+UNIT_MAIN("cmdline", source_and_mountpoint_become_absolute_and_give_the_names,
+	  options_reach_their_scope, it_can_be_called_by_mount, debug_stays_in_the_foreground,
+	  help_and_version_need_nothing_else, wrong_usage_is_told_in_a_line)

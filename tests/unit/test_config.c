@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/config_file.h"
+#include "daemon/options.h"
+#include "unit/unit.h"
+
+#include <string.h>
+
+static struct configuration c;
+static struct problems p;
+
+static int parse(const char *text)
+{
+	char *copy = strdup(text);
+	problems_free(&p);
+	memset(&p, 0, sizeof(p));
+	p.file = "f";
+	int rc = config_parse(&c, copy, strlen(text), &p);
+	free(copy);
+	return rc;
+}
+
+/* All problems of the text, a line each. */
+static void says(const char *text, const char *problems)
+{
+	ck_assert_int_eq(parse(text), -1);
+	char *all = problems_text(&p);
+	ck_assert_str_eq(all, problems);
+	free(all);
+}
+
+#define MOUNT "[mount:m]\nsource = /s\nmountpoint = /m\n"
+
+START_TEST(a_good_file_gives_its_values)
+{
+	ck_assert_int_eq(
+		parse("# comment\n[global]\niops = 1k ; all\non_mount_error = continue\n"
+		      "[fs:data]\nsource = \"/srv/da ta#1\"\nwrite-bps = 5M\n"
+		      "[mount:One]\nfs = data\nmountpoint = /mnt//one/\nfair = uid\nro = yes\n"
+		      "options = noexec,weight=uid:7=2\n"
+		      "[weights]\nuid:1000 = 4\ncgroup:/CI = 3\n"),
+		0);
+	ck_assert_uint_eq(c.global.limits.limit[LIMIT_IOPS].rate_per_sec, 1000);
+	ck_assert_uint_eq(c.global.on_mount_error, ON_MOUNT_ERROR_CONTINUE);
+	ck_assert_str_eq(c.fs[0].source, "/srv/da ta#1");
+	ck_assert_uint_eq(c.fs[0].limits.limit[LIMIT_WRITE_BPS].rate_per_sec, 5 << 20);
+	ck_assert_str_eq(c.mount[0].name, "One");
+	ck_assert_str_eq(c.mount[0].mountpoint, "/mnt/one");
+	ck_assert_uint_eq(c.mount[0].fair, FAIR_UID);
+	ck_assert_ptr_nonnull(words_find(&c.mount[0].fuse, "ro"));
+	ck_assert_ptr_nonnull(words_find(&c.mount[0].fuse, "noexec"));
+	ck_assert_uint_eq(c.mount[0].weights.n, 1);
+	ck_assert_uint_eq(c.weights.n, 2);
+	ck_assert_str_eq(c.weights.text[1], "cgroup:/CI=3");
+	configuration_free(&c);
+}
+END_TEST
+
+START_TEST(every_option_of_the_command_line_is_a_key_and_the_other_way_round)
+{
+	for (unsigned i = 0; i < n_options; i++) {
+		const struct option_def *o = &options[i];
+		char text[256];
+		if (o->type != OPTION_COUNT && o->type != OPTION_RATE && o->type != OPTION_FLAG)
+			continue;
+		snprintf(text, sizeof(text), MOUNT "%s = %s\n", o->name,
+			 o->type == OPTION_FLAG ? "yes" : "3");
+		ck_assert_msg(parse(text) == 0, "%s", o->name);
+		configuration_free(&c);
+	}
+}
+END_TEST
+
+START_TEST(unknown_sections_and_keys_are_told_with_the_nearest_name)
+{
+	says("[golbal]\n" MOUNT "[mout:x]\n[what ever]\n",
+	     "f:1: [golbal]: unknown section; did you mean [global]?\n"
+	     "f:5: [mout:x]: unknown section; did you mean [mount:NAME]?\n"
+	     "f:6: [what ever]: unknown section; there are [global], [weights], [fs:NAME] and "
+	     "[mount:NAME]");
+	says(MOUNT "iosp = 3\n", "f:4: [mount:m] unknown option 'iosp'; did you mean 'iops'?");
+	says(MOUNT "[global]\nfair = uid\n",
+	     "f:5: [global] fair: belongs to the mount scope, not to global");
+}
+END_TEST
+
+START_TEST(what_is_there_twice_is_told)
+{
+	says(MOUNT "iops = 3\nIOPS = 4\n",
+	     "f:5: [mount:m] IOPS: the key is there twice, first in line 4");
+	says(MOUNT "max-open = 3\nmax_open = 4\n",
+	     "f:5: [mount:m] max_open: the key is there twice, first in line 4");
+	says(MOUNT "[mount:M]\nsource = /x\nmountpoint = /y\n",
+	     "f:4: [mount:M]: the section is there twice, first in line 1");
+	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = //m/\n",
+	     "f:4: [mount:n] mountpoint: '/m' is also that of [mount:m]");
+	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = /n\nname = m\n",
+	     "f:4: [mount:m] name: is also the name of the mount in line 1");
+	says("[mount:a]\nsource = /a\nmountpoint = /a\nname = b\n[mount:b]\nsource = /b\n"
+	     "mountpoint = /b\n",
+	     "f:5: [mount:b] name: is also the name of the mount in line 1");
+}
+END_TEST
+
+START_TEST(what_is_missing_is_told)
+{
+	says("[global]\niops = 5\n", "f: there is no [mount:NAME]: nothing to serve");
+	says("[mount:m]\nfs = nope\n", "f:1: [mount:m] mountpoint: is missing\n"
+				       "f:1: [mount:m] fs: there is no [fs:nope]");
+	says("[mount:m]\nmountpoint = /m\n",
+	     "f:1: [mount:m] source: is missing; give fs or source");
+	says("[fs:a]\niops = 4\n" MOUNT, "f:1: [fs:a] source: is missing");
+	says("[fs:a]\nsource = /a\n" MOUNT "fs = a\n",
+	     "f:3: [mount:m] source: give fs or source, not both");
+	says("[mount:]\n" MOUNT, "f:1: [mount:]: the name is missing");
+	says("[mount:m]\nsource = s\nmountpoint = m\n",
+	     "f:1: [mount:m] mountpoint: 'm' is not an absolute path\n"
+	     "f:1: [mount:m] source: 's' is not an absolute path");
+}
+END_TEST
+
+START_TEST(lines_that_iniparser_would_misread_are_told)
+{
+	says("iops = 3\n" MOUNT, "f:1: the key stands before the first [section]");
+	says(MOUNT "[global\niops = 3\n",
+	     "f:4: a section must end with ']', with nothing behind it");
+	says(MOUNT "[\n", "f:4: a section must end with ']', with nothing behind it");
+	says(MOUNT "[]\n", "f:4: the section has no name");
+	says(MOUNT "nonsense\n", "f:4: neither a [section], nor 'key = value', nor a comment");
+	says(MOUNT "= 3\n", "f:4: there is no key before '='");
+	says(MOUNT "iops = 3 \\\n", "f:4: lines cannot be continued with '\\'");
+	says(MOUNT "fsname = a#b\n",
+	     "f:4: [mount:m] fsname: '#' and ';' begin a comment; put the value in quotes");
+	says(MOUNT "fsname = \"a\n", "f:4: [mount:m] fsname: the closing quote is missing");
+	says(MOUNT "fsname = \"a\" b\n",
+	     "f:4: [mount:m] fsname: something is behind the closing quote");
+	says(MOUNT "fsname = \001\n", "f:4: the line has control characters; is this a text file?");
+}
+END_TEST
+
+START_TEST(all_problems_come_in_one_go_in_the_order_of_the_file)
+{
+	says("[global]\niops = x\n[fs:a]\nbps = 1Q\n[mount:m]\nbogus line\nfair = no\n",
+	     "f:2: [global] iops: 'x': not a number; write for example 200\n"
+	     "f:3: [fs:a] source: is missing\n"
+	     "f:4: [fs:a] bps: '1Q': unknown suffix 'Q'\n"
+	     "f:5: [mount:m] mountpoint: is missing\n"
+	     "f:5: [mount:m] source: is missing; give fs or source\n"
+	     "f:6: neither a [section], nor 'key = value', nor a comment\n"
+	     "f:7: [mount:m] fair: 'no': must be one of none|handle|process|uid|gid|cgroup");
+}
+END_TEST
+
+START_TEST(a_line_that_is_too_long_does_not_hide_the_others)
+{
+	static char text[9000];
+	memset(text, 'a', 5000);
+	strcpy(text + 5000, "\n" MOUNT "iops = 1Q\n");
+	says(text, "f:1: the line is longer than 1000 bytes\n"
+		   "f:5: [mount:m] iops: '1Q': unknown suffix 'Q'");
+}
+END_TEST
+
+START_TEST(many_problems_are_counted_and_not_kept)
+{
+	char *text = malloc(200 * 8 + 1), *all;
+	for (int i = 0; i < 200; i++)
+		memcpy(text + 8 * i, "garbage\n", 9);
+	ck_assert_int_eq(parse(text), -1);
+	ck_assert_uint_eq(p.n, 201);
+	all = problems_text(&p);
+	ck_assert_ptr_nonnull(strstr(all, "f:50: neither"));
+	ck_assert_ptr_null(strstr(all, "f:51: neither"));
+	ck_assert_ptr_nonnull(strstr(all, "f: and 151 more problems"));
+	free(all);
+	free(text);
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_read_is_named)
+{
+	struct configuration none;
+	problems_free(&p);
+	memset(&p, 0, sizeof(p));
+	ck_assert_int_eq(config_load(&none, "/nonexistent/ratefs.conf", &p), -1);
+	ck_assert_str_eq(p.line[0], "/nonexistent/ratefs.conf: No such file or directory");
+	problems_free(&p);
+	memset(&p, 0, sizeof(p));
+	ck_assert_int_eq(config_load(&none, "/", &p), -1);
+	ck_assert_str_eq(p.line[0], "/: is a directory");
+}
+END_TEST
+
+UNIT_MAIN("config", a_good_file_gives_its_values,
+	  every_option_of_the_command_line_is_a_key_and_the_other_way_round,
+	  unknown_sections_and_keys_are_told_with_the_nearest_name, what_is_there_twice_is_told,
+	  what_is_missing_is_told, lines_that_iniparser_would_misread_are_told,
+	  all_problems_come_in_one_go_in_the_order_of_the_file,
+	  a_line_that_is_too_long_does_not_hide_the_others, many_problems_are_counted_and_not_kept,
+	  a_file_that_cannot_be_read_is_named)

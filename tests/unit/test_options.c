@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/options.h"
+#include "daemon/serve_mount.h"
+#include "unit/unit.h"
+
+#include <string.h>
+
+static struct settings s;
+static bool batch[OPTIONS_MAX];
+static struct error err;
+
+static void fresh(void)
+{
+	settings_free(&s);
+	memset(batch, 0, sizeof(batch));
+	err.text[0] = '\0';
+}
+
+static int set(const char *name, const char *value)
+{
+	return option_set(&s, OPTION_MOUNT, name, value, batch, &err);
+}
+
+static void is(const char *name, const char *value)
+{
+	char *text = option_text(option_find(name), &s);
+	ck_assert_str_eq(text, value);
+	free(text);
+}
+
+static void says(const char *name, const char *value, const char *text)
+{
+	fresh();
+	ck_assert_int_eq(set(name, value), -1);
+	ck_assert_str_eq(err.text, text);
+}
+
+START_TEST(every_row_has_a_help_text_a_scope_and_a_name_of_its_own)
+{
+	for (unsigned i = 0; i < n_options; i++) {
+		ck_assert_str_ne(options[i].help, "");
+		ck_assert_uint_ne(options[i].scopes, 0);
+		ck_assert_ptr_eq(option_find(options[i].name), &options[i]);
+		ck_assert_ptr_null(strchr(options[i].name, '-'));
+		ck_assert_ptr_null(strchr(options[i].help, '\t'));
+	}
+}
+END_TEST
+
+START_TEST(the_default_in_the_table_is_the_default_in_force)
+{
+	fresh();
+	for (unsigned i = 0; i < n_options; i++)
+		if (options[i].type < OPTION_TEXT)
+			is(options[i].name, options[i].def);
+}
+END_TEST
+
+/* A value for each kind of option, as it is printed. */
+static const char *sample(const struct option_def *o)
+{
+	switch (o->type) {
+	case OPTION_RATE:
+	case OPTION_BURST:
+	case OPTION_ONCE:
+		return limit_kind_is_bytes(o->kind) ? "10M" : "250";
+	case OPTION_COUNT:
+		return "17";
+	case OPTION_BYTES:
+		return "3M";
+	case OPTION_DURATION:
+	case OPTION_TIMEOUT:
+		return "1.5s";
+	case OPTION_BOOL:
+		return "yes";
+	case OPTION_TEXT:
+		return "/some/where";
+	case OPTION_WEIGHTS:
+		return "uid:1000=4+cgroup:/ci=2";
+	case OPTION_VALUE:
+		return strcmp(o->name, "max_read") == 0 ? "65536" : "word";
+	case OPTION_FLAG:
+		return "yes";
+	default:
+		return NULL;
+	}
+}
+
+START_TEST(every_value_is_printed_as_it_can_be_read_again)
+{
+	for (unsigned i = 0; i < n_options; i++) {
+		const char *value = sample(&options[i]);
+		if (!value)
+			continue;
+		fresh();
+		ck_assert_msg(option_set(&s, options[i].scopes & -options[i].scopes,
+					 options[i].name, value, batch, &err) == 0,
+			      "%s", err.text);
+		is(options[i].name, value);
+		ck_assert(option_is_given(&options[i], &s));
+	}
+}
+END_TEST
+
+START_TEST(every_choice_can_be_made)
+{
+	for (unsigned i = 0; i < n_options; i++) {
+		char words[128], *save = NULL;
+		if (options[i].type != OPTION_CHOICE)
+			continue;
+		snprintf(words, sizeof(words), "%s", options[i].syntax);
+		for (char *w = strtok_r(words, "|", &save); w; w = strtok_r(NULL, "|", &save)) {
+			fresh();
+			ck_assert_int_eq(
+				option_set(&s, options[i].scopes, options[i].name, w, batch, &err),
+				0);
+			is(options[i].name, w);
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_dash_is_an_underscore)
+{
+	fresh();
+	ck_assert_int_eq(set("read-bps-burst", "1M"), 0);
+	is("read_bps_burst", "1M");
+	ck_assert_uint_eq(s.limits.limit[LIMIT_READ_BPS].burst, 1 << 20);
+}
+END_TEST
+
+START_TEST(zero_and_off_are_unlimited)
+{
+	fresh();
+	ck_assert_int_eq(set("iops", "5"), 0);
+	ck_assert(s.limits.limit[LIMIT_IOPS].enabled);
+	ck_assert_int_eq(set("iops", "0"), 0);
+	ck_assert(!s.limits.limit[LIMIT_IOPS].enabled);
+	ck_assert_int_eq(set("bps", "1k"), 0);
+	ck_assert_int_eq(set("bps", "off"), 0);
+	ck_assert(!s.limits.limit[LIMIT_BPS].enabled);
+}
+END_TEST
+
+START_TEST(wrong_values_are_named_with_what_would_be_right)
+{
+	says("iops", "10Q", "iops: '10Q': unknown suffix 'Q'");
+	says("read_bps", "10mbit",
+	     "read_bps: '10mbit': bits are not accepted; write bytes, for example 1250K");
+	says("cache", "fast", "cache: 'fast': must be one of auto|strict|page");
+	says("dry_run", "maybe", "dry_run: 'maybe': must be yes or no");
+	says("window", "1ns", "window: '1ns': must be between 1ms and 1h");
+	says("mount_weight", "0", "mount_weight: '0': must be between 1 and 10k");
+	says("iops", NULL, "iops: needs a value: iops=OPS");
+	says("max_read", "12", "max_read: '12': must be between 4K and 1M");
+	says("source", "", "source: is empty");
+	says("bps", "99999T", "bps: '99999T': too large; the most is 2^53 per second");
+}
+END_TEST
+
+START_TEST(an_unknown_option_is_told_with_the_nearest_one)
+{
+	says("iosp", "1", "unknown option 'iosp'; did you mean 'iops'?");
+	says("read-bsp", "1", "unknown option 'read-bsp'; did you mean 'read_bps'?");
+	says("max_inflght", "1", "unknown option 'max_inflght'; did you mean 'max_inflight'?");
+	says("allow_others", NULL, "unknown option 'allow_others'; did you mean 'allow_other'?");
+	says("zzzzzzzz", "1", "unknown option 'zzzzzzzz'; see ratefs --help");
+	says("", "1", "unknown option ''; see ratefs --help");
+}
+END_TEST
+
+START_TEST(an_option_of_another_scope_is_refused)
+{
+	fresh();
+	ck_assert_int_eq(option_set(&s, OPTION_GLOBAL, "fair", "uid", batch, &err), -1);
+	ck_assert_str_eq(err.text, "fair: belongs to the mount scope, not to global");
+	ck_assert_int_eq(option_set(&s, OPTION_MOUNT, "control", "off", batch, &err), -1);
+	ck_assert_str_eq(err.text, "control: belongs to the global scope, not to mount");
+}
+END_TEST
+
+START_TEST(a_prefix_names_the_scope)
+{
+	const char *name = "global.iops";
+	ck_assert_int_eq(option_scope_of(&name), OPTION_GLOBAL);
+	ck_assert_str_eq(name, "iops");
+	name = "fs.iops";
+	ck_assert_int_eq(option_scope_of(&name), OPTION_FS);
+	name = "iops";
+	ck_assert_int_eq(option_scope_of(&name), OPTION_MOUNT);
+	name = "log_level";
+	ck_assert_int_eq(option_scope_of(&name), OPTION_GLOBAL);
+}
+END_TEST
+
+START_TEST(weights_add_up_in_one_go_and_replace_what_was_there_before)
+{
+	fresh();
+	ck_assert_int_eq(set("weight", "uid:1=2"), 0);
+	ck_assert_int_eq(set("weight", "gid:3=4+process:5=6"), 0);
+	is("weight", "uid:1=2+gid:3=4+process:5=6");
+	memset(batch, 0, sizeof(batch));
+	ck_assert_int_eq(set("weight", "uid:0=9"), 0);
+	is("weight", "uid:0=9");
+	ck_assert_int_eq(s.weights.rule[0].key.kind, FAIR_UID);
+	ck_assert_uint_eq(s.weights.rule[0].weight, 9);
+}
+END_TEST
+
+START_TEST(weights_that_make_no_sense_are_refused_and_change_nothing)
+{
+	fresh();
+	ck_assert_int_eq(set("weight", "uid:1=2"), 0);
+	static const char *const bad[] = {"uid:1",	 "1=2",		 "uid:1=0",
+					  "uid:1=10001", "uid:1=x",	 "handle:1=2",
+					  "cgroup:ci=2", "process:me=1", "uid:no-such-user-here=1"};
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++)
+		ck_assert_msg(set("weight", bad[i]) == -1, "%s", bad[i]);
+	is("weight", "uid:1=2");
+}
+END_TEST
+
+START_TEST(users_in_weights_may_have_names)
+{
+	fresh();
+	ck_assert_int_eq(set("weight", "uid:root=3"), 0);
+	ck_assert_uint_eq(s.weights.rule[0].key.id, 0);
+	is("weight", "uid:root=3");
+}
+END_TEST
+
+START_TEST(commas_and_backslashes_can_be_escaped)
+{
+	char text[] = "a,b=c\\,d,,e=\\\\", *rest = text;
+	ck_assert_str_eq(option_next_word(&rest), "a");
+	ck_assert_str_eq(option_next_word(&rest), "b=c,d");
+	ck_assert_str_eq(option_next_word(&rest), "");
+	ck_assert_str_eq(option_next_word(&rest), "e=\\");
+	ck_assert_ptr_null(option_next_word(&rest));
+}
+END_TEST
+
+START_TEST(of_opposite_flags_the_last_one_counts)
+{
+	fresh();
+	set("ro", NULL);
+	set("rw", NULL);
+	ck_assert_ptr_null(words_find(&s.fuse, "ro"));
+	ck_assert_ptr_nonnull(words_find(&s.fuse, "rw"));
+	set("suid", "no");
+	ck_assert_ptr_nonnull(words_find(&s.fuse, "nosuid"));
+	set("options", "noexec,fsname=a\\,b,iops=7");
+	ck_assert_ptr_nonnull(words_find(&s.fuse, "noexec"));
+	ck_assert_str_eq(words_find(&s.fuse, "fsname"), "a,b");
+	is("iops", "7");
+}
+END_TEST
+
+START_TEST(words_of_fstab_mean_nothing_and_do_no_harm)
+{
+	fresh();
+	static const char *const noise[] = {"defaults", "user",	   "noauto",
+					    "nofail",	"_netdev", "x-systemd.automount",
+					    "relatime", "comment"};
+	for (unsigned i = 0; i < ARRAY_SIZE(noise); i++)
+		ck_assert_msg(set(noise[i], NULL) == 0, "%s", noise[i]);
+	ck_assert_uint_eq(s.fuse.n, 0);
+}
+END_TEST
+
+START_TEST(fuse_gets_its_options_escaped_and_with_defaults)
+{
+	bool multi_user;
+	fresh();
+	set("ro", NULL);
+	char *text = fuse_options_of(&s, "/a,b\\c", &multi_user, &err);
+	ck_assert_ptr_nonnull(strstr(text, "ro"));
+	ck_assert_ptr_nonnull(strstr(text, "fsname=/a\\,b\\\\c"));
+	ck_assert_ptr_nonnull(strstr(text, "subtype=ratefs"));
+	free(text);
+	set("allow_other", NULL);
+	set("allow_root", NULL);
+	ck_assert_ptr_null(fuse_options_of(&s, "/", &multi_user, &err));
+	ck_assert_str_eq(err.text, "allow_other and allow_root exclude each other");
+}
+END_TEST
+
+START_TEST(a_copy_is_equal_and_its_own)
+{
+	struct settings copy;
+	fresh();
+	set("source", "/x");
+	set("weight", "uid:1=2");
+	set("fsname", "y");
+	ck_assert(settings_copy(&copy, &s));
+	for (unsigned i = 0; i < n_options; i++)
+		ck_assert(option_equal(&options[i], &copy, &s));
+	set("source", "/z");
+	ck_assert_str_eq(copy.source, "/x");
+	ck_assert(!option_equal(option_find("source"), &copy, &s));
+	settings_free(&copy);
+}
+END_TEST
+
+UNIT_MAIN("options", every_row_has_a_help_text_a_scope_and_a_name_of_its_own,
+	  the_default_in_the_table_is_the_default_in_force,
+	  every_value_is_printed_as_it_can_be_read_again, every_choice_can_be_made,
+	  a_dash_is_an_underscore, zero_and_off_are_unlimited,
+	  wrong_values_are_named_with_what_would_be_right,
+	  an_unknown_option_is_told_with_the_nearest_one, an_option_of_another_scope_is_refused,
+	  a_prefix_names_the_scope, weights_add_up_in_one_go_and_replace_what_was_there_before,
+	  weights_that_make_no_sense_are_refused_and_change_nothing,
+	  users_in_weights_may_have_names, commas_and_backslashes_can_be_escaped,
+	  of_opposite_flags_the_last_one_counts, words_of_fstab_mean_nothing_and_do_no_harm,
+	  fuse_gets_its_options_escaped_and_with_defaults, a_copy_is_equal_and_its_own)
