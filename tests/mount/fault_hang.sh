@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A slow and a hanging disk: who does not need it is served, parked requests can be killed, and the daemon can be ended.
+. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/hard_lib.sh"
+requires jq helper:iogen
+
+backing tmpfs
+faults_ready
+head -c 4M /dev/zero >"$SRC/file"
+
+# Slow: 30 reads of 200 ms go side by side, and nobody else waits for them.
+mount_ratefs -o iops=100K
+fault pread delay=200
+read_one() { dd if="$MNT/file" of=/dev/null bs=4K count=1 iflag=direct status=none; }
+before 5s in_parallel 30 read_one
+in_parallel 30 read_one &
+load=$!
+within 3s hanging pread 8 || fail "the slow disk is not busy"
+before 1s stat "$MNT/file" >/dev/null
+before 1s mkdir "$MNT/dir"
+wait $load || fail "slow reads failed"
+heal
+
+# Hanging: the same, for as long as it hangs.
+fault pread hang
+park_readers 30
+within 3s hanging pread 20 || fail "the disk does not hang"
+before 2s stat "$MNT/file" >/dev/null
+before 2s ls -l "$MNT" >/dev/null
+before 2s cp "$SRC/file" "$MNT/other"
+before 2s ctl set "$MNT" iops=50K >/dev/null
+heal
+unpark
+settled "after the disk came back"
+unmount_ratefs
+
+# With max_inflight the rest waits parked, and parked requests can be killed.
+mount_ratefs -o max_inflight=4
+fault pread hang
+park_readers 4
+within 3s hanging pread 4 || fail "the disk does not hang"
+for ((i = 0; i < 40; i++)); do
+	cat "$MNT/file" >/dev/null 2>&1 &
+	waiting[i]=$!
+done
+within 3s parked 40 || fail "not parked behind max_inflight"
+t0=$(now_ms)
+kill -9 "${waiting[@]}"
+wait "${waiting[@]}" 2>/dev/null
+[ $(($(now_ms) - t0)) -lt 1500 ] || fail "killed while parked: gone after $(($(now_ms) - t0)) ms"
+heal
+unpark
+settled "after the disk came back"
+unmount_ratefs
+
+# Told to end while the disk hangs: waits for it; told twice: goes at once, and its mount with it.
+mount_ratefs -o cache=strict
+fault pread hang
+park_readers 3
+within 3s hanging pread 3 || fail "the disk does not hang"
+kill -TERM "$DAEMON"
+nap 800ms
+! gone "$DAEMON" || fail "the daemon left reads in the middle"
+kill -TERM "$DAEMON"
+within 3s gone "$DAEMON" || fail "told twice, and still there"
+wait "$DAEMON"
+DAEMON=
+! mountpoint -q "$MNT" || fail "the mount outlived its daemon"
+unpark
+heal
+mount_ratefs
+unmount_ratefs

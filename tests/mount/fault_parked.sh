@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The backing filesystem breaks while requests are parked and others are in flight: each caller gets the error in its turn,
+# bytes that were not moved come back, permits come back, nothing is left behind.
+. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/hard_lib.sh"
+requires jq
+
+backing tmpfs 32M
+faults_ready
+head -c 1M /dev/zero >"$SRC/file"
+READERS=24
+
+reader() { dd if="$MNT/file" of=/dev/null bs=64K count=1 iflag=fullblock,direct status=none 2>"$TMP/err.$I"; }
+writer() { dd if=/dev/zero of="$MNT/out.$I" bs=64K count=1 oflag=direct status=none 2>"$TMP/err.$I"; }
+start() { # N of these, each in the background
+	local i
+	PIDS=()
+	rm -f "$TMP"/err.*
+	for ((i = 1; i <= READERS; i++)); do
+		(I=$i; "$@") &
+		PIDS+=($!)
+	done
+}
+# Those that were admitted before may have worked; of the others each must say the error.
+all_end() { # TEXT
+	local p failures=0
+	for p in "${PIDS[@]}"; do
+		wait "$p" || failures=$((failures + 1))
+	done
+	[ $failures -ge 10 ] || fail "only $failures of $READERS failed"
+	[ "$(grep -l "$1" "$TMP"/err.* | wc -l)" = $failures ] ||
+		fail "not '$1' but: $(cat "$TMP"/err.* | grep -v "$1" | head -3)"
+}
+
+# 64 KiB each at 64 KiB/s: 24 seconds of waiting, if it worked.  It fails, so the bytes come back at once.
+mount_ratefs -o read_bps=64K,write_bps=64K,max_inflight=4
+for way in reader writer; do
+	call=pread; [ $way = reader ] || call=pwrite
+	for error in EIO ENOSPC ENOMEM; do
+		case $error in
+		EIO) text="Input/output error" ;;
+		ENOSPC) text="No space left on device" ;;
+		ENOMEM) text="Cannot allocate memory" ;;
+		esac
+		start $way
+		within 5s parked 10 || fail "nothing parked"
+		fault $call errno=$error
+		t0=$(now_ms)
+		all_end "$text"
+		[ $(($(now_ms) - t0)) -lt 12000 ] || fail "failed requests were charged ($way, $error): $(($(now_ms) - t0)) ms"
+		struck $call || fail "nothing was struck"
+		heal
+		settled "after $error with $READERS parked"
+		within 3s full_again read_bps || fail "read tokens are lost"
+		within 3s full_again write_bps || fail "write tokens are lost"
+		rm -f "$SRC"/out.*
+	done
+done
+unmount_ratefs
+
+# A real full disk: writers parked, the disk fills up below them.
+mount_ratefs -o write_bps=256K
+start writer
+within 5s parked 10 || fail "nothing parked"
+dd if=/dev/zero of="$PLAIN/fill" bs=1M status=none 2>/dev/null
+all_end "No space left on device"
+rm "$PLAIN/fill" "$SRC"/out.*
+before 5s cp "$SRC/file" "$MNT/again"
+settled "after a full disk"
+unmount_ratefs
+
+# The source is removed below parked readers: open files go on, the rest is gone, the mount lives.
+mount_ratefs -o read_bps=256K
+start reader
+within 5s parked 10 || fail "nothing parked"
+rm -r "$SRC"
+for p in "${PIDS[@]}"; do
+	wait "$p" || fail "an open file ended with its name: $(cat "$TMP"/err.* | head -2)"
+done
+gets "No such file or directory" cat "$MNT/new-name"
+gets "No such file or directory" mkdir "$MNT/dir"
+settled "after the source was removed"
+unmount_ratefs
+mkdir "$SRC"
+
+# Remounted read-only below parked directory operations.
+mount_ratefs -o meta_iops=4,window=1s
+maker() { mkdir "$MNT/dir.$I" 2>"$TMP/err.$I"; }
+start maker
+within 5s parked 10 || fail "nothing parked"
+mount -o remount,ro "$BACK" || fail "remount"
+ok ctl set "$MNT" meta_iops=1000 >/dev/null
+all_end "Read-only file system"
+mount -o remount,rw "$BACK"
+before 5s mkdir "$MNT/works-again"
+settled "after read-only"
+unmount_ratefs

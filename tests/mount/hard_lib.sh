@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# More verbs, for tests of faults and of hostile clients; source lib.sh first.
+
+# --- faults below the daemon (helpers/faults.c) -------------------------------------------------
+
+FAULTS=$TMP/faults
+faults_ready() {
+	requires helper:faultctl
+	[ -e "$HELPERS/faults.so" ] || skip "needs faults.so: run make"
+	install -m 644 "$HELPERS/faults.so" "$TMP/faults.so"
+	faultctl "$FAULTS" new
+	DAEMON_WRAPPER=(env "LD_PRELOAD=$TMP/faults.so" "FAULTS=$FAULTS"
+		"ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0")
+}
+# fault pread errno=EIO count=3: see helpers/faultctl.c
+fault() { faultctl "$FAULTS" set "$@" || fail "fault $*"; }
+heal() { faultctl "$FAULTS" clear; }
+struck() { [ "$(faultctl "$FAULTS" hits "$1")" -ge "${2:-1}" ]; }
+hanging() { [ "$(faultctl "$FAULTS" waiting "$1")" -ge "${2:-1}" ]; }
+
+# --- what is held -------------------------------------------------------------------------------
+
+stat_of() { ctl stats "$MNT" --json >"$TMP/stats.json" && jq -r "$1" "$TMP/stats.json"; }
+nothing_held() {
+	[ "$(stat_of '.parked_now == 0 and .parked_bytes_now == 0 and .inflight.now == 0 and
+		.open_handles == 0 and .open.now == 0 and
+		([.classes[] | .ops - .ok - .failed - .aborted] | add) == 0')" = true ]
+}
+# Nothing waits, nothing runs, nothing is open, every admission has ended, and the mount is alive.
+settled() {
+	within 5s nothing_held || { cat "$TMP/stats.json" >&2; fail "${1:-something} is still held"; }
+	before 2s stat "$MNT/." >/dev/null
+}
+parked() { [ "$(stat_of .parked_now)" -ge "$1" ]; }
+# Buckets are as full as time makes them: what was not used came back.
+full_again() { [ "$(stat_of ".limits.$1 | .level >= .capacity")" = true ]; }
+
+# --- errors -------------------------------------------------------------------------------------
+
+# gets 'No space left on device' command: it fails, and the last thing it says ends so.
+gets() {
+	local text=$1 out
+	shift
+	out=$("$@" 2>&1 </dev/null) && fail "'$*' worked but must fail with '$text'"
+	[[ $out == *"$text"* ]] || fail "'$*' said '$out', not '$text'"
+}
