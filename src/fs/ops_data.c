@@ -29,13 +29,62 @@ static bool direct_now(struct handle *h, int flags_now)
 	return flags_now & O_DIRECT;
 }
 
+/* A signal for this thread ends no transfer: a disk file never returns EINTR. */
+static ssize_t read_some(int fd, char *buf, size_t size, off_t off)
+{
+	ssize_t n;
+	do
+		n = pread(fd, buf, size, off);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static ssize_t write_some(int fd, const char *buf, size_t size, off_t off)
+{
+	ssize_t n;
+	do
+		n = pwrite(fd, buf, size, off);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* What fills pages must not stop short of the end of the file: to the kernel that is the end. */
+static ssize_t read_all(int fd, char *buf, size_t size, off_t off)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = read_some(fd, buf + done, size - done, off + (off_t)done);
+		if (n < 0 && done == 0)
+			return -1;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* Nor is a part of what comes from pages written again. */
+static ssize_t write_all(int fd, const char *buf, size_t size, off_t off)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = write_some(fd, buf + done, size - done, off + (off_t)done);
+		if (n <= 0)
+			return -1;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct handle *h = handle_from_fh(fi->fh);
 	direct_now(h, fi->flags);
 	if (size > FS_BUFFER_SIZE)
 		size = FS_BUFFER_SIZE;
-	ssize_t n = pread(h->fd, fs_context.buffer, size, off);
+	/* Direct I/O tells read(2), which may be answered short, from a page fault by the lock owner. */
+	ssize_t n = h->direct_io && fi->lock_owner ? read_some(h->fd, fs_context.buffer, size, off)
+						   : read_all(h->fd, fs_context.buffer, size, off);
 	if (n < 0) {
 		reply_status(req, -errno);
 		return;
@@ -76,7 +125,7 @@ static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t
 	AUTO_FD plain = -1;
 	if (atomic_load_explicit(&h->flags, memory_order_relaxed) & O_DIRECT)
 		plain = mirror_reopen(fs_of(req), h->fd, O_WRONLY);
-	answer_write(req, h, pwrite(plain >= 0 ? plain : h->fd, buf, size, off));
+	answer_write(req, h, write_all(plain >= 0 ? plain : h->fd, buf, size, off));
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
@@ -94,9 +143,11 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	ssize_t n;
 	if (rwf) {
 		struct iovec iov = {(void *)buf, size};
-		n = pwritev2(h->fd, &iov, 1, off, rwf);
+		do
+			n = pwritev2(h->fd, &iov, 1, off, rwf);
+		while (n < 0 && errno == EINTR);
 	} else {
-		n = pwrite(h->fd, buf, size, off);
+		n = write_some(h->fd, buf, size, off);
 	}
 	answer_write(req, h, n);
 }
