@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Random sequences of operations by three users give the same on the mount and on a plain directory.
+# RATEFS_SEED, RATEFS_ROUNDS: another sequence, a longer one (see helpers/differ.c).
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires helper:differ
+
+sequence() {
+	mkdir "$PLAIN/$2" "$SRC/$2"
+	mount_ratefs -o "$1"
+	differ "$PLAIN/$2" "$MNT/$2" >"$TMP/differ" 2>&1 ||
+		{ tail -n 45 "$TMP/differ" | cut -c1-500; fail "$BACKING with $1"; }
+	unmount_ratefs
+}
+each_mode() {
+	local mode n=0
+	for mode in cache=auto cache=strict cache=page bps=1T,iops=100M; do
+		n=$((n + 1))
+		sequence $mode $n
+	done
+}
+export RATEFS_ROUNDS=${RATEFS_ROUNDS:-5000}
+on_each_backing each_mode
+
