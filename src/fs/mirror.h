@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "fs/fs.h"
+#include "fs/habit.h"
 #include "fs/inode.h"
 
 struct fs {
@@ -28,6 +29,7 @@ struct fs {
 	double attr_timeout_s, entry_timeout_s;
 	uint64_t generation; /* of every node id: another for each life of the mount */
 	struct inode_table inodes;
+	struct habits habits;
 
 	int dev_fd;                      /* of the session; -1 until fs_attach */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that will not pass */

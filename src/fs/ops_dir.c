@@ -18,8 +18,8 @@
 #include "fs/mirror.h"
 #include "fs/reply.h"
 
-#define DENTS_MAX  (64U << 10)
-#define DENTS_MIN  1024U
+#define DENTS_MAX (64U << 10)
+#define DENTS_MIN 1024U
 /* A reply entry with attributes is some times as long as the backing's. */
 #define PLUS_RATIO 5
 
@@ -112,7 +112,9 @@ static ssize_t add_entry(fuse_req_t req, struct handle *h, const struct dent *de
 		return 0;
 	if (!plus)
 		return (ssize_t)fuse_add_direntry(req, out, room, de->d_name, &e.attr, de->d_off);
-	if (!is_dot(de->d_name)) {
+	bool leave_out = de->d_type != DT_DIR && de->d_type != DT_UNKNOWN &&
+			 !habit_wants_attributes(&fs->habits, fuse_req_ctx(req)->pid);
+	if (!is_dot(de->d_name) && !leave_out) {
 		const struct inode_ref dir = {h->inode, h->fd};
 		if (mirror_lookup(fs, &dir, de->d_name, &e) == -ENOENT)
 			return -1;
@@ -169,6 +171,8 @@ static void read_dir(fuse_req_t req, size_t size, off_t off, struct fuse_file_in
 	struct handle *h = handle_from_fh(fi->fh);
 	if (size > FS_BUFFER_SIZE)
 		size = FS_BUFFER_SIZE;
+	if (plus && off == 0)
+		habit_begin(&fs_of(req)->habits, fuse_req_ctx(req)->pid);
 	pthread_mutex_lock(&h->dir->lock);
 	ssize_t n = fill(req, h, size, off, plus);
 	pthread_mutex_unlock(&h->dir->lock);

@@ -64,8 +64,11 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		fs_context.error = ENOENT;
 	} else if (res < 0) {
 		reply_status(req, res);
-	} else if (reply_entry(req, &e) < 0) {
-		inode_forget(fs, e.ino, 1);
+	} else {
+		if (!S_ISDIR(e.attr.st_mode))
+			habit_asked(&fs->habits, fuse_req_ctx(req)->pid);
+		if (reply_entry(req, &e) < 0)
+			inode_forget(fs, e.ino, 1);
 	}
 }
 
@@ -97,10 +100,13 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			inode_put(fs, &ref);
 		}
 	}
-	if (res < 0)
+	if (res < 0) {
 		reply_status(req, res);
-	else
-		reply_attr(req, &st, fs->attr_timeout_s);
+		return;
+	}
+	if (!fi && !S_ISDIR(st.st_mode))
+		habit_asked(&fs->habits, fuse_req_ctx(req)->pid);
+	reply_attr(req, &st, fs->attr_timeout_s);
 }
 
 /* -- setattr, one attribute at a time as the system calls have it -- */

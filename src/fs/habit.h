@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the program that lists a directory want attributes too?
+ *
+ * A reply with attributes costs a few microseconds per entry, a stat that finds none a whole round
+ * trip, and programs read all names before their first stat, so within one directory there is
+ * nothing to learn from.  Hence: attributes are given, except for one entry in HABIT_SAMPLE.  If a
+ * program goes on to other directories without having asked for any of those it wants names only,
+ * until it asks.  (The kernel's own guess, READDIRPLUS_AUTO, gives attributes for the first reply
+ * of each directory: `ls -l` then pays a round trip for nearly every file.)
+ *
+ * Lock-free and approximate: a lost update costs time, never an answer. */
+#ifndef FS_HABIT_H
+#define FS_HABIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HABIT_SLOTS  256
+#define HABIT_SAMPLE 32
+/* So many entries left out and not asked for are a habit. */
+#define HABIT_UNASKED 4
+
+struct habits {
+	_Atomic uint64_t slots[HABIT_SLOTS];
+};
+
+/* The thread starts to read a directory. */
+void habit_begin(struct habits *h, pid_t tid);
+/* Should this entry, which is not a directory, have its attributes? */
+bool habit_wants_attributes(struct habits *h, pid_t tid);
+/* The thread asked for the attributes of something that is not a directory. */
+void habit_asked(struct habits *h, pid_t tid);
+
+#endif
