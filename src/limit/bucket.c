@@ -5,118 +5,116 @@
  *
  * Counters wrap: only differences have a meaning, and they must stay below 2^63.  A bucket that
  * nobody touches falls behind its supply without end, at 100 GB/s by 2^63 in three years.  So a
- * line has a horizon (2^62 tokens): past it the level is computed in 128 bits, and the first grant
- * begins a new line. */
+ * line has a horizon (2^62 tokens): past it the level is computed in 128 bits, and who wants to take
+ * begins a new line first, close to `used`.  (Moving `used` close to the supply instead would leave
+ * a moment in which one of them is new and the other old.) */
 #include "limit/bucket_view.h"
 
 #define HORIZON_TOKENS (1ULL << 62)
-#define HORIZON_NS_MAX (1ULL << 62)
-
-static bool swap_used(struct bucket *b, const struct bucket_view *v, uint64_t to)
-{
-	uint64_t seen = v->seen;
-	return atomic_compare_exchange_strong(&b->used, &seen, to);
-}
 
 /* --- the line --- */
 
-/* The fraction is rounded up: the next token of a 1000/s bucket comes after 1 ms, not 1 ms + 1 ns.
- * A century of that is 0.17 of a token. */
-static struct bucket_params params_for(const struct bucket_config *cfg)
+struct params {
+	u128 base, rate; /* 64.64 */
+	uint64_t capacity, rate_per_sec, epoch_ns, horizon_ns;
+};
+
+static struct params read_line(const struct bucket *b)
 {
-	uint64_t rate = min_u64(cfg->rate_per_sec, BUCKET_RATE_MAX);
-	u128 part = (u128)(rate % NSEC_PER_SEC) << 64;
-	struct bucket_params p = {
-		.whole = rate / NSEC_PER_SEC,
-		.fraction = (uint64_t)((part + NSEC_PER_SEC - 1) / NSEC_PER_SEC),
+	struct params p;
+	uint32_t seq;
+	do {
+		seq = atomic_load_explicit(&b->seq, memory_order_acquire);
+		const struct bucket_line *l = &b->line[seq & 1];
+		p.base = (u128)atomic_load_explicit(&l->base, memory_order_acquire) << 64;
+		p.base |= atomic_load_explicit(&l->base_part, memory_order_acquire);
+		p.rate = (u128)atomic_load_explicit(&l->rate, memory_order_acquire) << 64;
+		p.rate |= atomic_load_explicit(&l->rate_part, memory_order_acquire);
+		p.capacity = atomic_load_explicit(&l->capacity, memory_order_acquire);
+		p.rate_per_sec = atomic_load_explicit(&l->rate_per_sec, memory_order_acquire);
+		p.epoch_ns = atomic_load_explicit(&l->epoch_ns, memory_order_acquire);
+		p.horizon_ns = atomic_load_explicit(&l->horizon_ns, memory_order_acquire);
+	} while (atomic_load_explicit(&b->seq, memory_order_relaxed) != seq);
+	return p;
+}
+
+static void write_line(struct bucket_line *l, const struct params *p)
+{
+	atomic_store_explicit(&l->base, (uint64_t)(p->base >> 64), memory_order_release);
+	atomic_store_explicit(&l->base_part, (uint64_t)p->base, memory_order_release);
+	atomic_store_explicit(&l->rate, (uint64_t)(p->rate >> 64), memory_order_release);
+	atomic_store_explicit(&l->rate_part, (uint64_t)p->rate, memory_order_release);
+	atomic_store_explicit(&l->capacity, p->capacity, memory_order_release);
+	atomic_store_explicit(&l->rate_per_sec, p->rate_per_sec, memory_order_release);
+	atomic_store_explicit(&l->epoch_ns, p->epoch_ns, memory_order_release);
+	atomic_store_explicit(&l->horizon_ns, p->horizon_ns, memory_order_release);
+}
+
+static u128 supply_at(const struct params *p, uint64_t now_ns)
+{
+	return p->base + now_ns * p->rate;
+}
+
+/* A line through `supply` at now_ns.  The rate is rounded up: the next token of a 1000/s bucket
+ * comes after 1 ms, not 1 ms + 1 ns.  A century of that is 0.17 of a token. */
+static struct params line_through(u128 supply, uint64_t now_ns, const struct bucket_config *cfg)
+{
+	uint64_t per_sec = min_u64(cfg->rate_per_sec, BUCKET_RATE_MAX);
+	struct params p = {
+		.rate = (((u128)per_sec << 64) + NSEC_PER_SEC - 1) / NSEC_PER_SEC,
 		.capacity = min_u64(max_u64(cfg->capacity, 1), BUCKET_CAPACITY_MAX),
+		.rate_per_sec = per_sec,
+		.epoch_ns = now_ns,
 	};
-	if (rate) {
-		u128 ns = (u128)HORIZON_TOKENS * NSEC_PER_SEC / rate;
-		p.horizon_ns = ns < HORIZON_NS_MAX ? (uint64_t)ns : HORIZON_NS_MAX;
+	p.base = supply - now_ns * p.rate;
+	if (per_sec) {
+		u128 ns = (u128)HORIZON_TOKENS * NSEC_PER_SEC / per_sec + now_ns;
+		p.horizon_ns = ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX;
 	}
 	return p;
 }
 
-static void write_line(struct bucket_line *l, const struct bucket_params *p, uint64_t rate_per_sec)
-{
-	atomic_store_explicit(&l->epoch_ns, p->epoch_ns, memory_order_release);
-	atomic_store_explicit(&l->horizon_ns, p->horizon_ns, memory_order_release);
-	atomic_store_explicit(&l->base, p->base, memory_order_release);
-	atomic_store_explicit(&l->whole, p->whole, memory_order_release);
-	atomic_store_explicit(&l->fraction, p->fraction, memory_order_release);
-	atomic_store_explicit(&l->capacity, p->capacity, memory_order_release);
-	atomic_store_explicit(&l->rate_per_sec, rate_per_sec, memory_order_release);
-}
-
 void bucket_init(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns)
 {
-	struct bucket_params p = params_for(cfg);
-	p.epoch_ns = now_ns;
-	p.base = p.capacity; /* used is 0: full */
-	atomic_init(&b->used, 0);
+	struct params p = line_through(0, now_ns, cfg);
+	atomic_init(&b->used, -p.capacity); /* full */
+	atomic_init(&b->known, -p.capacity);
 	atomic_init(&b->once, min_u64(cfg->once, BUCKET_CAPACITY_MAX));
 	atomic_init(&b->once_left, min_u64(cfg->once, BUCKET_CAPACITY_MAX));
 	atomic_init(&b->gate, 0);
 	atomic_init(&b->seq, 0);
 	atomic_init(&b->writing, 0);
-	write_line(&b->line[0], &p, cfg->rate_per_sec);
-	write_line(&b->line[1], &p, cfg->rate_per_sec);
+	write_line(&b->line[0], &p);
+	write_line(&b->line[1], &p);
 }
 
-/* Time on the line; a late clock stands still. */
-static uint64_t line_dt(const struct bucket_params *p, uint64_t now_ns)
+/* In 128 bits where it has to be: exact however long the bucket was idle. */
+static struct bucket_view view_of(const struct params *p, uint64_t seen, uint64_t now_ns)
 {
-	uint64_t dt = now_ns - p->epoch_ns;
-	return (int64_t)dt < 0 ? 0 : dt;
-}
-
-static u128 line_supplied(const struct bucket_params *p, uint64_t dt)
-{
-	return (u128)dt * p->whole + ((u128)dt * p->fraction >> 64);
-}
-
-struct bucket_view bucket_view_odd(const struct bucket_params *p, uint64_t seen, uint64_t now_ns)
-{
-	u128 supplied = line_supplied(p, line_dt(p, now_ns));
 	struct bucket_view v = {
 		.seen = seen,
 		.from = seen,
-		.supply = p->base + (uint64_t)supplied,
+		.supply = (uint64_t)(supply_at(p, now_ns) >> 64),
 		.capacity = p->capacity,
-		.odd = true,
+		.odd = p->rate && now_ns >= p->horizon_ns,
 	};
-	if ((i128)supplied - (int64_t)(seen - p->base) > (i128)p->capacity)
+	i128 level = (int64_t)(v.supply - seen);
+	if (v.odd) { /* what the line has brought since it began, less what was used since then */
+		u128 start = supply_at(p, p->epoch_ns);
+		uint64_t dt = now_ns - p->epoch_ns;
+		u128 part = (u128)dt * (uint64_t)p->rate + (uint64_t)start;
+		level = (i128)((u128)dt * (uint64_t)(p->rate >> 64) + (part >> 64)) -
+			(int64_t)(seen - (uint64_t)(start >> 64));
+	}
+	if (level > (i128)p->capacity)
 		v.from = v.supply - p->capacity;
 	return v;
 }
 
-static uint32_t rate_slot(const struct bucket *b)
+struct bucket_view bucket_view(const struct bucket *b, uint64_t now_ns)
 {
-	return atomic_load_explicit(&b->seq, memory_order_acquire) & 1;
-}
-
-/* Ends the line at now_ns and begins another there; both agree on the supply at that moment.  What
- * has overflowed is lost under the old capacity: a larger one mints nothing.  Needs `writing`. */
-static void begin_line(struct bucket *b, struct bucket_params *next, uint64_t rate_per_sec,
-		       uint64_t now_ns)
-{
-	struct bucket_params old = bucket_params(b);
-	uint64_t dt = line_dt(&old, now_ns), part = (uint64_t)((u128)dt * old.fraction);
-	struct bucket_view v;
-	do
-		v = bucket_view_odd(&old, atomic_load(&b->used), now_ns);
-	while (v.from != v.seen && !swap_used(b, &v, v.from));
-
-	next->base = v.supply;
-	next->epoch_ns = old.epoch_ns + dt;
-	/* The part of a token that the old line had begun: dated back, or many changes in a row
-	 * would starve a slow bucket. */
-	if (!next->whole && next->fraction)
-		next->epoch_ns -= part / next->fraction;
-	uint32_t seq = atomic_load_explicit(&b->seq, memory_order_relaxed) + 1;
-	write_line(&b->line[seq & 1], next, rate_per_sec);
-	atomic_store_explicit(&b->seq, seq, memory_order_release);
+	struct params p = read_line(b);
+	return view_of(&p, atomic_load(&b->used), now_ns);
 }
 
 static bool try_writing(struct bucket *b)
@@ -124,27 +122,80 @@ static bool try_writing(struct bucket *b)
 	return atomic_exchange_explicit(&b->writing, 1, memory_order_acquire) == 0;
 }
 
+/* Held for a handful of instructions, by who changes a bucket or is the first past its horizon. */
+static void begin_writing(struct bucket *b)
+{
+	while (!try_writing(b))
+		;
+}
+
 static void end_writing(struct bucket *b)
 {
 	atomic_store_explicit(&b->writing, 0, memory_order_release);
 }
 
-void bucket_settle(struct bucket *b, uint64_t now_ns)
+static void publish_line(struct bucket *b, const struct params *p)
 {
-	if (!try_writing(b))
-		return; /* being done */
-	struct bucket_params p = bucket_params(b);
-	if (p.horizon_ns && line_dt(&p, now_ns) > p.horizon_ns)
-		begin_line(b, &p, bucket_rate(b), now_ns);
-	end_writing(b);
+	uint32_t seq = atomic_load_explicit(&b->seq, memory_order_relaxed) + 1;
+	write_line(&b->line[seq & 1], p);
+	atomic_store_explicit(&b->seq, seq, memory_order_release);
 }
 
+/* Past the horizon nobody but a refund moves `used`, and by how much anybody does stays true. */
+static void settle_locked(struct bucket *b, uint64_t now_ns)
+{
+	struct params old = read_line(b);
+	struct bucket_view v = view_of(&old, atomic_load(&b->used), now_ns);
+	if (!v.odd)
+		return;
+	struct bucket_config same = {old.rate_per_sec, old.capacity, 0};
+	u128 supply = (u128)(v.seen + (uint64_t)bucket_view_level(&v)) << 64;
+	supply |= (uint64_t)supply_at(&old, now_ns);
+	struct params next = line_through(supply, now_ns, &same);
+	publish_line(b, &next);
+}
+
+/* The view of who wants to take. */
+static struct bucket_view settled_view(struct bucket *b, uint64_t now_ns)
+{
+	struct bucket_view v = bucket_view(b, now_ns);
+	while (v.odd) {
+		begin_writing(b);
+		settle_locked(b, now_ns);
+		end_writing(b);
+		v = bucket_view(b, now_ns);
+	}
+	return v;
+}
+
+/* Lets what has overflowed at now_ns be lost; returns the supply. */
+static uint64_t spill(struct bucket *b, uint64_t now_ns)
+{
+	struct bucket_view v;
+	do
+		v = bucket_view(b, now_ns);
+	while (v.from != v.seen && !bucket_swap(b, &v, v.from));
+	return v.supply;
+}
+
+/* Nobody may go by what was known. */
+static void forget_known(struct bucket *b, uint64_t near)
+{
+	atomic_store_explicit(&b->known, near - HORIZON_TOKENS, memory_order_relaxed);
+}
+
+/* Ends the line at now_ns and begins another there; both agree on the supply at that moment, to
+ * the last part of a token.  What overflows is lost first under the old capacity: a larger one
+ * mints nothing; and then under the new one. */
 static void change(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns)
 {
-	struct bucket_params next = params_for(cfg);
-	while (!try_writing(b))
-		; /* a settler, a handful of instructions */
-	begin_line(b, &next, cfg->rate_per_sec, now_ns);
+	begin_writing(b);
+	settle_locked(b, now_ns);
+	struct params old = read_line(b);
+	spill(b, now_ns);
+	struct params next = line_through(supply_at(&old, now_ns), now_ns, cfg);
+	publish_line(b, &next);
+	forget_known(b, spill(b, now_ns));
 	end_writing(b);
 }
 
@@ -179,26 +230,22 @@ static void return_once(struct bucket *b, uint64_t part)
 	while (!atomic_compare_exchange_weak(&b->once_left, &left, to));
 }
 
-enum once_mode { ONCE_TRY, ONCE_TAKE };
-
-/* Grants out of steady tokens first, then one-time burst, then (ONCE_TAKE) debt. */
-static bool take_with_once(struct bucket *b, uint64_t tokens, uint64_t now_ns, enum once_mode mode,
+/* Out of steady tokens first, then one-time burst, then (forced) debt. */
+static bool take_with_once(struct bucket *b, uint64_t tokens, uint64_t now_ns, bool forced,
 			   uint64_t *once_part)
 {
 	for (;;) {
-		struct bucket_view v = bucket_view(b, now_ns);
+		struct bucket_view v = settled_view(b, now_ns);
 		uint64_t left = atomic_load(&b->once_left);
 		int64_t level = bucket_view_level(&v);
 		int64_t need = (int64_t)min_u64(tokens, v.capacity + left);
-		if (mode == ONCE_TRY && level + (int64_t)left < need)
+		if (!forced && level + (int64_t)left < need)
 			return false;
 		int64_t missing = (int64_t)tokens - level;
 		uint64_t part = missing > 0 ? min_u64((uint64_t)missing, left) : 0;
 		if (part && !atomic_compare_exchange_strong(&b->once_left, &left, left - part))
 			continue;
-		if (swap_used(b, &v, v.from + tokens - part)) {
-			if (v.odd)
-				bucket_settle(b, now_ns);
+		if (bucket_swap(b, &v, v.from + tokens - part)) {
 			*once_part = part;
 			return true;
 		}
@@ -207,47 +254,75 @@ static bool take_with_once(struct bucket *b, uint64_t tokens, uint64_t now_ns, e
 	}
 }
 
-bool bucket_try_part(struct bucket *b, uint64_t tokens, uint64_t now_ns, uint64_t *once_part)
+static __attribute__((noinline)) bool try_any(struct bucket *b, uint64_t tokens, uint64_t now_ns,
+					      uint64_t *once_part)
 {
-	*once_part = 0;
 	for (;;) {
-		struct bucket_view v = bucket_view(b, now_ns);
-		if (UNLIKELY(tokens > v.capacity || !bucket_view_grants(&v, tokens))) {
+		struct bucket_view v = settled_view(b, now_ns);
+		if (bucket_view_level(&v) < (int64_t)tokens) {
 			if (atomic_load(&b->once_left))
-				return take_with_once(b, tokens, now_ns, ONCE_TRY, once_part);
+				return take_with_once(b, tokens, now_ns, false, once_part);
 			if (!bucket_view_grants(&v, tokens))
 				return false;
 		}
-		if (LIKELY(swap_used(b, &v, v.from + tokens))) {
-			if (v.odd)
-				bucket_settle(b, now_ns);
+		if (bucket_swap(b, &v, v.from + tokens))
 			return true;
-		}
 	}
 }
 
-void bucket_undo(struct bucket *b, uint64_t tokens, uint64_t once_part)
-{
-	atomic_fetch_sub(&b->used, tokens - once_part);
-	if (once_part)
-		return_once(b, once_part);
-}
-
-bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns)
+static __attribute__((noinline)) bool try_slow(struct bucket *b, uint64_t tokens, uint64_t now_ns)
 {
 	uint64_t once_part;
-	return bucket_try_part(b, tokens, now_ns, &once_part);
+	return try_any(b, tokens, now_ns, &once_part);
+}
+
+/* A leaf for the usual cases, which is half of its speed. */
+bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns)
+{
+	struct bucket_view v;
+	if (LIKELY(bucket_view_plain(b, now_ns, &v))) {
+		if (LIKELY(bucket_view_level(&v) >= (int64_t)tokens)) {
+			if (bucket_swap(b, &v, v.from + tokens))
+				return true;
+		} else if (!bucket_view_grants(&v, tokens) && !atomic_load(&b->once_left)) {
+			return false;
+		}
+	}
+	return try_slow(b, tokens, now_ns);
+}
+
+bool bucket_try_taken(struct bucket *b, uint64_t tokens, uint64_t now_ns, struct bucket_taken *t)
+{
+	struct bucket_view v;
+	*t = (struct bucket_taken){.tokens = tokens};
+	if (LIKELY(bucket_view_plain(b, now_ns, &v) &&
+		   bucket_view_level(&v) >= 2 * (int64_t)tokens)) {
+		/* before the swap: a refund after it must have the last word */
+		atomic_store_explicit(&b->known, v.supply, memory_order_relaxed);
+		t->again = bucket_swap(b, &v, v.from + tokens);
+		if (LIKELY(t->again))
+			return true;
+	}
+	return try_any(b, tokens, now_ns, &t->once_part);
+}
+
+void bucket_undo(struct bucket *b, const struct bucket_taken *t)
+{
+	atomic_fetch_sub(&b->used, t->tokens - t->once_part);
+	if (t->once_part)
+		return_once(b, t->once_part);
 }
 
 void bucket_take(struct bucket *b, uint64_t tokens, uint64_t now_ns)
 {
 	uint64_t once_part;
-	take_with_once(b, tokens, now_ns, ONCE_TAKE, &once_part);
+	take_with_once(b, tokens, now_ns, true, &once_part);
 }
 
+/* It may put the bucket above its capacity, so the next grant has to look at the time. */
 void bucket_refund(struct bucket *b, uint64_t tokens)
 {
-	atomic_fetch_sub(&b->used, tokens);
+	forget_known(b, atomic_fetch_sub(&b->used, tokens));
 }
 
 void bucket_replenish(struct bucket *b, uint64_t tokens, uint64_t now_ns)
@@ -255,33 +330,29 @@ void bucket_replenish(struct bucket *b, uint64_t tokens, uint64_t now_ns)
 	struct bucket_view v;
 	uint64_t room;
 	do {
-		v = bucket_view(b, now_ns);
+		v = settled_view(b, now_ns);
 		room = v.from - (v.supply - v.capacity);
-	} while (!swap_used(b, &v, v.from - min_u64(tokens, room)));
-	if (v.odd)
-		bucket_settle(b, now_ns);
+	} while (!bucket_swap(b, &v, v.from - min_u64(tokens, room)));
 }
 
 /* --- looking --- */
 
-/* The smallest d with supply(now + d) − supply(now) ≥ tokens. */
-static uint64_t supply_time_ns(const struct bucket_params *p, uint64_t now_ns, uint64_t tokens)
+/* The smallest d with supply(now + d) − supply(now) ≥ tokens, in whole tokens. */
+static uint64_t supply_time_ns(const struct params *p, uint64_t now_ns, uint64_t tokens)
 {
 	if (tokens == 0)
 		return 0;
-	if (!p->horizon_ns)
+	if (!p->rate)
 		return NEVER;
-	uint64_t dt = line_dt(p, now_ns), begun = (uint64_t)((u128)dt * p->fraction);
-	uint64_t behind = (int64_t)(now_ns - p->epoch_ns) < 0 ? p->epoch_ns - now_ns : 0;
-	u128 rate = (u128)p->whole << 64 | p->fraction;
-	u128 due = (((u128)tokens << 64) - begun + rate - 1) / rate;
-	return due >= NEVER ? NEVER : add_sat_u64((uint64_t)due, behind);
+	uint64_t begun = (uint64_t)supply_at(p, now_ns);
+	u128 due = (((u128)tokens << 64) - begun + p->rate - 1) / p->rate;
+	return due < NEVER ? (uint64_t)due : NEVER;
 }
 
 uint64_t bucket_wait_ns(const struct bucket *b, uint64_t tokens, uint64_t now_ns)
 {
-	struct bucket_params p = bucket_params(b);
-	struct bucket_view v = bucket_view_odd(&p, atomic_load(&b->used), now_ns);
+	struct params p = read_line(b);
+	struct bucket_view v = view_of(&p, atomic_load(&b->used), now_ns);
 	uint64_t left = atomic_load(&b->once_left);
 	int64_t need = (int64_t)min_u64(tokens, v.capacity + left);
 	int64_t missing = need - bucket_view_level(&v) - (int64_t)left;
@@ -290,8 +361,8 @@ uint64_t bucket_wait_ns(const struct bucket *b, uint64_t tokens, uint64_t now_ns
 
 uint64_t bucket_refill_ns(const struct bucket *b, uint64_t now_ns)
 {
-	struct bucket_params p = bucket_params(b);
-	struct bucket_view v = bucket_view_odd(&p, atomic_load(&b->used), now_ns);
+	struct params p = read_line(b);
+	struct bucket_view v = view_of(&p, atomic_load(&b->used), now_ns);
 	return supply_time_ns(&p, now_ns, (uint64_t)((int64_t)v.capacity - bucket_view_level(&v)));
 }
 
@@ -303,12 +374,12 @@ int64_t bucket_level(const struct bucket *b, uint64_t now_ns)
 
 uint64_t bucket_capacity(const struct bucket *b)
 {
-	return bucket_params(b).capacity;
+	return read_line(b).capacity;
 }
 
 uint64_t bucket_rate(const struct bucket *b)
 {
-	return atomic_load_explicit(&b->line[rate_slot(b)].rate_per_sec, memory_order_acquire);
+	return read_line(b).rate_per_sec;
 }
 
 uint64_t bucket_once_left(const struct bucket *b)

@@ -19,7 +19,8 @@
  * Oversize: a request larger than the capacity waits for a full bucket, is charged whole and
  * leaves debt.  One-time burst is spent last and never comes back.  No tokens at all may go
  * unless the bucket is in debt.
- * A clock that is late or goes back counts as standing still; nothing overflows in centuries. */
+ * A clock that goes back lowers the supply until it has come forward again, and mints nothing;
+ * nothing overflows in centuries. */
 #ifndef LIMIT_BUCKET_H
 #define LIMIT_BUCKET_H
 
@@ -38,26 +39,28 @@ struct bucket_config {
 	uint64_t once;	   /* extra tokens at start that never come back */
 };
 
-/* The supply line: supply(t) = base + (t − epoch) × rate, for t up to the horizon. */
+/* The supply line, in tokens of 64.64 bits, mod 2^128: supply(t) = base + t × rate. */
 struct bucket_line {
-	_Atomic uint64_t epoch_ns, horizon_ns;
-	_Atomic uint64_t base;
-	_Atomic uint64_t whole, fraction; /* tokens per ns = whole + fraction / 2^64 */
+	_Alignas(CACHE_LINE) _Atomic uint64_t horizon_ns; /* good until then, see bucket.c */
+	_Atomic uint64_t base, base_part;
+	_Atomic uint64_t rate, rate_part; /* tokens per ns */
 	_Atomic uint64_t capacity;
 	_Atomic uint64_t rate_per_sec;
+	_Atomic uint64_t epoch_ns; /* when it began */
 };
 
 struct bucket {
 	/* written by every grant */
 	_Alignas(CACHE_LINE) _Atomic uint64_t used;
+	_Atomic uint64_t known; /* a supply that was reached: see chain.c */
 	_Atomic uint64_t once_left;
 	_Atomic uint64_t once; /* as configured */
 	/* Waiters that must not be overtaken; kept by the owner of the queue, read by chain_try. */
 	_Atomic uint32_t gate;
 
-	/* Written by init and reconfigure only.  line[seq & 1] is in force; the other one is
-	 * written first and then `seq` moved on, so readers never wait for a writer. */
-	_Alignas(CACHE_LINE) _Atomic uint32_t seq;
+	/* line[seq & 1] is in force.  A change writes the other one and then moves `seq` on, so
+	 * readers never wait for a writer; who reads compares `seq` before and after. */
+	_Atomic uint32_t seq;
 	_Atomic uint32_t writing; /* 1: somebody is at it */
 	struct bucket_line line[2];
 };
@@ -92,7 +95,8 @@ void bucket_reconfigure(struct bucket *b, const struct bucket_config *cfg, uint6
 void bucket_restart(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns);
 
 /* For looking only. */
-int64_t bucket_level(const struct bucket *b, uint64_t now_ns); /* budget, once_left included; < 0: debt */
+int64_t bucket_level(const struct bucket *b,
+		     uint64_t now_ns); /* budget, once_left included; < 0: debt */
 uint64_t bucket_capacity(const struct bucket *b);
 uint64_t bucket_rate(const struct bucket *b);
 uint64_t bucket_once_left(const struct bucket *b);

@@ -16,79 +16,70 @@
 __extension__ typedef unsigned __int128 u128;
 __extension__ typedef __int128 i128;
 
-#define LIKELY(x)   __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define LIKELY(x)     __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)   __builtin_expect(!!(x), 0)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* One consistent copy of a line. */
-struct bucket_params {
-	uint64_t epoch_ns, horizon_ns, base, whole, fraction, capacity;
+/* What a bucket looks like at one moment.  level = supply − from ≤ capacity. */
+struct bucket_view {
+	uint64_t seen; /* `used` as read */
+	uint64_t from; /* the same, after what has overflowed is lost */
+	uint64_t supply;
+	uint64_t capacity;
+	bool odd; /* past the horizon: only for looking */
 };
 
-static inline struct bucket_params bucket_params(const struct bucket *b)
+/* The view in every case. */
+struct bucket_view bucket_view(const struct bucket *b, uint64_t now_ns);
+
+/* The view in 64 bits; false: rate 0 or past the horizon, take the other one. */
+ALWAYS_INLINE bool bucket_view_plain(const struct bucket *b, uint64_t now_ns, struct bucket_view *v)
 {
-	struct bucket_params p;
+	uint64_t horizon_ns, base, base_part, rate, rate_part, capacity;
 	uint32_t seq;
 	do {
 		seq = atomic_load_explicit(&b->seq, memory_order_acquire);
 		const struct bucket_line *l = &b->line[seq & 1];
-		p.epoch_ns = atomic_load_explicit(&l->epoch_ns, memory_order_acquire);
-		p.horizon_ns = atomic_load_explicit(&l->horizon_ns, memory_order_acquire);
-		p.base = atomic_load_explicit(&l->base, memory_order_acquire);
-		p.whole = atomic_load_explicit(&l->whole, memory_order_acquire);
-		p.fraction = atomic_load_explicit(&l->fraction, memory_order_acquire);
-		p.capacity = atomic_load_explicit(&l->capacity, memory_order_acquire);
+		horizon_ns = atomic_load_explicit(&l->horizon_ns, memory_order_acquire);
+		base = atomic_load_explicit(&l->base, memory_order_acquire);
+		base_part = atomic_load_explicit(&l->base_part, memory_order_acquire);
+		rate = atomic_load_explicit(&l->rate, memory_order_acquire);
+		rate_part = atomic_load_explicit(&l->rate_part, memory_order_acquire);
+		capacity = atomic_load_explicit(&l->capacity, memory_order_acquire);
 	} while (UNLIKELY(atomic_load_explicit(&b->seq, memory_order_relaxed) != seq));
-	return p;
-}
-
-/* What a bucket looks like at one moment.  level = supply − from ≤ capacity. */
-struct bucket_view {
-	uint64_t seen;	   /* `used` as read */
-	uint64_t from;	   /* the same, after what has overflowed is lost */
-	uint64_t supply;
-	uint64_t capacity;
-	bool odd;	   /* clock behind the epoch, past the horizon, or rate 0 */
-};
-
-/* The same for the odd cases. */
-struct bucket_view bucket_view_odd(const struct bucket_params *p, uint64_t seen, uint64_t now_ns);
-/* Begins a new line at now_ns if the old one is past its horizon. */
-void bucket_settle(struct bucket *b, uint64_t now_ns);
-
-/* Both at once: a clock before the epoch gives a huge difference. */
-static inline bool bucket_params_odd(const struct bucket_params *p, uint64_t now_ns)
-{
-	return UNLIKELY(now_ns - p->epoch_ns > p->horizon_ns);
-}
-
-static inline struct bucket_view bucket_view(const struct bucket *b, uint64_t now_ns)
-{
-	const struct bucket_params p = bucket_params(b);
 	uint64_t seen = atomic_load(&b->used);
-	if (bucket_params_odd(&p, now_ns)) {
-		const struct bucket_params copy = p; /* so that p can stay in registers */
-		return bucket_view_odd(&copy, seen, now_ns);
-	}
-	uint64_t dt = now_ns - p.epoch_ns;
-	uint64_t supply = p.base + dt * p.whole + (uint64_t)((u128)dt * p.fraction >> 64);
-	uint64_t floor = supply - p.capacity;
+	u128 part = (u128)now_ns * rate_part + base_part; /* cannot carry out of 128 bits */
+	uint64_t supply = base + now_ns * rate + (uint64_t)(part >> 64);
+	uint64_t floor = supply - capacity;
 	uint64_t from = (int64_t)(seen - floor) < 0 ? floor : seen;
-	return (struct bucket_view){seen, from, supply, p.capacity, false};
+	*v = (struct bucket_view){seen, from, supply, capacity, false};
+	return LIKELY(now_ns < horizon_ns);
 }
 
-static inline int64_t bucket_view_level(const struct bucket_view *v)
+ALWAYS_INLINE int64_t bucket_view_level(const struct bucket_view *v)
 {
 	return (int64_t)(v->supply - v->from);
 }
 
 /* Steady tokens suffice; a request larger than the capacity needs a full bucket. */
-static inline bool bucket_view_grants(const struct bucket_view *v, uint64_t tokens)
+ALWAYS_INLINE bool bucket_view_grants(const struct bucket_view *v, uint64_t tokens)
 {
 	return bucket_view_level(v) >= (int64_t)min_u64(tokens, v->capacity);
 }
 
-/* bucket_try that tells how much of the one-time burst it took, so that it can be undone whole. */
-bool bucket_try_part(struct bucket *b, uint64_t tokens, uint64_t now_ns, uint64_t *once_part);
-void bucket_undo(struct bucket *b, uint64_t tokens, uint64_t once_part);
+/* Moves `used` if nobody has since the view. */
+ALWAYS_INLINE bool bucket_swap(struct bucket *b, const struct bucket_view *v, uint64_t to)
+{
+	uint64_t seen = v->seen;
+	return LIKELY(atomic_compare_exchange_strong(&b->used, &seen, to));
+}
+
+/* What a grant took, so that it can be undone whole, and whether the same could go again. */
+struct bucket_taken {
+	uint64_t tokens, once_part;
+	bool again;
+};
+bool bucket_try_taken(struct bucket *b, uint64_t tokens, uint64_t now_ns, struct bucket_taken *t);
+void bucket_undo(struct bucket *b, const struct bucket_taken *t);
 
 #endif

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: MIT */
+/* Two ways to a grant.
+ *
+ * The exact way looks at everything, and then takes narrow to wide, one compare-and-swap per limit;
+ * what a rival snatched in between makes it give back what it had and look again.
+ *
+ * The short way is for a chain that was granted the exact way not long ago, with room for more.
+ * Then each bucket has lost its overflow and knows a supply that time has reached.  For the next
+ * CHAIN_FRESH_NS a request that fits below the known supply needs no arithmetic on time: `used` may
+ * move up to it.  That dates the grant back by as much, which can only let overflow live longer; it
+ * never grants what was not supplied.  Whatever does not fit goes the exact way. */
 #include "limit/chain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "limit/bucket_view.h"
+
+#define NOT_FRESH (UINT64_MAX / 2) /* not for centuries */
 
 const char *grant_result_name(enum grant_result r)
 {
@@ -33,7 +45,9 @@ static void add_scope(struct chain *ch, enum cost_class cls, struct limiter *l)
 			.kind = (enum limit_kind)k,
 			.per_op = !bytes,
 			/* a copy moves its bytes twice, and bps counts both directions */
-			.per_byte = !bytes ? 0 : k == LIMIT_BPS && cls == COST_COPY ? 2 : 1,
+			.per_byte = !bytes				 ? 0
+				    : k == LIMIT_BPS && cls == COST_COPY ? 2
+									 : 1,
 		};
 	}
 	if (permits_look(&l->inflight).limit != PERMITS_UNLIMITED)
@@ -56,6 +70,7 @@ struct chain *chain_compile(enum cost_class cls, struct limiter *global, struct 
 		free(ch);
 		return NULL;
 	}
+	atomic_init(&ch->fresh_ns, NOT_FRESH);
 	return ch;
 }
 
@@ -158,50 +173,123 @@ enum grant_result chain_look(const struct chain *ch, const struct cost *c, uint6
 
 struct taken {
 	unsigned permits, links;
-	uint64_t once_part[CHAIN_LINKS_MAX];
+	struct bucket_taken bucket[CHAIN_LINKS_MAX];
 };
 
-static bool give_back(const struct chain *ch, const struct cost *c, const struct taken *t)
+static bool give_back(const struct chain *ch, const struct taken *t)
 {
 	for (unsigned i = 0; i < t->links; i++)
-		bucket_undo(ch->link[i].bucket, chain_tokens(&ch->link[i], c), t->once_part[i]);
+		bucket_undo(ch->link[i].bucket, &t->bucket[i]);
 	for (unsigned i = 0; i < t->permits; i++)
 		permits_release(ch->permit[i]);
 	return t->links || t->permits;
 }
 
-static bool take_all(const struct chain *ch, const struct cost *c, uint64_t now_ns,
-		     struct taken *t)
+/* *again: the same request could go once more, so the short way is worth trying. */
+static bool take_all(const struct chain *ch, const struct cost *c, uint64_t now_ns, struct taken *t,
+		     bool *again)
 {
-	for (t->permits = 0; t->permits < ch->permits; t->permits++)
+	for (t->links = t->permits = 0; t->permits < ch->permits; t->permits++)
 		if (!permits_try(ch->permit[t->permits]))
 			return false;
-	for (t->links = 0; t->links < ch->links; t->links++) {
+	*again = true;
+	for (; t->links < ch->links; t->links++) {
 		const struct chain_link *l = &ch->link[t->links];
-		if (!bucket_try_part(l->bucket, chain_tokens(l, c), now_ns,
-				     &t->once_part[t->links]))
+		struct bucket_taken *bt = &t->bucket[t->links];
+		if (!bucket_try_taken(l->bucket, chain_tokens(l, c), now_ns, bt))
+			return false;
+		*again &= bt->again;
+	}
+	return true;
+}
+
+/* The look in short, for what is usual. */
+static bool plainly_grants(const struct chain *ch, const struct cost *c, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < ch->permits; i++)
+		if (permit_refuses(ch->permit[i]))
+			return false;
+	for (unsigned i = 0; i < ch->links; i++) {
+		const struct bucket *b = ch->link[i].bucket;
+		struct bucket_view v;
+		if (atomic_load(&b->gate) || !bucket_view_plain(b, now_ns, &v) ||
+		    bucket_view_level(&v) < (int64_t)chain_tokens(&ch->link[i], c))
 			return false;
 	}
 	return true;
 }
 
-/* A rival may take between the look and the taking, and give back before the next look. */
-enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
-			    struct refusal *why)
+static enum grant_result try_exact(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+				   struct refusal *why, bool gave_back)
 {
-	bool gave_back = false;
+	struct chain *hint = (struct chain *)ch; /* the hint is not part of what is promised */
 	for (;;) {
-		enum grant_result r = chain_look(ch, c, now_ns, why);
+		enum grant_result r = GRANT_OK;
+		if (!plainly_grants(ch, c, now_ns))
+			r = chain_look(ch, c, now_ns, why);
 		if (r != GRANT_OK) {
 			if (why)
 				why->gave_back = gave_back;
 			return r;
 		}
-		struct taken t = {0};
-		if (take_all(ch, c, now_ns, &t))
+		struct taken t;
+		bool again;
+		if (take_all(ch, c, now_ns, &t, &again)) {
+			if (again)
+				atomic_store_explicit(&hint->fresh_ns, now_ns,
+						      memory_order_release);
 			return GRANT_OK;
-		gave_back |= give_back(ch, c, &t);
+		}
+		gave_back |= give_back(ch, &t);
 	}
+}
+
+static bool short_permit(struct permits *p)
+{
+	return !atomic_load(&p->gate) && permits_try(p);
+}
+
+ALWAYS_INLINE bool short_link(struct bucket *b, uint64_t tokens)
+{
+	if (UNLIKELY(atomic_load(&b->gate)))
+		return false;
+	uint64_t used = atomic_load(&b->used);
+	do {
+		uint64_t known = atomic_load_explicit(&b->known, memory_order_relaxed);
+		if (UNLIKELY((int64_t)(known - used - tokens) < 0))
+			return false;
+	} while (UNLIKELY(!atomic_compare_exchange_strong(&b->used, &used, used + tokens)));
+	return true;
+}
+
+/* The short way did not go through; forget the hint, or every refusal would come along here. */
+static __attribute__((noinline)) enum grant_result leave_short(const struct chain *ch,
+							       const struct cost *c,
+							       uint64_t now_ns, struct refusal *why,
+							       unsigned permits, unsigned links)
+{
+	struct chain *hint = (struct chain *)ch;
+	atomic_store_explicit(&hint->fresh_ns, NOT_FRESH, memory_order_relaxed);
+	for (unsigned i = 0; i < links; i++)
+		bucket_refund(ch->link[i].bucket, chain_tokens(&ch->link[i], c));
+	for (unsigned i = 0; i < permits; i++)
+		permits_release(ch->permit[i]);
+	return try_exact(ch, c, now_ns, why, links || permits);
+}
+
+enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+			    struct refusal *why)
+{
+	uint64_t fresh_ns = atomic_load_explicit(&ch->fresh_ns, memory_order_acquire);
+	if (UNLIKELY(now_ns - fresh_ns >= CHAIN_FRESH_NS)) /* a clock that went back, too */
+		return try_exact(ch, c, now_ns, why, false);
+	for (unsigned i = 0; i < ch->permits; i++)
+		if (!short_permit(ch->permit[i]))
+			return leave_short(ch, c, now_ns, why, i, 0);
+	for (unsigned i = 0; i < ch->links; i++)
+		if (UNLIKELY(!short_link(ch->link[i].bucket, chain_tokens(&ch->link[i], c))))
+			return leave_short(ch, c, now_ns, why, ch->permits, i);
+	return GRANT_OK;
 }
 
 /* What the buckets hold for bytes now, and the least that is worth granting. */
@@ -247,9 +335,9 @@ uint64_t chain_take(const struct chain *ch, const struct cost *c, uint64_t now_n
 	for (unsigned i = 0; i < ch->links; i++) {
 		const struct chain_link *l = &ch->link[i];
 		uint64_t tokens = chain_tokens(l, c);
-		uint64_t here_ns = link_misconfigured(l, tokens) ?
-					   NEVER :
-					   bucket_wait_ns(l->bucket, tokens, now_ns);
+		uint64_t here_ns = link_misconfigured(l, tokens)
+					   ? NEVER
+					   : bucket_wait_ns(l->bucket, tokens, now_ns);
 		wait_ns = max_u64(wait_ns, here_ns);
 		bucket_take(l->bucket, tokens, now_ns);
 	}

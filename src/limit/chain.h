@@ -2,7 +2,7 @@
 /* The limits that one class of requests meets on its way, compiled: only those that are enabled.
  * Meaning: global, then mount, then fs must all grant; that is the order in which a refusal is
  * reported.  Tokens are taken narrow to wide, so that a throttled tenant stays off the shared
- * cache lines.  Immutable once compiled; safe from any thread; takes no lock.
+ * cache lines.  Immutable once compiled (but for one hint); safe from any thread; takes no lock.
  * NULL is the chain of an unlimited class: test for it, do no work. */
 #ifndef LIMIT_CHAIN_H
 #define LIMIT_CHAIN_H
@@ -11,6 +11,10 @@
 #include <stdint.h>
 
 #include "limit/limiter.h"
+
+/* Grants may be dated back this far (see chain.c): in any interval of length t a bucket grants at
+ * most rate × (t + CHAIN_FRESH_NS) + max(capacity, largest request). */
+#define CHAIN_FRESH_NS (50 * NSEC_PER_USEC)
 
 enum grant_result {
 	GRANT_OK,
@@ -29,20 +33,21 @@ struct chain_link {
 };
 
 struct chain {
-	unsigned links;		  /* buckets, narrow (fs) to wide (global) */
-	unsigned permits;	  /* scopes with max_inflight, narrow to wide */
+	_Atomic uint64_t fresh_ns;	/* a hint, see chain.c */
+	unsigned links;			/* buckets, narrow (fs) to wide (global) */
+	unsigned permits;		/* scopes with max_inflight, narrow to wide */
 	struct permits *permit[SCOPES]; /* each the `inflight` of its limiter */
-	struct chain_link link[]; /* [links] */
+	struct chain_link link[];	/* [links] */
 };
 
 /* Who refused, and when to ask again. */
 struct refusal {
-	enum grant_result result;	/* WOULD_BLOCK or MISCONFIGURED */
-	const struct limiter *limiter;	/* the first refusing scope in the order global, mount, fs */
-	int kind;			/* enum limit_kind, or -1: its max_inflight */
-	uint64_t wait_ns;		/* until all buckets would grant; NEVER: only an event helps
+	enum grant_result result;      /* WOULD_BLOCK or MISCONFIGURED */
+	const struct limiter *limiter; /* the first refusing scope in the order global, mount, fs */
+	int kind;		       /* enum limit_kind, or -1: its max_inflight */
+	uint64_t wait_ns;	       /* until all buckets would grant; NEVER: only an event helps
 					 * (a permit comes back, a queue runs empty) */
-	bool gave_back;			/* something was held for a moment: waiters may have missed
+	bool gave_back;		       /* something was held for a moment: waiters may have missed
 					 * it, so look at them again if there are any */
 };
 

@@ -54,7 +54,8 @@ static struct bucket_config bucket_config_of(const struct limit_config *cfg, uin
 
 static int64_t permits_limit(uint64_t configured)
 {
-	return configured && configured < PERMITS_UNLIMITED ? (int64_t)configured : PERMITS_UNLIMITED;
+	return configured && configured < PERMITS_UNLIMITED ? (int64_t)configured
+							    : PERMITS_UNLIMITED;
 }
 
 static uint32_t enabled_mask(const struct limiter_config *cfg)
@@ -89,7 +90,8 @@ static bool same_bucket(const struct bucket_config *a, const struct bucket_confi
 void limiter_configure(struct limiter *l, const struct limiter_config *cfg, uint64_t now_ns)
 {
 	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
-		struct bucket_config old = bucket_config_of(&l->config.limit[k], l->config.window_ns);
+		struct bucket_config old =
+			bucket_config_of(&l->config.limit[k], l->config.window_ns);
 		struct bucket_config new = bucket_config_of(&cfg->limit[k], cfg->window_ns);
 		if (!cfg->limit[k].enabled)
 			continue; /* jobs that were granted may still refund into it */

@@ -36,9 +36,9 @@ struct limit_config {
 
 struct limiter_config {
 	struct limit_config limit[LIMIT_KINDS];
-	uint64_t window_ns;	   /* capacity = rate × window + burst, at least 1; 0: default */
-	uint64_t max_inflight;	   /* 0: unlimited */
-	uint64_t max_open;	   /* 0: unlimited */
+	uint64_t window_ns;    /* capacity = rate × window + burst, at least 1; 0: default */
+	uint64_t max_inflight; /* 0: unlimited */
+	uint64_t max_open;     /* 0: unlimited */
 };
 
 struct limiter {

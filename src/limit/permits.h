@@ -28,7 +28,7 @@ struct permits_snapshot {
 void permits_init(struct permits *p, int64_t limit);
 void permits_set_limit(struct permits *p, int64_t limit);
 
-bool permits_try(struct permits *p); /* false at once when none is free */
+bool permits_try(struct permits *p);  /* false at once when none is free */
 void permits_take(struct permits *p); /* in any case, above the limit too */
 void permits_release(struct permits *p);
 
