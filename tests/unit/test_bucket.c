@@ -98,7 +98,7 @@ START_TEST(oversize_requests_progress_at_exactly_the_rate)
 	while (now_ns < 1000 * SEC) {
 		uint64_t size = granted & 1 << 20 ? 4096 : 1 << 20;
 		now_ns += bucket_wait_ns(&b, size, now_ns);
-		ck_assert(bucket_try(&b, size, now_ns));
+		UNIT_REQUIRE(bucket_try(&b, size, now_ns));
 		granted += size;
 	}
 	ck_assert_uint_ge(granted, 1000000000);
@@ -199,7 +199,7 @@ START_TEST(a_clock_that_goes_back_mints_nothing)
 	struct bucket b = new_bucket(1000, 100, 0, 10 * SEC);
 	ck_assert(bucket_try(&b, 100, 10 * SEC));
 	ck_assert(!bucket_try(&b, 1, 9 * SEC));
-	ck_assert_int_eq(bucket_level(&b, 0), 0);
+	ck_assert_int_lt(bucket_level(&b, 0), 0);
 	/* exact all the same: a second back, a millisecond for the token */
 	ck_assert_uint_eq(bucket_wait_ns(&b, 1, 9 * SEC), SEC + MSEC);
 	ck_assert(bucket_try(&b, 1, 10 * SEC + MSEC));
@@ -289,8 +289,7 @@ UNIT_MAIN("bucket", a_new_bucket_is_full, a_bucket_refills_up_to_its_capacity_an
 	  one_time_burst_is_spent_last_and_never_comes_back,
 	  one_time_burst_counts_towards_an_oversize_request,
 	  a_refused_request_takes_nothing_of_the_one_time_burst, a_zero_rate_never_supplies,
-	  a_clock_that_goes_back_mints_nothing,
-	  lowering_and_raising_a_limit_again_mints_nothing,
+	  a_clock_that_goes_back_mints_nothing, lowering_and_raising_a_limit_again_mints_nothing,
 	  debt_stays_debt_and_a_lower_rate_stretches_it,
 	  many_changes_in_a_row_do_not_starve_a_slow_bucket,
 	  one_time_burst_is_given_anew_only_when_it_was_configured_anew,

@@ -3,7 +3,9 @@
  *
  *	START_TEST(a_sentence_about_the_module) { ... } END_TEST
  *	UNIT_MAIN("bucket", a_sentence_about_the_module, another_one)
- */
+ *
+ * What is random in a test comes from unit_seed, so that it is the same in every run;
+ * UNIT_SEED=n in the environment gives another one. */
 #ifndef UNIT_UNIT_H
 #define UNIT_UNIT_H
 
@@ -12,9 +14,25 @@
 
 #include "base/util.h"
 
-static inline int unit_run(const char *name, const TTest *const *tests, size_t n)
+static inline uint64_t unit_seed(void)
 {
-	Suite *suite = suite_create(name);
+	const char *text = getenv("UNIT_SEED");
+	uint64_t seed = text ? strtoull(text, NULL, 0) : 20240229;
+	return seed ? seed : 1;
+}
+
+static inline uint64_t unit_random(uint64_t *x) /* xorshift64* */
+{
+	*x ^= *x >> 12;
+	*x ^= *x << 25;
+	*x ^= *x >> 27;
+	return *x * 0x2545f4914f6cdd1dULL;
+}
+
+/* Adds the tests to a suite that may have others, runs and frees it. */
+static inline int unit_run_suite(Suite *suite, const char *name, const TTest *const *tests,
+				 size_t n)
+{
 	TCase *tc = tcase_create(name);
 	tcase_set_timeout(tc, 300);
 	for (size_t i = 0; i < n; i++)
@@ -26,6 +44,18 @@ static inline int unit_run(const char *name, const TTest *const *tests, size_t n
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+static inline int unit_run(const char *name, const TTest *const *tests, size_t n)
+{
+	return unit_run_suite(suite_create(name), name, tests, n);
+}
+
+/* For loops: ck_assert tells its runner about every pass, which takes a microsecond. */
+#define UNIT_REQUIRE(cond)                                                                         \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			ck_abort_msg("%s", "not true: " #cond);                                    \
+	} while (0)
 
 #define UNIT_MAIN(name, ...)                                                                       \
 	int main(void)                                                                             \
