@@ -221,7 +221,6 @@ void fs_mount_stop(struct fs_mount *m)
 	atomic_store(&m->ended_once, true); /* who stops it need not be told of the end */
 	atomic_store(&m->abort_after_ns, grace);
 	gate_mount_drain(m->gate, true);
-	poll_forget_all(m);
 	if (!atomic_load(&m->ended))
 		detach(m);
 	if (m->started) {
@@ -231,6 +230,7 @@ void fs_mount_stop(struct fs_mount *m)
 		watchdog_stop(m);
 		receivers_kick_out(m);
 		parked_wait_empty(m, NEVER);
+		poll_forget_all(m);
 	}
 	close_session_fd(m);
 }

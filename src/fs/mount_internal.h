@@ -35,6 +35,7 @@ struct parked_table {
 
 struct poll_table {
 	pthread_mutex_t lock;
+	pthread_cond_t empty;
 	struct list hash[POLL_HASH]; /* lock: by handle */
 	uint64_t last_id;	     /* lock */
 	_Atomic unsigned n;
@@ -109,7 +110,7 @@ void poll_init(struct poll_table *t);
 void poll_destroy(struct poll_table *t);
 void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len);
 void poll_forget(struct fs_mount *m, uint64_t fh); /* the handle is being released */
-void poll_forget_all(struct fs_mount *m);
+void poll_forget_all(struct fs_mount *m); /* returns when none is left */
 
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */

@@ -20,13 +20,14 @@ struct poller {
 	uint64_t id;	  /* never reused, unlike its address */
 	uint64_t fh, kh;  /* polls.lock: kh */
 	bool entering;	  /* polls.lock: gate_park has not returned */
-	bool forgotten;	  /* polls.lock: the handle went while it was entering */
+	bool over;	  /* polls.lock: forgotten while it was entering, or its kernel is being told */
 };
 
 static void unlink_locked(struct poll_table *t, struct poller *p)
 {
 	list_remove(&p->link);
-	atomic_fetch_sub(&t->n, 1);
+	if (atomic_fetch_sub(&t->n, 1) == 1)
+		pthread_cond_broadcast(&t->empty);
 }
 
 /* Its turn has come, or will never come: either way the kernel should ask again. */
@@ -34,10 +35,14 @@ static void wake(struct poller *p)
 {
 	struct fs_mount *m = p->mount;
 	pthread_mutex_lock(&m->polls.lock);
-	unlink_locked(&m->polls, p);
+	p->over = true; /* whoever asks from now on gets a new probe */
 	uint64_t kh = p->kh;
 	pthread_mutex_unlock(&m->polls.lock);
 	wire_notify_poll(m->fd, kh);
+	/* Off the list at last: the end of the mount waits for it before the fd is closed. */
+	pthread_mutex_lock(&m->polls.lock);
+	unlink_locked(&m->polls, p);
+	pthread_mutex_unlock(&m->polls.lock);
 	free(p);
 }
 
@@ -64,7 +69,7 @@ static struct poller *find_locked(struct poll_table *t, uint64_t fh, enum cost_c
 {
 	list_for_each (it, hash_of(t, fh)) {
 		struct poller *p = list_entry(it, struct poller, link);
-		if (p->fh == fh && p->job.cost.cls == cls && !p->forgotten)
+		if (p->fh == fh && p->job.cost.cls == cls && !p->over)
 			return p;
 	}
 	return NULL;
@@ -74,7 +79,7 @@ static struct poller *find_locked(struct poll_table *t, uint64_t fh, enum cost_c
 static void drop_locked(struct fs_mount *m, struct poller *p)
 {
 	if (p->entering) {
-		p->forgotten = true;
+		p->over = true;
 	} else if (gate_cancel(m->g, &p->job)) {
 		unlink_locked(&m->polls, p);
 		free(p);
@@ -90,7 +95,7 @@ static void entered(struct fs_mount *m, uint64_t fh, uint64_t id)
 		if (p->id != id)
 			continue;
 		p->entering = false;
-		if (p->forgotten)
+		if (p->over)
 			drop_locked(m, p);
 		break;
 	}
@@ -192,12 +197,15 @@ void poll_forget_all(struct fs_mount *m)
 	for (unsigned i = 0; i < POLL_HASH; i++)
 		list_for_each_safe (it, &m->polls.hash[i])
 			drop_locked(m, list_entry(it, struct poller, link));
+	while (atomic_load(&m->polls.n) > 0)
+		pthread_cond_wait(&m->polls.empty, &m->polls.lock);
 	pthread_mutex_unlock(&m->polls.lock);
 }
 
 void poll_init(struct poll_table *t)
 {
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->empty, NULL);
 	for (unsigned i = 0; i < POLL_HASH; i++)
 		list_init(&t->hash[i]);
 	t->n = 0;
@@ -207,4 +215,5 @@ void poll_init(struct poll_table *t)
 void poll_destroy(struct poll_table *t)
 {
 	pthread_mutex_destroy(&t->lock);
+	pthread_cond_destroy(&t->empty);
 }

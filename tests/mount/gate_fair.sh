@@ -16,8 +16,8 @@ at_least_value "$(json .jain "$TMP/out")" 0.98 "Jain index of processes with blo
 about 3% "$(json .total.bytes_per_s "$TMP/out")" 20971520
 unmount_ratefs
 
-mount_ratefs -o read_bps=20M,fair=uid,weight=uid:1001=1,weight=uid:1002=2,weight=uid:1003=4
-iogen --op read --size 64K --clients 6 --uids 1001,1002,1003 --skip 0.5 --time 3 --path "$MNT/file" >"$TMP/out" || fail iogen
+mount_ratefs -o read_bps=5M,fair=uid,weight=uid:1001=1,weight=uid:1002=2,weight=uid:1003=4
+iogen --op read --size 16K --clients 6 --uids 1001,1002,1003 --skip 0.5 --time 3 --path "$MNT/file" >"$TMP/out" || fail iogen
 share() { jq "([.clients[] | select(.uid == $1) | .bytes] | add) / .total.bytes * 7" "$TMP/out"; }
 about 6% "$(share 1001)" 1
 about 5% "$(share 1002)" 2
