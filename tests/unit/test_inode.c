@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* The inode table over a directory of its own, by file handle where the machine has them and by
+ * name everywhere. */
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fs/fdlimit.h"
+#include "fs/mirror.h"
+#include "unit/unit.h"
+
+static char place[64];
+
+static struct fs *new_fs(bool by_handle)
+{
+	struct fs *fs = aligned_alloc(64, (sizeof(*fs) + 63) / 64 * 64);
+	ck_assert_ptr_nonnull(fs);
+	memset(fs, 0, sizeof(*fs));
+	strcpy(place, "/tmp/ratefs-unit-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(place));
+	fs->root_fd = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fs->mount_fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(fs->mount_fd, 0);
+	fs->by_handle = by_handle;
+	ck_assert_int_eq(inode_table_init(fs, fs->root_fd), 0);
+	return fs;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static void end_fs(struct fs *fs)
+{
+	inode_table_free(fs);
+	close(fs->root_fd);
+	close(fs->mount_fd);
+	close(fs->proc_fd);
+	free(fs);
+	ck_assert_int_eq(nftw(place, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static bool handles_work(void)
+{
+	struct fs *fs = new_fs(true);
+	struct fhandle fh;
+	fhandle_of(fs, fs->root_fd, "", &fh);
+	int fd = fh.bytes ? fhandle_open(fs, &fh, O_PATH | O_CLOEXEC) : -1;
+	if (fd >= 0)
+		close(fd);
+	end_fs(fs);
+	return fd >= 0;
+}
+
+static void make_file(struct fs *fs, const char *name)
+{
+	int fd = openat(fs->root_fd, name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
+static uint64_t look_up(struct fs *fs, const char *name)
+{
+	struct inode_ref root;
+	struct fuse_entry_param e;
+	ck_assert_int_eq(inode_get(fs, FUSE_ROOT_ID, &root), 0);
+	ck_assert_int_eq(mirror_lookup(fs, &root, name, &e), 0);
+	inode_put(fs, &root);
+	return e.ino;
+}
+
+static ino_t number_of(struct fs *fs, uint64_t id)
+{
+	struct inode_ref ref;
+	struct stat st;
+	ck_assert_int_eq(inode_get(fs, id, &ref), 0);
+	ck_assert_int_eq(mirror_stat(ref.fd, &st), 0);
+	inode_put(fs, &ref);
+	return st.st_ino;
+}
+
+static void both_ways(void (*test)(struct fs *fs))
+{
+	if (handles_work()) {
+		struct fs *fs = new_fs(true);
+		test(fs);
+		end_fs(fs);
+	}
+	struct fs *fs = new_fs(false);
+	test(fs);
+	end_fs(fs);
+}
+
+static void ids(struct fs *fs)
+{
+	make_file(fs, "a");
+	ck_assert_int_eq(linkat(fs->root_fd, "a", fs->root_fd, "b", 0), 0);
+	uint64_t id = look_up(fs, "a");
+	ck_assert_uint_eq(look_up(fs, "b"), id);
+	inode_forget(fs, id, 1);
+	ck_assert_uint_eq(fs->inodes.n, 1);
+	inode_forget(fs, id, 1);
+	ck_assert_uint_eq(fs->inodes.n, 0);
+	ck_assert_uint_eq(fs->inodes.n_fds, 0);
+	struct inode_ref ref;
+	ck_assert_int_eq(inode_get(fs, id, &ref), -ESTALE);
+	ck_assert_uint_ne(look_up(fs, "a"), id);
+}
+
+START_TEST(an_inode_has_one_id_until_it_is_forgotten_and_then_never_again)
+{
+	both_ways(ids);
+}
+END_TEST
+
+#define MANY	 1000
+#define FD_LIMIT 600
+
+static void budget(struct fs *fs)
+{
+	static uint64_t id[MANY];
+	static ino_t number[MANY];
+	char name[16];
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		make_file(fs, name);
+		id[i] = look_up(fs, name);
+		number[i] = number_of(fs, id[i]);
+		ck_assert_uint_lt(fs->inodes.n_fds, FD_LIMIT / 2);
+	}
+	for (int i = 0; i < MANY; i++)
+		ck_assert_uint_eq(number_of(fs, id[i]), number[i]);
+	ck_assert_uint_lt(fs->inodes.n_fds, FD_LIMIT / 2);
+	ck_assert_uint_eq(fs->inodes.n, MANY);
+}
+
+START_TEST(more_files_than_fds_are_all_found_again)
+{
+	fdlimit_set(FD_LIMIT);
+	both_ways(budget);
+}
+END_TEST
+
+static void let_all_fds_go(void)
+{
+	while (fdlimit_make_room(1000))
+		;
+}
+
+static void unlinked(struct fs *fs)
+{
+	make_file(fs, "a");
+	uint64_t id = look_up(fs, "a");
+	ino_t number = number_of(fs, id);
+	let_all_fds_go();
+	ck_assert_uint_eq(fs->inodes.n_fds, 0);
+	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a"), id);
+	ck_assert_int_eq(unlinkat(fs->root_fd, "a", 0), 0);
+	let_all_fds_go();
+	ck_assert_uint_eq(number_of(fs, id), number);
+	inode_forget(fs, id, 1);
+	ck_assert_uint_eq(fs->inodes.n_fds, 0);
+}
+
+START_TEST(a_file_that_lost_its_name_is_held_by_fd_until_it_is_forgotten)
+{
+	both_ways(unlinked);
+}
+END_TEST
+
+static void replaced(struct fs *fs)
+{
+	make_file(fs, "a");
+	uint64_t id = look_up(fs, "a");
+	let_all_fds_go();
+	make_file(fs, "b");
+	ck_assert_int_eq(renameat(fs->root_fd, "b", fs->root_fd, "a"), 0);
+	struct inode_ref ref;
+	ck_assert_int_eq(inode_get(fs, id, &ref), -ESTALE);
+	ck_assert_uint_ne(look_up(fs, "a"), id);
+}
+
+START_TEST(a_file_replaced_behind_our_back_is_stale_and_not_the_new_one)
+{
+	both_ways(replaced);
+}
+END_TEST
+
+static void moved(struct fs *fs)
+{
+	ck_assert_int_eq(mkdirat(fs->root_fd, "d", 0700), 0);
+	make_file(fs, "a");
+	uint64_t dir_id = look_up(fs, "d"), id = look_up(fs, "a");
+	ino_t number = number_of(fs, id);
+	struct inode_ref dir;
+	struct stat st;
+	ck_assert_int_eq(inode_get(fs, dir_id, &dir), 0);
+	ck_assert_int_eq(mirror_stat_child(fs, fs->root_fd, "a", &st), 0);
+	ck_assert_int_eq(renameat(fs->root_fd, "a", dir.fd, "z"), 0);
+	inode_moved(fs, &st, dir.inode, "z");
+	inode_put(fs, &dir);
+	let_all_fds_go();
+	ck_assert_uint_eq(number_of(fs, id), number);
+	/* What the file is found by keeps its directory, and no longer than the file. */
+	inode_forget(fs, dir_id, 1);
+	let_all_fds_go();
+	ck_assert_uint_eq(number_of(fs, id), number);
+	inode_forget(fs, id, 1);
+	ck_assert_uint_eq(fs->inodes.n, 0);
+}
+
+START_TEST(a_moved_file_is_found_at_its_new_place)
+{
+	both_ways(moved);
+}
+END_TEST
+
+#define THREADS 4
+#define ROUNDS	2000
+#define SHARED	50
+
+static void *look_and_forget(void *arg)
+{
+	struct fs *fs = arg;
+	unsigned seed = (unsigned)(uintptr_t)&seed;
+	char name[16];
+	for (int i = 0; i < ROUNDS; i++) {
+		snprintf(name, sizeof(name), "f%d", rand_r(&seed) % SHARED);
+		uint64_t id = look_up(fs, name);
+		number_of(fs, id);
+		if (i % 7 == 0)
+			fdlimit_make_room(3);
+		inode_forget(fs, id, 1);
+	}
+	return NULL;
+}
+
+static void threads(struct fs *fs)
+{
+	char name[16];
+	for (int i = 0; i < SHARED; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		make_file(fs, name);
+	}
+	pthread_t t[THREADS];
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, look_and_forget, fs), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_uint_eq(fs->inodes.n, 0);
+	ck_assert_uint_eq(fs->inodes.n_fds, 0);
+}
+
+START_TEST(threads_that_look_up_and_forget_leave_nothing_behind)
+{
+	both_ways(threads);
+}
+END_TEST
+
+UNIT_MAIN("inode", an_inode_has_one_id_until_it_is_forgotten_and_then_never_again,
+	  more_files_than_fds_are_all_found_again,
+	  a_file_that_lost_its_name_is_held_by_fd_until_it_is_forgotten,
+	  a_file_replaced_behind_our_back_is_stale_and_not_the_new_one,
+	  a_moved_file_is_found_at_its_new_place,
+	  threads_that_look_up_and_forget_leave_nothing_behind)
