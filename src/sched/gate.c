@@ -167,6 +167,11 @@ enum gate_verdict gate_try_partial(struct gate_mount *m, const struct cost *cost
 				   struct grant *grant)
 {
 	enum gate_verdict v = gate_ask(m, cost, grant, PARTIAL);
+	uint32_t vouchers = atomic_load_explicit(&m->vouchers, memory_order_relaxed);
+	if (v == GATE_WOULD_BLOCK && (vouchers & 1U << cost->cls) && voucher_use(m, grant)) {
+		count_at_once(m, &grant->cost);
+		return GATE_GO;
+	}
 	if (v == GATE_WOULD_BLOCK)
 		mount_count(m, cost->cls, COUNT_WOULD_BLOCK, 1);
 	return v;

@@ -48,7 +48,9 @@ struct resource {
 	uint32_t lanes;	      /* bit per lane that meets it */
 	struct list waiters;  /* of struct lane, in turn */
 	struct heap_item due; /* in gate->due: when to look at the first waiter, at the earliest */
-	uint64_t claims;      /* byte tokens to be left for ready lanes */
+	uint64_t claims;      /* tokens to be left for ready lanes and vouchers */
+	uint64_t voucher_tokens; /* of those, for vouchers … */
+	uint32_t vouchers;	 /* … of this number */
 	uint64_t blocked_ns;  /* since when somebody waits */
 	uint64_t refused_ns;  /* sum of the times before that */
 };
@@ -132,6 +134,14 @@ struct keys {
 	unsigned n_rules;
 };
 
+/* What probes of one class have found and may be fetched past the queue; see gate_probe.c. */
+struct voucher {
+	struct gate_mount *mount;
+	unsigned n;
+	struct cost sum;
+	struct heap_item expiry; /* in gate->vouchers */
+};
+
 struct cached_chain {
 	struct list link;
 	struct chain *chain;
@@ -146,11 +156,13 @@ struct gate_mount {
 	_Atomic(const struct chain *) chain[COST_CLASSES]; /* what gate_try meets; NULL: nothing */
 	_Atomic(const struct chain *) limits[COST_CLASSES]; /* the same without a pause */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked here */
+	_Atomic uint32_t vouchers; /* bit per class: there is one */
 	_Atomic bool dry_run, full_rejects;
 	struct counters counters;
 
 	struct scope scope;
 	struct route route[COST_CLASSES];
+	struct voucher voucher[COST_CLASSES];
 	struct keys keys;
 	const struct chain *compiled[COST_CLASSES]; /* to be published */
 	struct list chains; /* all that were ever compiled: grants may name them */
@@ -172,6 +184,7 @@ struct gate {
 	uint32_t classes_of[LANES]; /* bit per class */
 	struct heap due;	    /* of struct resource */
 	struct heap deadlines;	    /* of struct job */
+	struct heap vouchers;	    /* of struct voucher */
 	size_t n_scopes;
 	uint64_t parked, seq;
 	uint64_t stepped_ns;	       /* last wake-up */
@@ -182,6 +195,11 @@ struct gate {
 static inline struct gate_mount *scope_mount(struct scope *s)
 {
 	return container_of(s, struct gate_mount, scope);
+}
+
+static inline uint64_t hop_tokens(const struct hop *h, const struct cost *c)
+{
+	return (uint64_t)c->ops * h->per_op + c->bytes * h->per_byte;
 }
 
 static inline struct lane *lane_parent(const struct lane *l)
@@ -222,6 +240,14 @@ void mount_waited(struct gate_mount *m, enum cost_class cls, uint64_t wait_ns);
 uint64_t route_cost(const struct route *rt, enum level level, const struct cost *c);
 /* True when the job meets a limit of rate 0. */
 bool route_misconfigured(const struct route *rt, const struct cost *c);
+
+/* gate_probe.c */
+/* A probe has been admitted at v_ns: leaves a voucher if others wait. */
+void voucher_issue(struct gate_mount *m, const struct cost *c, uint64_t v_ns);
+void voucher_expire(struct voucher *vo);
+void vouchers_drop(struct gate_mount *m);
+/* Takes a voucher's tokens for grant->cost, in part if need be.  Not locked. */
+bool voucher_use(struct gate_mount *m, struct grant *grant);
 
 /* keys.c */
 bool keys_init(struct keys *k, uint32_t max, const struct weight_rule *rules, unsigned n_rules);

@@ -67,6 +67,7 @@ void change_begin(struct scope *s, uint64_t now_ns)
 		lane_reset(&s->lane[i], now_ns);
 	if (s->level == LEVEL_MOUNT) {
 		struct sort sort = {scope_mount(s), now_ns};
+		vouchers_drop(sort.m);
 		keys_each(&sort.m->keys, key_out, &sort);
 		return;
 	}

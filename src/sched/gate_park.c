@@ -198,6 +198,8 @@ static enum gate_verdict gate_park_locked(struct gate_mount *m, struct job *j, u
 		job_count_admitted(j, m);
 		return GATE_GO;
 	}
+	if (j->probe && m->voucher[cls].n)
+		return GATE_GO; /* has had its turn, and asks again */
 	if (route_misconfigured(&m->route[cls], &j->cost))
 		return GATE_MISCONFIGURED;
 	if (!room_for(m, j))

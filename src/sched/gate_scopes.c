@@ -63,13 +63,15 @@ static void route_add(struct route *rt, struct resource *r, unsigned per_op, uns
 	rt->hop[rt->n++] = (struct hop){r, (uint8_t)per_op, (uint8_t)per_byte};
 }
 
-/* Ops before bytes, so that they can be prepaid; permits last, they are never waited for twice. */
+/* Ops before bytes, so that they can be prepaid.  Not a limit of rate 0: who needs tokens of it is
+ * refused before (route_misconfigured), who needs none must not wait for its debt to go away. */
 static void route_add_scope(struct route *rt, struct scope *s, const struct chain *ch)
 {
 	for (int bytes = 0; bytes <= 1; bytes++)
 		for (unsigned i = 0; i < ch->links; i++) {
 			const struct chain_link *l = &ch->link[i];
-			if (l->limiter == &s->limiter && limit_kind_is_bytes(l->kind) == bytes)
+			if (l->limiter == &s->limiter && limit_kind_is_bytes(l->kind) == bytes &&
+			    bucket_rate(l->bucket))
 				route_add(rt, &s->res[l->kind], l->per_op, l->per_byte);
 		}
 	for (unsigned i = 0; i < ch->permits; i++)
@@ -359,7 +361,8 @@ static void scope_fini(struct scope *s)
 static bool scope_link(struct scope *s)
 {
 	struct gate *g = s->gate;
-	if (!heap_reserve(&g->due, (g->n_scopes + 1) * RESOURCES))
+	if (!heap_reserve(&g->due, (g->n_scopes + 1) * RESOURCES) ||
+	    !heap_reserve(&g->vouchers, (g->n_scopes + 1) * COST_CLASSES))
 		return false;
 	for (unsigned i = 0; s->parent && i < LANES; i++)
 		if (!fq_reserve(&s->parent->lane[i].fq, s->parent->n_children + 1))
@@ -422,6 +425,7 @@ void gate_free(struct gate *g)
 	scope_fini(&g->global);
 	heap_free(&g->due);
 	heap_free(&g->deadlines);
+	heap_free(&g->vouchers);
 	free(g->paused);
 	pthread_mutex_destroy(&g->lock);
 	free(g);

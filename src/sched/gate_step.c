@@ -92,11 +92,6 @@ static void drop_all_held(struct lane *l)
 		drop_held(l, k);
 }
 
-static uint64_t hop_tokens(const struct hop *h, const struct cost *c)
-{
-	return (uint64_t)c->ops * h->per_op + c->bytes * h->per_byte;
-}
-
 static void hold(struct lane *l, const struct hop *h, const struct cost *c, uint64_t v)
 {
 	struct resource *r = h->res;
@@ -145,10 +140,13 @@ static uint64_t hop_wait_ns(const struct lane *l, const struct hop *h, const str
 		const struct permits *p = &r->scope->limiter.inflight;
 		return atomic_load(&p->in_flight) < atomic_load(&p->limit) ? 0 : NEVER;
 	}
-	uint64_t held = l->held[r->kind];
+	uint64_t held = l->held[r->kind], tokens = hop_tokens(h, &j->cost);
 	if (held && !is_bytes(r))
 		return 0;
-	return bucket_wait_ns(res_bucket(r), hop_tokens(h, &j->cost) + (r->claims - (is_bytes(r) ? held : 0)), v);
+	if (j->probe && r->vouchers && r->voucher_tokens + tokens > bucket_capacity(res_bucket(r)))
+		return NEVER;
+	uint64_t others = r->claims - (is_bytes(r) ? held : 0);
+	return bucket_wait_ns(res_bucket(r), tokens + others, v);
 }
 
 static bool must_queue(const struct lane *l, const struct resource *r)
@@ -393,6 +391,8 @@ static void admit(struct gate *g, struct lane *const path[LEVELS], struct job *j
 	job_dequeue(j, v);
 	j->state = JOB_READY;
 	list_push_tail(&g->ready, &j->link);
+	if (j->probe)
+		voucher_issue(m, &j->cost, v);
 }
 
 /* Releases the front of a root lane, or blocks the lane on its way that is refused. */
@@ -460,22 +460,32 @@ static void resource_due(struct resource *r, uint64_t v)
 	lane_touch(l, v);
 }
 
-/* The earlier of the two comes first; backdated dues count as late as they may. */
+/* --- time --- */
+
+static uint64_t top_ns(const struct heap *h)
+{
+	const struct heap_item *top = heap_top(h);
+	return top ? top->key : NEVER;
+}
+
+/* Events in the order of their times, those before v as if at v. */
 void gate_dispatch_locked(struct gate *g, uint64_t v, uint64_t now_ns)
 {
 	for (;;) {
 		release_all(g, v, now_ns);
-		struct heap_item *due = heap_top(&g->due), *late = heap_top(&g->deadlines);
-		if (due && due->key <= now_ns && !(late && late->key < due->key)) {
-			v = max_u64(v, due->key);
-			resource_due(container_of(due, struct resource, due), v);
-		} else if (late && late->key <= now_ns) {
-			v = max_u64(v, late->key);
-			job_refuse_locked(g, container_of(late, struct job, deadline),
+		uint64_t due = top_ns(&g->due), late = top_ns(&g->deadlines);
+		uint64_t expires = top_ns(&g->vouchers);
+		uint64_t next = min_u64(due, min_u64(late, expires));
+		if (next > now_ns)
+			return;
+		v = max_u64(v, next);
+		if (next == due)
+			resource_due(container_of(heap_top(&g->due), struct resource, due), v);
+		else if (next == late)
+			job_refuse_locked(g, container_of(heap_top(&g->deadlines), struct job, deadline),
 					  GRANT_TIMED_OUT, v);
-		} else {
-			break;
-		}
+		else
+			voucher_expire(container_of(heap_top(&g->vouchers), struct voucher, expiry));
 	}
 }
 
@@ -486,8 +496,8 @@ void gate_catch_up_locked(struct gate *g, uint64_t now_ns)
 
 void gate_arm_locked(struct gate *g)
 {
-	const struct heap_item *due = heap_top(&g->due), *late = heap_top(&g->deadlines);
-	uint64_t next_ns = min_u64(due ? due->key : NEVER, late ? late->key : NEVER);
+	uint64_t next_ns = min_u64(top_ns(&g->due),
+				   min_u64(top_ns(&g->deadlines), top_ns(&g->vouchers)));
 	if (next_ns == g->next_ns)
 		return;
 	g->next_ns = next_ns;

@@ -165,9 +165,13 @@ struct key *keys_get(struct gate_mount *m, struct fair_key id, uint64_t now_ns)
 		if (same(key->id, id))
 			return key;
 
-	struct key *key = make_room(m, now_ns) && reserve(m) ? malloc(sizeof(*key)) : NULL;
+	/* While jobs wait under the overflow key, one of them may be of this id: stay behind it. */
+	struct key *overflow = &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
+	if (overflow->parked || !make_room(m, now_ns) || !reserve(m))
+		return overflow;
+	struct key *key = malloc(sizeof(*key));
 	if (!key)
-		return &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
+		return overflow;
 	if (k->n >= k->n_table)
 		grow(k);
 	key_init(key, id, keys_weight(k, id));
