@@ -64,9 +64,6 @@ static int save(const struct records *r)
 	AUTO_FREE char *file = records_text(r, "file"), *scope = records_text(r, "scope");
 	AUTO_FREE char *name = records_text(r, "section"), *section = NULL;
 	unsigned n = 0;
-	if (!*file)
-		return complain("changed, but not saved: the daemon has no configuration file",
-				PROTO_FAILED);
 	bool global = strcmp(scope, "global") == 0;
 	if (asprintf(&section, "%s%s%s", scope, global ? "" : ":", global ? "" : name) < 0)
 		return complain("out of memory", PROTO_FAILED);
@@ -112,9 +109,27 @@ static int present(struct ctl *c, struct records *r)
 	return 0;
 }
 
+/* The configuration file of a daemon, "" for none; to be freed. */
+static char *file_of(struct daemon_ref *d)
+{
+	const char *const words[] = {"list"};
+	struct error err = ERROR_INIT;
+	struct records r;
+	char *file = daemon_ask(d, 1, words, &r, &err) == 0 ? records_text(&r, "file") : NULL;
+	records_free(&r);
+	return file;
+}
+
 static int run_once(struct ctl *c, struct daemon_ref *d, const char *target)
 {
 	struct records r;
+	if (c->save) {
+		AUTO_FREE char *file = file_of(d);
+		if (!file || !*file)
+			return complain(
+				"nothing was changed: the daemon has no configuration file to save to",
+				PROTO_FAILED);
+	}
 	int rc = ask(c, d, target, &r);
 	if (rc == 0)
 		rc = present(c, &r);
@@ -157,25 +172,30 @@ static int watch(struct ctl *c, struct daemon_ref *d, const char *target)
 
 /* --- several daemons ------------------------------------------------------------------------ */
 
+static void list_one(struct ctl *c, const struct records *r, bool first)
+{
+	if (c->json) {
+		fputs(first ? "{\"daemons\":[" : ",", stdout);
+		records_json(r, stdout);
+		return;
+	}
+	if (first)
+		render_list_head(stdout);
+	render_list(r, stdout);
+}
+
 static int list(struct ctl *c)
 {
-	int rc = 0;
-	if (c->json)
-		fputs("{\"daemons\":[", stdout);
-	else
-		render_list_head(stdout);
-	for (unsigned i = 0; i < c->daemons.n && rc == 0; i++) {
+	int rc = 0, listed = 0;
+	for (unsigned i = 0; i < c->daemons.n; i++) {
 		struct records r;
-		rc = ask(c, &c->daemons.daemon[i], NULL, &r);
-		if (c->json && rc == 0) {
-			fputs(i ? "," : "", stdout);
-			records_json(&r, stdout);
-		} else if (rc == 0) {
-			render_list(&r, stdout);
-		}
+		int one = ask(c, &c->daemons.daemon[i], NULL, &r);
+		if (one == 0)
+			list_one(c, &r, listed++ == 0);
+		rc = one ? one : rc;
 		records_free(&r);
 	}
-	if (c->json)
+	if (c->json && listed)
 		fputs("]}\n", stdout);
 	return rc;
 }
@@ -185,13 +205,8 @@ static int run_everywhere(struct ctl *c)
 {
 	int rc = 0, asked = 0;
 	for (unsigned i = 0; i < c->daemons.n; i++) {
-		const char *const words[] = {"list"};
-		struct error err = ERROR_INIT;
-		struct records r;
-		bool concerned = daemon_ask(&c->daemons.daemon[i], 1, words, &r, &err) == 0;
-		AUTO_FREE char *file = concerned ? records_text(&r, "file") : NULL;
-		records_free(&r);
-		if (!concerned || (c->command == COMMAND_RELOAD && !*file))
+		AUTO_FREE char *file = file_of(&c->daemons.daemon[i]);
+		if (!file || (c->command == COMMAND_RELOAD && !*file))
 			continue;
 		int one = run_once(c, &c->daemons.daemon[i], NULL);
 		rc = one ? one : rc;

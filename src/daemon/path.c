@@ -2,6 +2,7 @@
 #include "daemon/path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -89,10 +90,16 @@ int path_unmount_lazy(const char *mountpoint)
 	return errno == EPERM ? run_fusermount(mountpoint) : -errno;
 }
 
+/* Asks the filesystem, not the kernel's memory of it: that of a dead mount lives on for a second. */
+static int ask(const char *path, struct statx *st)
+{
+	return statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC, STATX_TYPE, st);
+}
+
 int path_check_mountpoint(const char *path, struct error *err)
 {
-	struct stat st;
-	int rc = stat(path, &st);
+	struct statx st;
+	int rc = ask(path, &st);
 	/* Several dead mounts may lie on top of each other. */
 	for (int layers = 0; rc < 0 && errno == ENOTCONN && layers < 16; layers++) {
 		int gone = path_unmount_lazy(path);
@@ -103,11 +110,11 @@ int path_check_mountpoint(const char *path, struct error *err)
 				path, strerror(-gone));
 		log_warning("mountpoint '%s': removed the dead mount of a daemon that is gone",
 			    path);
-		rc = stat(path, &st);
+		rc = ask(path, &st);
 	}
 	if (rc < 0)
 		return error_set(err, "mountpoint '%s': %s", path, strerror(errno));
-	if (!S_ISDIR(st.st_mode))
+	if (!S_ISDIR(st.stx_mode))
 		return error_set(err, "mountpoint '%s': not a directory", path);
 	return 0;
 }

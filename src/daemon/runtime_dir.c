@@ -69,8 +69,10 @@ int runtime_connect(const char *path)
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 		return take_fd(&fd);
 	int rc = -errno;
-	if (rc == -ECONNREFUSED)
-		unlink(path); /* sockets get their name only when somebody listens */
+	struct stat st;
+	/* Sockets get their name only when somebody listens.  Other files refuse, too: leave them. */
+	if (rc == -ECONNREFUSED && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+		unlink(path);
 	return rc;
 }
 

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The control socket bears garbage, half lines, crowds and people who don't read; strangers stay out.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires helper:ctlnoise jq
+
+backing tmpfs
+echo hello >"$SRC/file"
+LOG_EXPECTED='^ratefs: (serving|control socket: refused user 1001)'
+mount_ratefs
+SOCK=$(echo /run/ratefs/*.sock)
+equal "$(stat -c %a "$SOCK")" 600 "mode of the socket"
+alive() {
+	before 2s ctl list >/dev/null
+	equal "$(cat "$MNT/file")" hello
+}
+sockets() { ls -l "/proc/$DAEMON/fd" | grep -c socket:; }
+only_the_listener() { [ "$(sockets)" = 1 ]; }
+for noise in garbage half long nul binary empty pipelined hangup; do
+	ok ctlnoise "$noise" "$SOCK"
+	alive
+done
+
+# 200 at once, each with an answer; more than there is room for.
+ok ctlnoise crowd "$SOCK" 200
+alive
+ok ctlnoise crowd "$SOCK" 400
+alive
+
+# One who asks and never reads, one who stays in the middle of a line, and idlers.
+ctlnoise deaf "$SOCK" &
+deaf=$!
+ctlnoise stuck "$SOCK" &
+stuck=$!
+nap 300ms
+alive
+within 20s gone "$deaf" || fail "a client that does not read was not dropped"
+within 20s gone "$stuck" || fail "a client that sends half a line was not dropped"
+within 2s only_the_listener || fail "$(sockets) sockets are open"
+[ "$(daemon_kb)" -lt 200000 ] || fail "$(daemon_kb) KiB of memory"
+
+# A stranger, even where the file system would let him in.
+chmod 755 /run/ratefs
+chmod 666 "$SOCK"
+says 'permission denied' as_user alice "$RATEFSCTL" --daemon="$SOCK" list
+alive
+unmount_ratefs
+
+# Sockets without a daemon are cleared away; a path of one's own is respected.
+"$RATEFS" -f "$SRC" "$MNT" 2>/dev/null &
+pid=$!
+within 5s mountpoint -q "$MNT"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+umount -l "$MNT"
+says 'no ratefs daemon of yours runs' ctl list
+equal "$(ls /run/ratefs)" "" "sockets of dead daemons"
+mount_ratefs -o control="$TMP/sock"
+ok ctl --daemon="$TMP/sock" list >/dev/null
+mkdir "$TMP/other"
+says 'another daemon listens there' "$RATEFS" "$SRC" "$TMP/other" -o control="$TMP/sock"
+unmount_ratefs
+test ! -e "$TMP/sock" || fail "the socket outlived its daemon"
+echo keep >"$TMP/file"
+says 'the file exists already' "$RATEFS" "$SRC" "$MNT" -o control="$TMP/file"
+equal "$(cat "$TMP/file")" keep
+mount_ratefs -o control=off
+equal "$(ls /run/ratefs)" "" "sockets with control=off"
+unmount_ratefs

@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Statistics add up to what was done, name who waited, and dry_run tells what would have waited.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires helper:iogen jq
+
+backing tmpfs
+head -c 8M /dev/zero >"$SRC/file"
+stats() { ctl stats "${2:-$MNT}" --json | jq -r "$1"; }
+nobody_waits() { [ "$(stats .parked_now)" = 0 ]; }
+
+mount_ratefs -o read_bps=8M,write_iops=2k,cache=strict,fair=uid
+chmod 777 "$MNT"
+ok ctl reset-stats
+iogen --op read --size 64K --count 40 --clients 2 --uids 1001,1002 --path "$MNT/file" >"$TMP/read" || fail "iogen read"
+iogen --op write --size 4K --count 100 --path "$MNT/new" >"$TMP/write" || fail "iogen write"
+for scope in "$MNT" fs:mnt global; do
+	equal "$(stats .classes.read.ops "$scope")" "$(json .total.ops "$TMP/read")" "reads of $scope"
+	equal "$(stats .classes.read.bytes "$scope")" "$(json .total.bytes "$TMP/read")" "bytes read of $scope"
+	equal "$(stats .classes.write.ops "$scope")" "$(json .total.ops "$TMP/write")" "writes of $scope"
+	equal "$(stats .classes.write.bytes "$scope")" "$(json .total.bytes "$TMP/write")" "bytes written of $scope"
+	equal "$(stats '.classes.read | .ops == .ok + .failed + .aborted' "$scope")" true "outcomes of $scope"
+	equal "$(stats '.classes.read | .ops == .at_once + .parked_total' "$scope")" true "admissions of $scope"
+	equal "$(stats '.classes.read | .wait.count == .parked_total and .parked_now == 0' "$scope")" true "waits of $scope"
+done
+equal "$(stats '.limits.read_bps.refused_share * .seconds > 0.2')" true "time that read_bps refused"
+equal "$(stats '.classes.read.wait | .p50_ns <= .p90_ns and .p90_ns <= .p99_ns and .p99_ns <= .max_ns * 9 / 8 and .max_ns > 0')" true "quantiles"
+equal "$(stats '[.keys_by_wait[].id] | sort | join(",")')" 1001,1002 "who waited"
+equal "$(stats '.keys_by_use[0] | .kind == "uid" and .wait_ns > 0 and .bytes > 0')" true "a key"
+ctl stats "$MNT" | grep -q 'read_bps .*8.0M/s' || fail "stats for people"
+
+# Who waits now is seen now; a look at it changes nothing.
+ok ctl set "$MNT" read_bps=10K >/dev/null
+park_readers 20
+equal "$(stats '.parked_now >= 15')" true "waiting now"
+equal "$(stats '.classes.read.parked_now == .parked_now')" true "waiting by class"
+before 2s ctl stats "$MNT" >/dev/null
+unpark
+within 2s nobody_waits || fail "dead readers still wait"
+equal "$(stats '.classes.read.cancelled > 0')" true "cancelled"
+unmount_ratefs
+
+# Errors are counted where they belong.
+mount_ratefs -o read_bps=10K,max_wait=50ms
+refused dd if="$MNT/file" of=/dev/null bs=64K count=4
+equal "$(stats '.classes.read.timed_out >= 1')" true "timed out"
+unmount_ratefs
+
+# dry_run: nothing waits, all is counted.
+mount_ratefs -o read_bps=1M,dry_run
+before 2s iogen --op read --size 64K --count 128 --path "$MNT/file" >/dev/null
+equal "$(stats .dry_run)" true
+equal "$(stats '.classes.read.wait | .count > 50 and .max_ns > 1000000000')" true "what would have waited"
+equal "$(stats .parked_now)" 0
+unmount_ratefs
