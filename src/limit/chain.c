@@ -235,7 +235,7 @@ static enum grant_result try_exact(const struct chain *ch, const struct cost *c,
 		struct taken t;
 		bool again;
 		if (take_all(ch, c, now_ns, &t, &again)) {
-			if (again)
+			if (again && ch->links && !ch->permits)
 				atomic_store_explicit(&hint->fresh_ns, now_ns,
 						      memory_order_release);
 			return GRANT_OK;
@@ -244,51 +244,45 @@ static enum grant_result try_exact(const struct chain *ch, const struct cost *c,
 	}
 }
 
-static bool short_permit(struct permits *p)
+/* The short way did not go through; forget the hint, or every refusal would come along here. */
+static __attribute__((noinline)) enum grant_result leave_short(const struct chain *ch,
+							       const struct cost *c,
+							       uint64_t now_ns, struct refusal *why,
+							       const struct chain_link *end)
 {
-	return !atomic_load(&p->gate) && permits_try(p);
+	struct chain *hint = (struct chain *)ch;
+	atomic_store_explicit(&hint->fresh_ns, NOT_FRESH, memory_order_relaxed);
+	for (const struct chain_link *l = ch->link; l < end; l++)
+		bucket_refund(l->bucket, chain_tokens(l, c));
+	return try_exact(ch, c, now_ns, why, end > ch->link);
 }
 
-ALWAYS_INLINE bool short_link(struct bucket *b, uint64_t tokens)
+ALWAYS_INLINE bool short_link(const struct chain_link *l, const struct cost *c)
 {
-	if (UNLIKELY(atomic_load(&b->gate)))
-		return false;
-	uint64_t used = atomic_load(&b->used);
+	struct bucket *b = l->bucket;
+	uint64_t used = atomic_load(&b->used), tokens = chain_tokens(l, c);
 	do {
 		uint64_t known = atomic_load_explicit(&b->known, memory_order_relaxed);
-		if (UNLIKELY((int64_t)(known - used - tokens) < 0))
+		if (UNLIKELY((int64_t)(known - used - tokens) < 0 || atomic_load(&b->gate)))
 			return false;
 	} while (UNLIKELY(!atomic_compare_exchange_strong(&b->used, &used, used + tokens)));
 	return true;
 }
 
-/* The short way did not go through; forget the hint, or every refusal would come along here. */
-static __attribute__((noinline)) enum grant_result leave_short(const struct chain *ch,
-							       const struct cost *c,
-							       uint64_t now_ns, struct refusal *why,
-							       unsigned permits, unsigned links)
-{
-	struct chain *hint = (struct chain *)ch;
-	atomic_store_explicit(&hint->fresh_ns, NOT_FRESH, memory_order_relaxed);
-	for (unsigned i = 0; i < links; i++)
-		bucket_refund(ch->link[i].bucket, chain_tokens(&ch->link[i], c));
-	for (unsigned i = 0; i < permits; i++)
-		permits_release(ch->permit[i]);
-	return try_exact(ch, c, now_ns, why, links || permits);
-}
-
+/* What is not short leaves by a last call, which keeps this a leaf that saves no registers.
+ * Permits are not for the short way: they are bound to wait for something else, anyhow. */
 enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			    struct refusal *why)
 {
 	uint64_t fresh_ns = atomic_load_explicit(&ch->fresh_ns, memory_order_acquire);
 	if (UNLIKELY(now_ns - fresh_ns >= CHAIN_FRESH_NS)) /* a clock that went back, too */
 		return try_exact(ch, c, now_ns, why, false);
-	for (unsigned i = 0; i < ch->permits; i++)
-		if (!short_permit(ch->permit[i]))
-			return leave_short(ch, c, now_ns, why, i, 0);
-	for (unsigned i = 0; i < ch->links; i++)
-		if (UNLIKELY(!short_link(ch->link[i].bucket, chain_tokens(&ch->link[i], c))))
-			return leave_short(ch, c, now_ns, why, ch->permits, i);
+	const struct chain_link *l = ch->link;
+	unsigned left = ch->links;
+	do
+		if (UNLIKELY(!short_link(l, c)))
+			return leave_short(ch, c, now_ns, why, l);
+	while (l++, --left);
 	return GRANT_OK;
 }
 
