@@ -145,5 +145,7 @@ void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost)
 
 bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
+	if (it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS)
+		return false; /* it may still have a claim */
 	return !after(it->start, v_at(q, now_ns)) || away_too_long(it, now_ns);
 }
