@@ -228,8 +228,15 @@ static void do_reload(struct request *rq)
 	problems_free(&problems);
 }
 
+/* Where options of the target can be saved: not those of an fs that is in no file. */
+static const char *file_of(const struct request *rq)
+{
+	return rq->target.fs && rq->target.fs->own ? "" : rq->registry->file;
+}
+
 static void do_find(struct request *rq)
 {
+	record_text(rq->out, file_of(rq), "file");
 	record_text(rq->out, option_scope_name(rq->target.scope), "scope");
 	record_text(rq->out, target_name(&rq->target), "name");
 }

@@ -109,13 +109,13 @@ static int present(struct ctl *c, struct records *r)
 	return 0;
 }
 
-/* The configuration file of a daemon, "" for none; to be freed. */
-static char *file_of(struct daemon_ref *d)
+/* The configuration file that a target is in, "" for none; to be freed. */
+static char *file_of(struct daemon_ref *d, const char *target)
 {
-	const char *const words[] = {"list"};
+	const char *const words[] = {"find", target};
 	struct error err = ERROR_INIT;
 	struct records r;
-	char *file = daemon_ask(d, 1, words, &r, &err) == 0 ? records_text(&r, "file") : NULL;
+	char *file = daemon_ask(d, 2, words, &r, &err) == 0 ? records_text(&r, "file") : NULL;
 	records_free(&r);
 	return file;
 }
@@ -124,10 +124,10 @@ static int run_once(struct ctl *c, struct daemon_ref *d, const char *target)
 {
 	struct records r;
 	if (c->save) {
-		AUTO_FREE char *file = file_of(d);
+		AUTO_FREE char *file = file_of(d, target);
 		if (!file || !*file)
 			return complain(
-				"nothing was changed: the daemon has no configuration file to save to",
+				"nothing was changed: the target is in no configuration file to save to",
 				PROTO_FAILED);
 	}
 	int rc = ask(c, d, target, &r);
@@ -205,7 +205,7 @@ static int run_everywhere(struct ctl *c)
 {
 	int rc = 0, asked = 0;
 	for (unsigned i = 0; i < c->daemons.n; i++) {
-		AUTO_FREE char *file = file_of(&c->daemons.daemon[i]);
+		AUTO_FREE char *file = file_of(&c->daemons.daemon[i], "global");
 		if (!file || (c->command == COMMAND_RELOAD && !*file))
 			continue;
 		int one = run_once(c, &c->daemons.daemon[i], NULL);

@@ -94,6 +94,7 @@ void registry_forget_mount(struct served_mount *m)
 {
 	list_remove(&m->link);
 	settings_free(&m->s);
+	free(m->real_mountpoint);
 	free(m);
 }
 
@@ -135,7 +136,8 @@ struct served_mount *registry_find_target(struct registry *r, const char *target
 {
 	list_for_each (it, &r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (strcmp(m->s.mountpoint, target) == 0)
+		if (strcmp(m->s.mountpoint, target) == 0 ||
+		    (m->real_mountpoint && strcmp(m->real_mountpoint, target) == 0))
 			return m;
 	}
 	return registry_find_mount(r, target);

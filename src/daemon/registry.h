@@ -37,6 +37,7 @@ struct served_mount {
 	struct served_fs *fs;	  /* NULL: not up */
 	struct gate_mount *gate;  /* NULL: not up */
 	struct fs_mount *session; /* NULL: not up */
+	char *real_mountpoint;	  /* links resolved; NULL: never up */
 	atomic_bool ended;	  /* by the kernel: umount, abort */
 	bool paused;
 	bool failed; /* could not be mounted; a reload tries again */

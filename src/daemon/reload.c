@@ -76,22 +76,42 @@ static void change_global(struct changes *j)
 	weights_free(&weights.weights);
 }
 
+static void set_fs(struct changes *j, struct served_fs *fs, const struct settings *wanted)
+{
+	struct error err = ERROR_INIT;
+	struct settings s;
+	if (!settings_copy(&s, wanted)) {
+		note(j, LOG_LEVEL_ERROR, "fs '%s': out of memory", wanted->name);
+		return;
+	}
+	apply(j, wanted->name, registry_set_fs(fs, &s, &err), &err);
+	settings_free(&s);
+}
+
+/* A mount's own fs is not in the file: what `set` has given it goes. */
+static void clear_own_fs(struct changes *j)
+{
+	list_for_each (it, &j->r->fs) {
+		struct served_fs *fs = list_entry(it, struct served_fs, link);
+		struct settings nothing;
+		settings_init(&nothing);
+		nothing.name = fs->s.name;
+		nothing.source = fs->s.source;
+		if (fs->own)
+			set_fs(j, fs, &nothing);
+	}
+}
+
 static void change_fs(struct changes *j)
 {
+	clear_own_fs(j);
 	for (unsigned i = 0; i < j->c->n_fs; i++) {
 		const struct settings *wanted = &j->c->fs[i];
 		struct served_fs *fs = registry_find_own_fs(j->r, wanted->name, false);
-		struct settings s;
-		struct error err = ERROR_INIT;
-		if (!fs) {
-			if (!registry_add_fs(j->r, wanted, false))
-				note(j, LOG_LEVEL_ERROR, "fs '%s': out of memory", wanted->name);
-			continue;
-		}
-		if (settings_copy(&s, wanted)) {
-			apply(j, wanted->name, registry_set_fs(fs, &s, &err), &err);
-			settings_free(&s);
-		}
+		if (fs)
+			set_fs(j, fs, wanted);
+		else if (!registry_add_fs(j->r, wanted, false))
+			note(j, LOG_LEVEL_ERROR, "fs '%s': out of memory", wanted->name);
 	}
 }
 
@@ -113,6 +133,9 @@ static void drop_mounts(struct changes *j)
 		if (m->session)
 			note(j, LOG_LEVEL_INFO, "mount '%s': unmounted", m->s.name);
 		registry_unmount(m);
+		struct served_fs *own = registry_find_own_fs(j->r, m->s.name, true);
+		if (own && own->mounts == 0)
+			registry_forget_fs(own);
 		registry_forget_mount(m);
 	}
 }

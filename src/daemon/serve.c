@@ -2,11 +2,13 @@
 #include "daemon/serve.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -30,19 +32,19 @@ struct server {
 
 /* --- signals -------------------------------------------------------------------------------- */
 
-static void stop_signals(sigset_t *set)
+static void our_signals(sigset_t *set)
 {
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
 }
 
 /* Before any thread is made: all of them inherit the mask. */
 static void block_signals(void)
 {
 	sigset_t set;
-	stop_signals(&set);
-	sigaddset(&set, SIGHUP);
+	our_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -76,8 +78,7 @@ static void on_signal(struct watch *w, uint32_t events)
 static int watch_signals(struct server *s)
 {
 	sigset_t set;
-	stop_signals(&set);
-	sigaddset(&set, SIGHUP);
+	our_signals(&set);
 	s->signals = (struct watch){signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), on_signal};
 	return s->signals.fd < 0 ? -errno : loop_watch(&s->loop, &s->signals, EPOLLIN);
 }
@@ -99,32 +100,65 @@ static int watch_mounts(struct server *s)
 
 /* --- the end -------------------------------------------------------------------------------- */
 
-/* A second signal while the mounts are being ended: take them away and go. */
+/* A second signal while the mounts are being ended: take them away and go.  Works on a copy of
+ * their names, since the registry is being taken down meanwhile. */
+struct hastener {
+	pthread_t thread;
+	int signal_fd, done_fd; /* done_fd -1: there is none */
+	struct words mountpoints;
+};
+
 static void *hasten(void *arg)
 {
-	struct server *s = arg;
-	sigset_t set;
-	int sig;
-	stop_signals(&set);
-	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	if (sigwait(&set, &sig) != 0)
+	struct hastener *h = arg;
+	struct pollfd fds[] = {{.fd = h->done_fd, .events = POLLIN},
+			       {.fd = h->signal_fd, .events = POLLIN}};
+	struct signalfd_siginfo info = {0};
+	while (!fds[0].revents && info.ssi_signo != SIGTERM && info.ssi_signo != SIGINT)
+		if (poll(fds, 2, -1) > 0 && fds[1].revents &&
+		    read(h->signal_fd, &info, sizeof(info)) < 0)
+			info.ssi_signo = 0;
+	if (fds[0].revents)
 		return NULL;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	log_warning("told twice to stop: leaving at once");
-	list_for_each (it, &s->registry.mounts)
-		path_unmount_lazy(list_entry(it, struct served_mount, link)->s.mountpoint);
+	for (unsigned i = 0; i < h->mountpoints.n; i++)
+		path_unmount_lazy(h->mountpoints.word[i]);
 	_exit(EXIT_CODE_FAILED);
+}
+
+static void hastener_start(struct hastener *h, struct server *s)
+{
+	memset(h, 0, sizeof(*h));
+	h->signal_fd = s->signals.fd;
+	h->done_fd = eventfd(0, EFD_CLOEXEC);
+	list_for_each (it, &s->registry.mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (m->session)
+			words_put(&h->mountpoints, m->s.mountpoint, NULL);
+	}
+	if (h->done_fd >= 0 && pthread_create(&h->thread, NULL, hasten, h) != 0) {
+		close(h->done_fd);
+		h->done_fd = -1;
+	}
+}
+
+static void hastener_stop(struct hastener *h)
+{
+	const uint64_t one = 1;
+	if (h->done_fd >= 0) {
+		if (write(h->done_fd, &one, sizeof(one)) == sizeof(one))
+			pthread_join(h->thread, NULL);
+		close(h->done_fd);
+	}
+	words_free(&h->mountpoints);
 }
 
 static void stop(struct server *s)
 {
-	pthread_t thread;
-	bool watching = pthread_create(&thread, NULL, hasten, s) == 0;
+	struct hastener h;
+	hastener_start(&h, s);
 	registry_stop(&s->registry);
-	if (watching) {
-		pthread_cancel(thread);
-		pthread_join(thread, NULL);
-	}
+	hastener_stop(&h);
 }
 
 /* --- the life ------------------------------------------------------------------------------- */

@@ -132,8 +132,9 @@ char *fuse_options_of(const struct settings *s, const char *source, bool *multi_
 /* The [fs:NAME], or a scope of the mount's own. */
 static struct served_fs *fs_of(struct served_mount *m)
 {
-	struct served_fs *fs = registry_find_fs(m->registry, m->s.fs ? m->s.fs : m->s.name);
-	if (fs && (m->s.fs || fs->own))
+	struct served_fs *fs = m->s.fs ? registry_find_fs(m->registry, m->s.fs)
+				       : registry_find_own_fs(m->registry, m->s.name, true);
+	if (fs)
 		return fs;
 	struct settings s;
 	settings_init(&s);
@@ -205,6 +206,9 @@ static void drop_scope(struct served_mount *m)
 int serve_mount_open(struct served_mount *m, struct error *err)
 {
 	int rc = make_scope(m, err);
+	/* now, while it is not mounted: later the question might have to wait in our own mount */
+	free(m->real_mountpoint);
+	m->real_mountpoint = path_absolute(m->s.mountpoint);
 	if (rc == 0)
 		rc = path_check_source(served_source(m), err);
 	if (rc == 0 && path_passed_fd(m->s.mountpoint) < 0)

@@ -90,6 +90,12 @@ equal "$(value fs:data write_bps) $(state two) $(state three)" "1G mounted mount
 cp "$CONF.good" "$CONF"
 ok ctl reload
 
+# What was set by hand and not saved goes with a reload; a mount keeps its fs to itself.
+ok ctl set fs:three read_bps=5M >/dev/null
+ok ctl set two iops=55 >/dev/null
+ok ctl reload
+equal "$(value fs:three read_bps) $(value two iops)" "off off"
+
 # What cannot change while it is mounted is told.
 sed -i 's/^fair = uid.*/&\ncache = strict/' "$CONF"
 ctl reload | grep -q "mount 'two': cache counts from the next mount on" || fail "cache changed silently"

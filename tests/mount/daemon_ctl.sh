@@ -59,7 +59,7 @@ ok ctl set fs:slow read_bps=300M >/dev/null
 equal "$(value read_bps fs:slow)" 300M
 ok ctl set global iops=9k >/dev/null
 equal "$(value iops global)" 9k
-says 'nothing was changed: the daemon has no configuration file' ctl set slow iops=4k --save
+says 'nothing was changed: the target is in no configuration file' ctl set slow iops=4k --save
 equal "$(value iops)" 5k
 
 # pause and resume.
@@ -121,6 +121,7 @@ printf '# top\n[mount:a]  \nsource = %s\nmountpoint = %s # here\niops = 5k ; fiv
 ok ctl set a iops=6k max-open=50 --save >/dev/null
 ok ctl set global bps=1G --save >/dev/null
 equal "$(cat "$TMP/c.conf")" "$(printf '# top\n[mount:a]  \nsource = %s\nmountpoint = %s # here\niops = 6k ; five\nmax_open = 50\n# end\n\n[global]\nbps = 1G\n' "$SRC" "$TMP/m1")"
+says 'in no configuration file' ctl set fs:a iops=3 --save
 ok ctl reload
 equal "$(value iops a) $(value max_open a) $(value bps global)" "6k 50 1G"
 umount "$TMP/m1"
