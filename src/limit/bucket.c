@@ -277,7 +277,7 @@ static __attribute__((noinline)) bool try_slow(struct bucket *b, uint64_t tokens
 }
 
 /* A leaf for the usual cases, which is half of its speed. */
-bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns)
+HOT bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns)
 {
 	struct bucket_view v;
 	if (LIKELY(bucket_view_plain(b, now_ns, &v))) {

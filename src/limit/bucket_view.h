@@ -20,6 +20,9 @@ __extension__ typedef __int128 i128;
 #define UNLIKELY(x)   __builtin_expect(!!(x), 0)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* The two functions that every request goes through: where they lie is worth a tenth of them. */
+#define HOT __attribute__((hot, aligned(CACHE_LINE)))
+
 /* What a bucket looks like at one moment.  level = supply − from ≤ capacity. */
 struct bucket_view {
 	uint64_t seen; /* `used` as read */

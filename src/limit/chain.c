@@ -271,8 +271,8 @@ ALWAYS_INLINE bool short_link(const struct chain_link *l, const struct cost *c)
 
 /* What is not short leaves by a last call, which keeps this a leaf that saves no registers.
  * Permits are not for the short way: they are bound to wait for something else, anyhow. */
-enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
-			    struct refusal *why)
+HOT enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+				struct refusal *why)
 {
 	uint64_t fresh_ns = atomic_load_explicit(&ch->fresh_ns, memory_order_acquire);
 	if (UNLIKELY(now_ns - fresh_ns >= CHAIN_FRESH_NS)) /* a clock that went back, too */
