@@ -23,22 +23,46 @@ struct mount_policy policy_of(const struct settings *s)
 	};
 }
 
+/* Where the kernel has a time limit for FUSE requests (0: none), a request that waits for longer
+ * costs the whole connection: waits end before. */
+static uint64_t max_wait_ns(const struct settings *s)
+{
+	static const char *const limits[] = {"/proc/sys/fs/fuse/max_request_timeout",
+					     "/proc/sys/fs/fuse/default_request_timeout"};
+	uint64_t longest_ns = s->max_wait_ns ? s->max_wait_ns : NEVER;
+	for (unsigned i = 0; i < ARRAY_SIZE(limits); i++) {
+		AUTO_FILE f = fopen(limits[i], "re");
+		unsigned seconds;
+		if (f && fscanf(f, "%u", &seconds) == 1 && seconds)
+			longest_ns = min_u64(longest_ns, seconds * NSEC_PER_SEC * 3 / 4);
+	}
+	return longest_ns == NEVER ? 0 : longest_ns;
+}
+
+static bool has_rule(const struct weights *w, struct fair_key key)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		if (w->rule[i].key.kind == key.kind && w->rule[i].key.id == key.id)
+			return true;
+	return false;
+}
+
 bool gate_config_of(const struct settings *s, const struct weights *common,
 		    struct gate_mount_config *out, struct weight_rule **rules)
 {
-	unsigned own = s->weights.n, n = own + common->n;
-	*rules = calloc(n + 1, sizeof(**rules));
+	unsigned n = s->weights.n;
+	*rules = calloc(n + common->n + 1, sizeof(**rules));
 	if (!*rules)
 		return false;
-	/* the mount's own come first: the first rule that fits counts */
-	if (own)
-		memcpy(*rules, s->weights.rule, own * sizeof(**rules));
-	if (common->n)
-		memcpy(*rules + own, common->rule, common->n * sizeof(**rules));
+	if (n)
+		memcpy(*rules, s->weights.rule, n * sizeof(**rules));
+	for (unsigned i = 0; i < common->n; i++) /* the mount's own count before the common ones */
+		if (!has_rule(&s->weights, common->rule[i].key))
+			(*rules)[n++] = common->rule[i];
 	*out = (struct gate_mount_config){
 		.limits = s->limits,
 		.weight = s->mount_weight,
-		.max_wait_ns = s->max_wait_ns,
+		.max_wait_ns = max_wait_ns(s),
 		.max_parked = s->max_parked,
 		.max_parked_bytes = s->max_parked_bytes,
 		.max_keys = s->max_keys,
