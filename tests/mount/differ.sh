@@ -12,11 +12,16 @@ sequence() {
 		{ tail -n 45 "$TMP/differ" | cut -c1-500; fail "$BACKING with $1"; }
 	unmount_ratefs
 }
+# With kernel passthrough root's writes keep set-id bits only if they were there when the file was
+# opened, so the random sequence leaves them to conform.
 each_mode() {
 	local mode n=0
 	for mode in cache=auto cache=strict cache=page bps=1T,iops=100M; do
 		n=$((n + 1))
-		sequence $mode $n
+		case $mode in
+		cache=auto) RATEFS_SET_IDS=0 sequence $mode $n ;;
+		*) sequence $mode $n ;;
+		esac
 	done
 }
 export RATEFS_ROUNDS=${RATEFS_ROUNDS:-5000}

@@ -75,8 +75,8 @@ cleanup() {
 		kill "$DAEMON" 2>/dev/null
 		within 3s gone "$DAEMON" || kill -9 "$DAEMON" 2>/dev/null
 	fi
-	for m in $(awk -v t="$TMP/" 'index($2, t) == 1 { print $2 }' /proc/self/mounts | tac); do
-		umount -l "$m"
+	awk -v t="$TMP/" 'index($2, t) == 1 { print $2 }' /proc/self/mounts | tac | while read -r m; do
+		umount -l "$(printf '%b' "$m")"
 	done
 	if [ $rc != 0 ] && [ -n "${RATEFS_TEST_KEEP:-}" ]; then
 		say "left $TMP for you to look at"
@@ -180,10 +180,7 @@ try_mount_ratefs() {
 	within 10s answers_or_gone || return 1
 	kill -0 "$DAEMON" 2>/dev/null && answers
 }
-answers() {
-	awk -v m="$MNT" '$2 == m && $3 ~ /^fuse/ { found = 1 } END { exit !found }' /proc/self/mounts &&
-		stat "$MNT/." >/dev/null 2>&1
-}
+answers() { findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' && stat "$MNT/." >/dev/null 2>&1; }
 answers_or_gone() { answers || gone "$DAEMON"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 

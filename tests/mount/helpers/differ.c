@@ -5,6 +5,7 @@
  *	RATEFS_SEED=n	which sequence (default: the time; it is printed)
  *	RATEFS_ROUNDS=n	how many steps (default 4000)
  *	RATEFS_USERS=0	all as the one who runs it
+ *	RATEFS_SET_IDS=0	no set-id modes
  * The first difference ends it with the steps that led there. */
 #define _GNU_SOURCE
 #include "differ.h"
@@ -25,7 +26,7 @@ struct world w;
 
 static uint64_t state;
 static time_t started;
-static bool many_users = true;
+static bool many_users = true, set_ids = true;
 static struct kind_list {
 	const struct kind *kind;
 	unsigned until, tried, worked;
@@ -128,6 +129,12 @@ static void draw(struct step *s)
 	s->slot2 = used_slot();
 	s->flags = (uint32_t)rnd();
 	s->mode = (mode_t)(one_in(4) ? below(010000) : 0600 | below(0200));
+	/* Set-group-id without group execute stays when a member of the group writes; a mount knows
+	 * the mode as of the open only.  See setid_clearing of conform. */
+	if (s->mode & 02000)
+		s->mode |= 010;
+	if (!set_ids)
+		s->mode &= ~06000u;
 	s->at = one_in(3) ? (int64_t)below(200000) : (int64_t)below(5000);
 	s->len = one_in(3) ? (int64_t)below(100000) : (int64_t)below(3000);
 	s->seed = (uint32_t)rnd();
@@ -234,6 +241,7 @@ int main(int argc, char **argv)
 	}
 	uint64_t seed = env("RATEFS_SEED", (uint64_t)time(NULL) ^ ((uint64_t)getpid() << 32));
 	unsigned rounds = (unsigned)env("RATEFS_ROUNDS", 4000);
+	set_ids = env("RATEFS_SET_IDS", 1);
 	many_users = geteuid() == 0 && env("RATEFS_USERS", 1);
 	state = seed;
 	started = time(NULL);

@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A tree of far more files than the daemon may have open lists completely; what the kernel forgets
+# is given back.  RATEFS_TEST_FILES=1000000 for the full size.
+. "${srcdir:-.}/tests/mount/lib.sh"
+
+files=${RATEFS_TEST_FILES:-60000}
+nofile=2000
+[ "$files" -lt 500000 ] || nofile=20000
+
+fill_tree() {
+	local dirs=$((files / 1000)) d
+	for ((d = 0; d < dirs; d++)); do
+		mkdir "$1/d$d"
+		(cd "$1/d$d" && seq -f 'file-%g' 1000 | xargs touch)
+	done
+}
+forget_all() {
+	local before
+	for _ in 1 2 3 4 5; do
+		before=$(daemon_fds)
+		echo 2 >/proc/sys/vm/drop_caches || skip "cannot drop caches"
+		nap 200ms
+		[ "$(daemon_fds)" != "$before" ] || break
+	done
+}
+
+backing tmpfs 3G
+fill_tree "$SRC"
+expected=$(find "$SRC" | wc -l)
+DAEMON_WRAPPER=(prlimit "--nofile=$nofile:$nofile")
+for mode in auto strict; do
+	mount_ratefs -o cache=$mode
+	start_kb=$(daemon_kb) start_fds=$(daemon_fds)
+	equal "$(find "$MNT" | wc -l)" "$expected" "cache=$mode: names"
+	equal "$(find "$MNT" -size 0 -type f | wc -l)" $((expected - files / 1000 - 1)) "cache=$mode: files by stat"
+	full_kb=$(daemon_kb)
+	[ "$(daemon_fds)" -le $nofile ] || fail "$(daemon_fds) files open"
+	# All of them are in use at once, and still every one can be opened, read and written.
+	ok sh -c "cat '$MNT'/d*/file-7 >/dev/null"
+	echo text >"$MNT/d3/file-77"
+	equal "$(cat "$SRC/d3/file-77")" text
+	ok mv "$MNT/d3/file-77" "$MNT/d4/renamed"
+	ok mv "$MNT/d4/renamed" "$MNT/d3/file-77"
+	truncate -s 0 "$MNT/d3/file-77"
+	# Many open at a time, more than a quarter of what the daemon may have.
+	exec {hold}<"$MNT/d0/file-1"
+	for ((i = 1; i < nofile / 4 && i < 900; i++)); do
+		exec {fd}<"$MNT/d1/file-$i" || fail "open $i"
+		held[i]=$fd
+	done
+	equal "$(find "$MNT/d2" -printf "%m %s\n" | wc -l)" 1001 "listing beside open files"
+	for fd in "${held[@]}"; do
+		exec {fd}<&-
+	done
+	held=()
+	exec {hold}<&-
+	forget_all
+	[ "$(daemon_fds)" -le $((start_fds + 50)) ] || fail "$(daemon_fds) files open after forget, $start_fds at start"
+	[ "$(daemon_kb)" -le $((start_kb + 4096 + (full_kb - start_kb) / 4)) ] ||
+		fail "memory: $start_kb kB at start, $full_kb kB full, $(daemon_kb) kB after forget"
+	say "cache=$mode: $start_kb kB at start, $full_kb kB with $expected names, $(daemon_kb) kB after forget"
+	unmount_ratefs
+done

@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Unusual places: over the source, inside the source, on top of FUSE, overlay and submounts.
+. "${srcdir:-.}/tests/mount/lib.sh"
+
+fresh() {
+	backing tmpfs
+	mkdir "$SRC/dir" "$SRC/dir/sub"
+	echo data >"$SRC/dir/file"
+}
+answered() {	# path: the tree of fresh is there and can be written
+	equal "$(before 5s cat "$1/dir/file")" data "$1"
+	before 5s touch "$1/dir/sub/new"
+	before 5s find "$1" >/dev/null
+	rm "$1/dir/sub/new"
+}
+
+fresh
+# Over the source itself.
+MNT=$SRC mount_ratefs
+answered "$SRC"
+findmnt -nM "$SRC" -o FSTYPE | grep -q fuse.ratefs || fail "not mounted over"
+MNT=$SRC unmount_ratefs
+[ -e "$SRC/dir/file" ] || fail "the source is gone"
+
+# Inside the source: the mountpoint shows what lies below it, and it never recurses.
+mkdir "$SRC/dir/here"
+echo below >"$SRC/dir/here/covered"
+MNT=$SRC/dir/here mount_ratefs
+answered "$SRC/dir/here"
+equal "$(cat "$SRC/dir/here/dir/here/covered")" below "what the mount covers"
+[ ! -e "$SRC/dir/here/dir/here/dir" ] || fail "it recurses"
+before 5s ls -R "$SRC/dir/here" >/dev/null
+before 5s rm "$SRC/dir/here/dir/here/covered"
+MNT=$SRC/dir/here unmount_ratefs
+
+# A filesystem mounted below the source is not part of the mirror.
+mkdir "$SRC/other"
+mount -t tmpfs tmpfs "$SRC/other"
+touch "$SRC/other/foreign"
+mount_ratefs
+[ ! -e "$MNT/other/foreign" ] || fail "a submount shines through"
+ok touch "$MNT/other/underneath"
+unmount_ratefs
+umount "$SRC/other"
+[ -e "$SRC/other/underneath" ] || fail "not written below the submount"
+
+# Two mounts of one source see each other's changes.
+mkdir "$TMP/mnt2"
+mount_ratefs -o attr_timeout=0,entry_timeout=0
+first=$DAEMON
+MNT=$TMP/mnt2 mount_ratefs -o attr_timeout=0,entry_timeout=0
+echo one >"$MNT/shared"
+equal "$(cat "$TMP/mnt2/shared")" one
+echo two >"$TMP/mnt2/shared"
+equal "$(cat "$MNT/shared")" two
+MNT=$TMP/mnt2 unmount_ratefs
+DAEMON=$first
+unmount_ratefs
+
+# ratefs on ratefs.
+mount_ratefs -o cache=strict
+first=$DAEMON
+one=$MNT
+SRC=$one MNT=$TMP/mnt2 mount_ratefs
+answered "$TMP/mnt2"
+MNT=$TMP/mnt2 unmount_ratefs
+DAEMON=$first
+unmount_ratefs
+
+# Another FUSE filesystem below.
+if command -v bindfs >/dev/null; then
+	bindfs "$SRC" "$TMP/mnt2" || fail bindfs
+	SRC=$TMP/mnt2 mount_ratefs
+	answered "$MNT"
+	unmount_ratefs
+	umount "$TMP/mnt2"
+fi
+
+# An overlay below.
+mkdir "$BACK/upper" "$BACK/work"
+if mount -t overlay -o "lowerdir=$SRC,upperdir=$BACK/upper,workdir=$BACK/work" overlay "$TMP/mnt2" 2>/dev/null; then
+	SRC=$TMP/mnt2 mount_ratefs
+	answered "$MNT"
+	echo changed >"$MNT/dir/file"	# copied up
+	equal "$(cat "$TMP/mnt2/dir/file")" changed
+	ok mv "$MNT/dir/file" "$MNT/moved"
+	ok rm -r "$MNT/dir"
+	[ ! -e "$TMP/mnt2/dir" ] || fail "still there"
+	unmount_ratefs
+	umount "$TMP/mnt2"
+else
+	say "no overlay here"
+fi
+
+# Names that would fool a parser of paths.
+odd="$BACK/a, b=c\\d \"e\""
+mkdir "$odd" "$TMP/to, b"
+touch "$odd/x"
+SRC=$odd MNT="$TMP/to, b" mount_ratefs
+[ -e "$TMP/to, b/x" ] || fail "odd names"
+umount "$TMP/to, b"
+daemon_ended_well

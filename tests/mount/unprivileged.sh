@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A user without privileges mounts what is theirs, by fusermount3, and gets what they may do.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires fusermount3 helper:differ
+[ -u "$(command -v fusermount3)" ] || skip "needs fusermount3 to be set-user-ID"
+
+# /dev/fuse is open to everybody on most systems; make it so in this namespace.
+if [ "$(stat -c %a /dev/fuse)" != 666 ]; then
+	mknod "$TMP/fuse" c 10 229
+	chmod 666 "$TMP/fuse"
+	mount --bind "$TMP/fuse" /dev/fuse || skip "cannot open /dev/fuse to users"
+fi
+
+# fusermount3 wants to know the user's name.
+if ! getent passwd 1001 >/dev/null; then
+	cp /etc/passwd "$TMP/passwd"
+	echo 'alice:x:1001:1001::/:/bin/sh' >>"$TMP/passwd"
+	mount --bind "$TMP/passwd" /etc/passwd || skip "cannot name a user"
+fi
+
+own() {
+	chown 1001:1001 "$SRC" "$PLAIN" "$MNT"
+	chown 1001 "$XDG_RUNTIME_DIR"
+	rm -f "$LOG"
+	as_user alice "$RATEFS" -f "$SRC" "$MNT" "$@" >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s user_answers || fail "the mount did not come up"
+}
+user_answers() { as_user alice mountpoint -q "$MNT" && as_user alice stat "$MNT/." >/dev/null 2>&1; }
+disown_it() {
+	as_user alice fusermount3 -u "$MNT" || fail "fusermount3 -u"
+	daemon_ended_well
+}
+
+their_mount() {
+	own "$@"
+	findmnt -n -o OPTIONS "$MNT" | grep -q 'user_id=1001' || fail "not alice's mount"
+	findmnt -n -o OPTIONS "$MNT" | grep -q nosuid || fail "set-user-ID of a user's mount"
+	ok as_user alice sh -c "cd '$MNT' && echo text >f && mkdir d && mv f d/g && cat d/g && ln d/g h && rm -r d" >"$TMP/out"
+	equal "$(cat "$TMP/out")" text
+	equal "$(stat -c '%u:%g' "$SRC/h")" 1001:1001
+	refused as_user bob ls "$MNT"
+	refused as_user alice chown 1002 "$MNT/h"
+	refused as_user alice mknod "$MNT/dev" c 1 3
+	rm "$SRC/h"
+	as_user alice env RATEFS_ROUNDS=3000 differ "$PLAIN" "$MNT" >"$TMP/differ" 2>&1 ||
+		{ tail -n 45 "$TMP/differ" | cut -c1-700; fail "differs"; }
+	disown_it
+	rm -rf "${SRC:?}"/* "${PLAIN:?}"/*
+	find "$SRC" "$PLAIN" -mindepth 1 -delete
+}
+each() {
+	their_mount
+	their_mount -o cache=strict
+	their_mount -o cache=page
+	their_mount -o bps=1T
+}
+on_each_backing each
+
+# In the background too, and what is not theirs is refused in one line.
+backing tmpfs
+chown 1001 "$SRC" "$MNT" "$XDG_RUNTIME_DIR"
+ok as_user alice "$RATEFS" "$SRC" "$MNT"
+ok as_user alice touch "$MNT/x"
+ok as_user alice fusermount3 -u "$MNT"
+mkdir "$TMP/roots"
+says "." as_user alice "$RATEFS" "$SRC" "$TMP/roots"
+chmod 700 "$SRC"
+chown 0 "$SRC"
+says "[Pp]ermission denied" as_user alice "$RATEFS" "$SRC" "$MNT"
+! mountpoint -q "$MNT" || fail "something is mounted"
