@@ -62,7 +62,12 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		AUTO_FD fd = openat(ref.fd, ".", flags);
 		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
 			fd = openat(ref.fd, ".", flags);
-		res = fd < 0 ? -errno : 0;
+		/* To read a directory one need not be allowed to search it, as "." demands. */
+		if (fd < 0 && errno == EACCES)
+			fd = mirror_reopen(fs, ref.fd, flags);
+		else if (fd < 0)
+			fd = -errno;
+		res = fd < 0 ? fd : 0;
 		h = res == 0 ? dir_handle(req, ref.inode, &fd, fi->flags) : NULL;
 		if (res == 0 && !h)
 			res = -ENOMEM;
