@@ -183,7 +183,7 @@ static int summary(unsigned rounds)
 	unsigned worked = 0, never = 0;
 	for (unsigned i = 0; i < n_kinds; i++) {
 		worked += table[i].worked;
-		if (table[i].tried > 60 && !table[i].worked) {
+		if (table[i].tried > 150 && !table[i].worked) {
 			printf("differ: '%s' never worked\n", table[i].kind->name);
 			never++;
 		}
