@@ -22,6 +22,7 @@
 #include "fs/creds.h"
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
+#include "fs/splice.h"
 
 #ifndef FUSE_SUPER_MAGIC
 #define FUSE_SUPER_MAGIC 0x65735546
@@ -45,6 +46,7 @@ void fs_thread_start(void)
 
 void fs_thread_stop(void)
 {
+	splice_thread_stop();
 	if (fs_context.buffer)
 		munmap(fs_context.buffer, FS_BUFFER_SIZE);
 	fs_context.buffer = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages that libfuse 3.17 does not know, answered from their raw form. */
+/* Messages that are answered from their raw form: those that libfuse 3.17 does not know, and large
+ * reads, which go by splice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -14,6 +15,7 @@
 #include "fs/context.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/splice.h"
 
 /* Newer than some <linux/fuse.h>; the kernel's ABI, which does not change. */
 #define OPCODE_SYNCFS 50
@@ -80,6 +82,16 @@ bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, siz
 		int res = do_statx(fs, head->nodeid, &in, &out.stat);
 		send_reply(se, head->unique, res, &out, sizeof(out));
 		return true;
+	}
+	if (head->opcode == FUSE_READ && len >= sizeof(*head) + sizeof(struct fuse_read_in)) {
+		const struct fuse_read_in *in = (const struct fuse_read_in *)(head + 1);
+		const struct handle *h = handle_from_fh(in->fh);
+		int direct =
+			(atomic_load_explicit(&h->flags, memory_order_relaxed) | (int)in->flags) &
+			O_DIRECT;
+		return !direct && !fs->cfg.debug &&
+		       splice_read(fuse_session_fd(se), head->unique, h->fd, in->size,
+				   (off_t)in->offset);
 	}
 	if (head->opcode == OPCODE_SYNCFS) {
 		send_reply(se, head->unique, syncfs(fs->mount_fd) < 0 ? -errno : 0, NULL, 0);

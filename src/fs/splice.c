@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/splice.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "fs/context.h"
+
+#define PIPE_SIZE (1U << 20)
+
+static _Thread_local struct {
+	bool open, unusable;
+	int fd[2]; /* read end, write end */
+} line;
+
+void splice_thread_stop(void)
+{
+	if (line.open) {
+		close(line.fd[0]);
+		close(line.fd[1]);
+	}
+	line.open = false;
+}
+
+static bool have_pipe(void)
+{
+	if (line.open || line.unusable)
+		return line.open;
+	if (pipe2(line.fd, O_CLOEXEC | O_NONBLOCK) < 0)
+		return false;
+	line.open = true;
+	/* The limit on pipe memory may forbid it; then there is no use in trying each time. */
+	if (fcntl(line.fd[0], F_SETPIPE_SZ, PIPE_SIZE) < (int)PIPE_SIZE) {
+		splice_thread_stop();
+		line.unusable = true;
+	}
+	return line.open;
+}
+
+/* Fewer bytes than the header promised: the end of the file.  Take them out of the pipe again and
+ * send them with a header that is right. */
+static bool send_short(int dev_fd, uint64_t unique, size_t got)
+{
+	struct fuse_out_header *out = (struct fuse_out_header *)fs_context.buffer;
+	for (size_t at = 0; at < sizeof(*out) + got;) {
+		ssize_t n = read(line.fd[0], fs_context.buffer + at, sizeof(*out) + got - at);
+		if (n <= 0) {
+			splice_thread_stop();
+			return false;
+		}
+		at += (size_t)n;
+	}
+	*out = (struct fuse_out_header){.len = (uint32_t)(sizeof(*out) + got), .unique = unique};
+	ssize_t n = write(dev_fd, fs_context.buffer, sizeof(*out) + got);
+	(void)n; /* ENOENT: the caller is gone */
+	fs_context.bytes_moved = got;
+	return true;
+}
+
+/* Bytes now in the pipe behind the header. */
+static size_t fill_pipe(int fd, size_t size, off_t off)
+{
+	size_t got = 0;
+	while (got < size) {
+		ssize_t n = splice(fd, &off, line.fd[1], NULL, size - got, SPLICE_F_MOVE);
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	return got;
+}
+
+bool splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t off)
+{
+	if (size < SPLICE_MIN || size > SPLICE_MAX || !have_pipe())
+		return false;
+	struct fuse_out_header out = {.len = (uint32_t)(sizeof(out) + size), .unique = unique};
+	if (write(line.fd[1], &out, sizeof(out)) != (ssize_t)sizeof(out)) {
+		splice_thread_stop();
+		return false;
+	}
+	size_t got = fill_pipe(fd, size, off);
+	if (got == 0) {
+		/* The end of the file, an error, or a file that cannot be spliced: pread tells. */
+		char rest[sizeof(out)];
+		if (read(line.fd[0], rest, sizeof(rest)) != (ssize_t)sizeof(rest))
+			splice_thread_stop();
+		return false;
+	}
+	if (got < size)
+		return send_short(dev_fd, unique, got);
+	ssize_t n = splice(line.fd[0], NULL, dev_fd, NULL, sizeof(out) + size, SPLICE_F_MOVE);
+	fs_context.bytes_moved = size;
+	if (n == (ssize_t)(sizeof(out) + size))
+		return true;
+	/* What the kernel did not take is still in the pipe. */
+	int err = n < 0 ? errno : EIO;
+	splice_thread_stop();
+	return err == ENOENT; /* the caller is gone */
+}
