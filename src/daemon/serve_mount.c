@@ -39,26 +39,28 @@ static uint64_t max_wait_ns(const struct settings *s)
 	return longest_ns == NEVER ? 0 : longest_ns;
 }
 
-static bool has_rule(const struct weights *w, struct fair_key key)
+/* Adds what is not there yet, the last one first: of several rules for one key the last counts. */
+static void add_rules(struct weight_rule *rules, unsigned *n, const struct weights *w)
 {
-	for (unsigned i = 0; i < w->n; i++)
-		if (w->rule[i].key.kind == key.kind && w->rule[i].key.id == key.id)
-			return true;
-	return false;
+	for (unsigned i = w->n; i-- > 0;) {
+		const struct fair_key *key = &w->rule[i].key;
+		unsigned k = 0;
+		while (k < *n && (rules[k].key.kind != key->kind || rules[k].key.id != key->id))
+			k++;
+		if (k == *n)
+			rules[(*n)++] = w->rule[i];
+	}
 }
 
 bool gate_config_of(const struct settings *s, const struct weights *common,
 		    struct gate_mount_config *out, struct weight_rule **rules)
 {
-	unsigned n = s->weights.n;
-	*rules = calloc(n + common->n + 1, sizeof(**rules));
+	unsigned n = 0;
+	*rules = calloc(s->weights.n + common->n + 1, sizeof(**rules));
 	if (!*rules)
 		return false;
-	if (n)
-		memcpy(*rules, s->weights.rule, n * sizeof(**rules));
-	for (unsigned i = 0; i < common->n; i++) /* the mount's own count before the common ones */
-		if (!has_rule(&s->weights, common->rule[i].key))
-			(*rules)[n++] = common->rule[i];
+	add_rules(*rules, &n, &s->weights); /* the mount's own come before those of [weights] */
+	add_rules(*rules, &n, common);
 	*out = (struct gate_mount_config){
 		.limits = s->limits,
 		.weight = s->mount_weight,

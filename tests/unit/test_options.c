@@ -285,6 +285,27 @@ START_TEST(fuse_gets_its_options_escaped_and_with_defaults)
 }
 END_TEST
 
+START_TEST(of_several_weights_for_one_key_the_mounts_own_and_the_last_count)
+{
+	struct settings common;
+	struct gate_mount_config cfg;
+	struct weight_rule *rules;
+	bool others[OPTIONS_MAX] = {0};
+	fresh();
+	settings_init(&common);
+	set("weight", "uid:1=2+uid:2=3+uid:1=4");
+	option_set(&common, OPTION_MOUNT, "weight", "uid:1=9+uid:3=5", others, &err);
+	ck_assert(gate_config_of(&s, &common.weights, &cfg, &rules));
+	ck_assert_uint_eq(cfg.n_weights, 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(rules[i].weight, rules[i].key.id == 1	  ? 4
+						   : rules[i].key.id == 2 ? 3
+									  : 5);
+	free(rules);
+	settings_free(&common);
+}
+END_TEST
+
 START_TEST(a_copy_is_equal_and_its_own)
 {
 	struct settings copy;
@@ -312,4 +333,6 @@ UNIT_MAIN("options", every_row_has_a_help_text_a_scope_and_a_name_of_its_own,
 	  weights_that_make_no_sense_are_refused_and_change_nothing,
 	  users_in_weights_may_have_names, commas_and_backslashes_can_be_escaped,
 	  of_opposite_flags_the_last_one_counts, words_of_fstab_mean_nothing_and_do_no_harm,
-	  fuse_gets_its_options_escaped_and_with_defaults, a_copy_is_equal_and_its_own)
+	  fuse_gets_its_options_escaped_and_with_defaults,
+	  of_several_weights_for_one_key_the_mounts_own_and_the_last_count,
+	  a_copy_is_equal_and_its_own)
