@@ -114,6 +114,7 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 	}
 	memset(fs, 0, sizeof(*fs));
 	fs->root_fd = fs->mount_fd = fs->proc_fd = fs->dev_fd = -1;
+	handles_init(fs);
 	fs->cfg = *cfg;
 	fs->cfg.source = strdup(cfg->source);
 	fs->is_root = geteuid() == 0;
@@ -139,6 +140,7 @@ void fs_free(struct fs *fs)
 {
 	if (!fs)
 		return;
+	handles_free(fs);
 	inode_table_free(fs);
 	for (int *fd = (int[]){fs->root_fd, fs->mount_fd, fs->proc_fd, -2}; *fd != -2; fd++)
 		if (*fd >= 0)

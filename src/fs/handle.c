@@ -21,6 +21,29 @@ void handle_unreserve(struct fs *fs)
 		gate_open_release(fs->cfg.gate);
 }
 
+static struct handle_shard *shard_of(struct fs *fs, const struct handle *h)
+{
+	return &fs->handle_shards[((uintptr_t)h >> 6) % HANDLE_SHARDS];
+}
+
+void handles_init(struct fs *fs)
+{
+	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
+		pthread_mutex_init(&fs->handle_shards[i].lock, NULL);
+		list_init(&fs->handle_shards[i].handles);
+	}
+}
+
+void handles_free(struct fs *fs)
+{
+	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
+		struct handle_shard *s = &fs->handle_shards[i];
+		list_for_each_safe (it, &s->handles)
+			handle_free(fs, list_entry(it, struct handle, of_fs));
+		pthread_mutex_destroy(&s->lock);
+	}
+}
+
 struct handle *handle_new(fuse_req_t req, int *fd, int flags)
 {
 	struct fs *fs = fs_of(req);
@@ -34,6 +57,10 @@ struct handle *handle_new(fuse_req_t req, int *fd, int flags)
 	h->uid = ctx->uid;
 	h->gid = ctx->gid;
 	list_init(&h->of_inode);
+	struct handle_shard *shard = shard_of(fs, h);
+	pthread_mutex_lock(&shard->lock);
+	list_push_tail(&shard->handles, &h->of_fs);
+	pthread_mutex_unlock(&shard->lock);
 	atomic_fetch_add_explicit(&fs->handles, 1, memory_order_relaxed);
 	fdlimit_client_fds(1);
 	fdlimit_keep();
@@ -42,6 +69,10 @@ struct handle *handle_new(fuse_req_t req, int *fd, int flags)
 
 void handle_free(struct fs *fs, struct handle *h)
 {
+	struct handle_shard *shard = shard_of(fs, h);
+	pthread_mutex_lock(&shard->lock);
+	list_remove(&h->of_fs);
+	pthread_mutex_unlock(&shard->lock);
 	close(h->fd);
 	if (h->dir) {
 		pthread_mutex_destroy(&h->dir->lock);

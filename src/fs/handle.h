@@ -13,6 +13,7 @@
 #include <fuse_lowlevel.h>
 
 #include "base/list.h"
+#include "base/util.h"
 
 struct fs;
 struct inode;
@@ -44,6 +45,7 @@ struct handle {
 	gid_t gid;
 	struct inode *inode;
 	struct list of_inode;   /* in open_state->handles */
+	struct list of_fs;      /* in handle_shard->handles */
 	struct dir_stream *dir; /* directories only */
 };
 
@@ -61,6 +63,16 @@ struct open_state {
 	struct timespec cached_mtime;
 	off_t cached_size;
 };
+
+/* All handles of a mount, for its end: the kernel does not release those that are open when the
+ * connection is cut.  In parts, so that opens seldom meet. */
+#define HANDLE_SHARDS 16
+struct handle_shard {
+	_Alignas(CACHE_LINE) pthread_mutex_t lock;
+	struct list handles;
+};
+void handles_init(struct fs *fs);
+void handles_free(struct fs *fs); /* no thread runs an operation any more */
 
 /* max_open: -ENFILE when it is reached.  The reservation passes to the handle that is made next;
  * handle_free gives it back. */

@@ -11,6 +11,7 @@
 
 #include "fs/fs.h"
 #include "fs/habit.h"
+#include "fs/handle.h"
 #include "fs/inode.h"
 
 struct fs {
@@ -34,6 +35,7 @@ struct fs {
 	int dev_fd;                      /* of the session; -1 until fs_attach */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that will not pass */
 	_Atomic uint64_t handles, passthrough_handles;
+	struct handle_shard handle_shards[HANDLE_SHARDS];
 };
 
 static inline struct fs *fs_of(fuse_req_t req)

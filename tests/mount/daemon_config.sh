@@ -66,6 +66,14 @@ equal "$(state one)" unmounted
 says 'one: is not mounted' ctl unmount one
 ok ctl mount one
 
+# What was open when a mount went is closed, and no longer counted.
+exec 8<"$TMP/m1/file"
+ok ctl unmount one
+exec 8<&-
+! ls -l "/proc/$DAEMON/fd" | grep -q '/file$' || fail "the daemon keeps files of a mount that is gone"
+equal "$(ctl stats global --json | jq .open.now)" 0 "open files"
+ok ctl mount one
+
 # Reload: a limit changes, a mount comes, a mount goes; waiting requests feel it at once.
 iogen --op write --size 1M --bytes 8M --path "$TMP/m2/z" >/dev/null &
 writer=$!
