@@ -12,7 +12,17 @@
 #include "fs/reply.h"
 
 #define ACL_ACCESS "system.posix_acl_access"
-#define TRUSTED    "trusted."
+#define TRUSTED	   "trusted."
+
+/* An ACL that is set or removed by someone outside the file's group takes its set-group-id bit
+ * away: the one attribute where it matters who asks. */
+static void be_who_matters(fuse_req_t req, const char *name)
+{
+	if (fuse_req_ctx(req)->uid != 0 && !strcmp(name, ACL_ACCESS))
+		creds_be_caller_with_groups(fs_of(req), req);
+	else
+		creds_be_daemon(fs_of(req));
+}
 
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
@@ -21,12 +31,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	struct inode_ref ref;
 	int res = inode_get(fs, ino, &ref);
 	if (res == 0) {
-		/* An ACL that is set by someone outside the file's group takes its set-group-id bit
-		 * away: the one attribute where it matters who asks. */
-		if (fuse_req_ctx(req)->uid != 0 && !strcmp(name, ACL_ACCESS))
-			creds_be_caller_with_groups(fs, req);
-		else
-			creds_be_daemon(fs);
+		be_who_matters(req, name);
 		res = setxattr(fd_path(ref.fd).text, name, value, size, flags) < 0 ? -errno : 0;
 		inode_put(fs, &ref);
 	}
@@ -39,7 +44,7 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	struct inode_ref ref;
 	int res = inode_get(fs, ino, &ref);
 	if (res == 0) {
-		creds_be_daemon(fs);
+		be_who_matters(req, name);
 		res = removexattr(fd_path(ref.fd).text, name) < 0 ? -errno : 0;
 		inode_put(fs, &ref);
 	}

@@ -250,6 +250,14 @@ static void g_acl_setgid(void)
 	as(ALICE);
 	MUST(setxattr("g", ACCESS_ACL, &a, n, 0));
 	show("g");
+	/* Removing it does too, on some filesystems. */
+	as(ROOT);
+	make_owned("h", S_IFDIR | 0755, ALICE, BOB);
+	MUST(setxattr("h", ACCESS_ACL, &a, n, 0));
+	MUST(chmod("h", 02755));
+	as(ALICE);
+	MUST(removexattr("h", ACCESS_ACL));
+	show("h");
 }
 
 static void g_file_flags(void)

@@ -174,7 +174,7 @@ static long run_mmap(const struct step *s, int side)
 	int fd = FD(s, side), flags = fcntl(fd, F_GETFL);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return 0;
-	bool writes = (flags & O_ACCMODE) == O_RDWR && s->flags & 1;
+	bool writes = (flags & O_ACCMODE) == O_RDWR && !(flags & O_APPEND) && s->flags & 1;
 	int prot = PROT_READ | (writes ? PROT_WRITE : 0);
 	size_t len = st.st_size < BUF_SIZE ? (size_t)st.st_size : BUF_SIZE;
 	char *p = mmap(NULL, len, prot, s->flags & 2 ? MAP_SHARED : MAP_PRIVATE, fd, 0);
@@ -186,8 +186,9 @@ static long run_mmap(const struct step *s, int side)
 		size_t at = (size_t)s->at % len,
 		       n = (size_t)s->len < len - at ? (size_t)s->len : len - at;
 		fill(p + at, n, s->seed);
-		/* At once: later write-back would move the time of a file whose time was set since. */
-		r = msync(p, len, MS_SYNC);
+		/* At once: later write-back would move the time of a file whose time was set since.
+		 * And once more by hand: tmpfs does not move it for a mapping. */
+		r = msync(p, len, MS_SYNC) || pwrite(fd, p + at, 1, (off_t)at) != 1 ? -1 : 0;
 	}
 	munmap(p, len);
 	return r;
