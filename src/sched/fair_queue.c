@@ -143,6 +143,14 @@ void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost)
 	insert(q, it);
 }
 
+uint64_t fq_eligible_ns(const struct fq *q, const struct fq_item *it)
+{
+	if (!after(it->start, q->v))
+		return 0;
+	uint64_t away = it->start - q->v, weights = q->weights;
+	return away > UINT64_MAX / weights ? UINT64_MAX >> FQ_SHIFT : away * weights >> FQ_SHIFT;
+}
+
 bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
 	if (it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS)

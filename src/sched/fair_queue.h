@@ -77,6 +77,9 @@ struct fq_item *fq_front(struct fq *q);
 /* `it` has been given `cost`.  Follow with fq_set_cost or fq_remove. */
 void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost);
 
+/* How long until a queued item is eligible, if everybody stays. */
+uint64_t fq_eligible_ns(const struct fq *q, const struct fq_item *it);
+
 /* True when an item that is not queued could be forgotten without anybody noticing. */
 bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns);
 

@@ -17,7 +17,8 @@
  * Holding.  A front waits for one resource at a time and owns nothing meanwhile, but lanes that
  * share a bucket must not drain it for ever just before a front's last missing resource comes.
  * So per (scope, lane) at most: its ops, taken ahead ("prepaid"; no bucket is gated by that), and,
- * when a wider scope is in the way, a claim on its bytes: not taken, but left by the other lanes.
+ * when its turn at a wider scope has a date, a claim on its bytes for that date: not taken, and
+ * other lanes may use them meanwhile as far as they will be back by then.
  *
  * Locking: everything here is under gate->lock, except what is marked atomic. */
 #ifndef SCHED_GATE_INTERNAL_H
@@ -48,8 +49,7 @@ struct resource {
 	uint32_t lanes;	      /* bit per lane that meets it */
 	struct list waiters;  /* of struct lane, in turn */
 	struct heap_item due; /* in gate->due: when to look at the first waiter, at the earliest */
-	uint64_t claims;      /* tokens to be left for ready lanes and vouchers */
-	uint64_t voucher_tokens; /* of those, for vouchers … */
+	uint64_t voucher_tokens; /* to be left for vouchers … */
 	uint32_t vouchers;	 /* … of this number */
 	uint64_t blocked_ns;  /* since when somebody waits */
 	uint64_t refused_ns;  /* sum of the times before that */
@@ -63,7 +63,8 @@ struct lane {
 	struct resource *blocked;  /* in whose FIFO it is, by ->wait */
 	struct resource *turn;	   /* whose first waiter it was: need not queue there again */
 	struct list wait;
-	uint64_t held[LIMIT_KINDS]; /* ops: prepaid; bytes: claimed */
+	uint64_t held[LIMIT_KINDS]; /* ops: prepaid; bytes: claimed … */
+	uint64_t held_due_ns;	   /* … for this moment */
 	uint64_t parked;	   /* jobs, at mounts */
 };
 

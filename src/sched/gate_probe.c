@@ -29,7 +29,6 @@ static void earmark(const struct route *rt, const struct cost *c, int vouchers)
 		uint64_t tokens = hop_tokens(&rt->hop[i], c);
 		if (r->kind >= LIMIT_KINDS)
 			continue;
-		r->claims += vouchers > 0 ? tokens : -tokens;
 		r->voucher_tokens += vouchers > 0 ? tokens : -tokens;
 		r->vouchers += (unsigned)vouchers;
 		atomic_fetch_add(&r->scope->limiter.bucket[r->kind].gate, (uint32_t)vouchers);
@@ -113,7 +112,7 @@ static bool voucher_use_locked(struct gate_mount *m, struct grant *grant, uint64
 		return false;
 	struct cost one = {vo->sum.cls, vo->sum.ops / vo->n, vo->sum.bytes / vo->n};
 	give_up(vo, one, 1);
-	struct cost c = {one.cls, grant->cost.ops, min_u64(grant->cost.bytes, one.bytes)};
+	struct cost c = {one.cls, grant->cost.ops, min_u64(grant->cost.bytes, max_u64(one.bytes, 1))};
 	if (!take_past_queue(&m->route[c.cls], &c, now_ns))
 		return false;
 	grant->chain = atomic_load_explicit(&m->limits[c.cls], memory_order_relaxed);

@@ -11,6 +11,8 @@
  * is reached (or somebody kicks the resource) the exact one is computed. */
 #include "sched/gate_internal.h"
 
+__extension__ typedef unsigned __int128 u128;
+
 /* --- resources --- */
 
 static bool is_bucket(const struct resource *r)
@@ -76,12 +78,10 @@ static void drop_held(struct lane *l, unsigned kind)
 	struct resource *r = &l->scope->res[kind];
 	if (!l->held[kind])
 		return;
-	if (is_bytes(r)) {
-		r->claims -= l->held[kind];
+	if (is_bytes(r))
 		res_gate(r, -1);
-	} else {
+	else
 		bucket_refund(res_bucket(r), l->held[kind]);
-	}
 	l->held[kind] = 0;
 	resource_kick(r);
 }
@@ -101,12 +101,10 @@ static void hold(struct lane *l, const struct hop *h, const struct cost *c, uint
 			*held = tokens;
 		return;
 	}
-	if (!*held)
-		res_gate(r, 1);
-	r->claims += tokens - *held;
+	res_gate(r, !!tokens - !!*held);
+	if (tokens < *held)
+		resource_kick(r);
 	*held = tokens;
-	if (!*held)
-		res_gate(r, -1);
 }
 
 static unsigned first_hop(const struct route *rt, enum level level)
@@ -114,20 +112,42 @@ static unsigned first_hop(const struct route *rt, enum level level)
 	return level ? rt->end[level - 1] : 0;
 }
 
-/* Of its own scope's hops before `end`: prepays ops, claims bytes where that is wanted. */
-static void lane_hold(struct lane *l, const struct route *rt, unsigned end, bool bytes_too,
+/* Of its own scope's hops before `end`: prepays ops, and claims bytes for a date (0: does not). */
+static void lane_hold(struct lane *l, const struct route *rt, unsigned end, uint64_t date_ns,
 		      const struct job *j, uint64_t v)
 {
 	if (j->probe)
 		return;
 	for (unsigned i = first_hop(rt, l->scope->level); i < end; i++) {
 		const struct resource *r = rt->hop[i].res;
-		if (is_bucket(r) && is_shared(r) && (bytes_too || !is_bytes(r)))
+		if (is_bucket(r) && is_shared(r) && (date_ns || !is_bytes(r)))
 			hold(l, &rt->hop[i], &j->cost, v);
 	}
+	if (date_ns)
+		l->held_due_ns = date_ns;
 }
 
 /* --- asking --- */
+
+/* 0 when what ready lanes have claimed stays there, or will be back by the date for which they have
+ * claimed it; else the time until that date, and after it NEVER: until they have gone. */
+static uint64_t claims_wait_ns(const struct lane *l, const struct resource *r, uint64_t tokens,
+			       uint64_t v)
+{
+	const struct bucket *b = res_bucket(r);
+	uint64_t wait_ns = 0;
+	for (unsigned i = 0; i < LANES; i++) {
+		const struct lane *o = &r->scope->lane[i];
+		uint64_t claim = min_u64(o->held[r->kind], bucket_capacity(b));
+		if (o == l || !claim || !fq_queued(&o->item))
+			continue;
+		uint64_t until_ns = o->held_due_ns > v ? o->held_due_ns - v : 0;
+		int64_t missing = (int64_t)(claim + tokens + 1) - bucket_level(b, v); /* 1: rounding */
+		if (missing > 0 && (u128)missing * NSEC_PER_SEC > (u128)bucket_rate(b) * until_ns)
+			wait_ns = max_u64(wait_ns, until_ns ? until_ns : NEVER);
+	}
+	return wait_ns;
+}
 
 /* When one limit grants the job, in ns from v: 0 now, NEVER on an event only. */
 static uint64_t hop_wait_ns(const struct lane *l, const struct hop *h, const struct job *j,
@@ -145,8 +165,8 @@ static uint64_t hop_wait_ns(const struct lane *l, const struct hop *h, const str
 		return 0;
 	if (j->probe && r->vouchers && r->voucher_tokens + tokens > bucket_capacity(res_bucket(r)))
 		return NEVER;
-	uint64_t others = r->claims - (is_bytes(r) ? held : 0);
-	return bucket_wait_ns(res_bucket(r), tokens + others, v);
+	uint64_t wait_ns = bucket_wait_ns(res_bucket(r), tokens + r->voucher_tokens, v);
+	return wait_ns || !is_bytes(r) || !is_shared(r) ? wait_ns : claims_wait_ns(l, r, tokens, v);
 }
 
 static bool must_queue(const struct lane *l, const struct resource *r)
@@ -200,10 +220,13 @@ static void lane_unblock(struct lane *l, uint64_t v)
 static void leave_parent(struct lane *l, uint64_t v)
 {
 	struct lane *up = lane_parent(l);
-	if (up && fq_queued(&l->item)) {
-		fq_remove(&up->fq, &l->item, v);
-		lane_touch(up, v);
-	}
+	if (!up || !fq_queued(&l->item))
+		return;
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		if (l->held[k])
+			resource_kick(&l->scope->res[k]); /* its claim no longer counts */
+	fq_remove(&up->fq, &l->item, v);
+	lane_touch(up, v);
 }
 
 /* Refused by the hop at index `at` of its own scope. */
@@ -211,10 +234,10 @@ static void lane_block(struct lane *l, const struct route *rt, unsigned at, cons
 		       uint64_t v)
 {
 	struct resource *r = rt->hop[at].res;
-	lane_hold(l, rt, at, false, j, v);
+	lane_hold(l, rt, at, 0, j, v);
 	if (list_empty(&r->waiters))
 		r->blocked_ns = v;
-	if (l->turn == r)
+	if (l->turn == r || (is_bucket(r) && l->held[r->kind]))
 		list_push_head(&r->waiters, &l->wait);
 	else
 		list_push_tail(&r->waiters, &l->wait);
@@ -226,12 +249,16 @@ static void lane_block(struct lane *l, const struct route *rt, unsigned at, cons
 	leave_parent(l, v);
 }
 
-static bool ancestor_blocked(const struct lane *l)
+/* Ready below a scope that is out of tokens: keeps what it needs until its turn there, about. */
+static void hold_for_turn(struct lane *l, const struct route *rt, const struct job *j, uint64_t v)
 {
-	while ((l = lane_parent(l)) != NULL)
-		if (l->blocked)
-			return true;
-	return false;
+	struct lane *up = lane_parent(l), *b = up;
+	while (b && !b->blocked)
+		b = lane_parent(b);
+	if (!b || !heap_contains(&b->blocked->due))
+		return;
+	uint64_t turn_ns = add_sat_u64(v, fq_eligible_ns(&up->fq, &l->item));
+	lane_hold(l, rt, rt->end[l->scope->level], max_u64(turn_ns, b->blocked->due.key), j, v);
 }
 
 static void lane_went_idle(struct lane *l, uint64_t v)
@@ -277,8 +304,7 @@ void lane_touch(struct lane *l, uint64_t v)
 			return;
 		}
 		fq_add(&up->fq, &l->item, cost, v);
-		if (ancestor_blocked(l))
-			lane_hold(l, rt, rt->end[l->scope->level], true, j, v);
+		hold_for_turn(l, rt, j, v);
 	}
 	lane_touch(up, v);
 }
@@ -416,14 +442,10 @@ static void release_front(struct gate *g, struct lane *root, uint64_t v, uint64_
 		at = take_all(rt, path, &j->cost, v);
 		level = at < rt->n ? rt->hop[at].res->scope->level : LEVELS;
 	}
-	if (level == LEVELS) {
+	if (level == LEVELS)
 		admit(g, path, j, v, now_ns);
-		return;
-	}
-	/* Before blocking: that takes narrower lanes out of the path's queues. */
-	for (enum level below = LEVEL_MOUNT; below < level; below++)
-		lane_hold(path[below], rt, rt->end[below], true, j, v);
-	lane_block(path[level], rt, at, j, v);
+	else
+		lane_block(path[level], rt, at, j, v);
 }
 
 static void release_all(struct gate *g, uint64_t v, uint64_t now_ns)
@@ -441,6 +463,17 @@ static void release_all(struct gate *g, uint64_t v, uint64_t now_ns)
 	} while (more);
 }
 
+/* The front's turn has a date: what it needs of narrower scopes should be there then. */
+static void hold_below(struct lane *l, uint64_t date_ns, uint64_t v)
+{
+	struct job *j = lane_front(l);
+	const struct route *rt = job_route(j);
+	while (l->scope->level != LEVEL_MOUNT) {
+		l = container_of(fq_front(&l->fq), struct lane, item);
+		lane_hold(l, rt, rt->end[l->scope->level], date_ns, j, v);
+	}
+}
+
 /* The first waiter's moment may have come. */
 static void resource_due(struct resource *r, uint64_t v)
 {
@@ -452,7 +485,9 @@ static void resource_due(struct resource *r, uint64_t v)
 		if (rt->hop[i].res == r)
 			wait_ns = hop_wait_ns(l, &rt->hop[i], j, v);
 	if (wait_ns) {
-		set_due(r, add_sat_u64(v, wait_ns));
+		uint64_t due_ns = add_sat_u64(v, wait_ns);
+		set_due(r, due_ns);
+		hold_below(l, due_ns == NEVER ? 0 : due_ns, v);
 		return;
 	}
 	lane_unblock(l, v);

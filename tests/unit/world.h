@@ -29,7 +29,7 @@ struct work {
 	uint64_t came_ns, end_ns;
 	unsigned order; /* of release in the whole world */
 	enum grant_result why;
-	int tag;
+	void *owner; /* the test's */
 	void (*on_end)(struct work *w); /* instead of ending at once */
 };
 
