@@ -34,6 +34,10 @@ static int set_scoped(struct configuration *c, struct batches *b, const char *na
 		      const char *value, struct error *err)
 {
 	enum option_scope scope = option_scope_of(&name);
+	if (strcmp(name, "remount") == 0)
+		return error_set(
+			err,
+			"a FUSE mount cannot be remounted; 'ratefsctl set' changes its limits");
 	switch (scope) {
 	case OPTION_GLOBAL:
 		return option_set(&c->global, scope, name, value, b->global, err);

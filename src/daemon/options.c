@@ -22,11 +22,6 @@ static void *field(const struct option_def *o, struct settings *s)
 	return (char *)s + o->offset;
 }
 
-static const void *field_const(const struct option_def *o, const struct settings *s)
-{
-	return (const char *)s + o->offset;
-}
-
 static struct limit_config *limit_of(const struct option_def *o, struct settings *s)
 {
 	return &s->limits.limit[o->kind];
@@ -80,13 +75,6 @@ static int parse_tokens(const struct option_def *o, struct settings *s, const ch
 	return 0;
 }
 
-static char *format_number(const struct option_def *o, uint64_t n, char buf[UNITS_TEXT_MAX])
-{
-	return o->type == OPTION_BYTES	    ? units_format_bytes(n, buf)
-	       : o->type == OPTION_DURATION ? units_format_duration(n, buf)
-					    : units_format_count(n, buf);
-}
-
 static int parse_number(const struct option_def *o, struct settings *s, const char *value,
 			struct error *err)
 {
@@ -100,7 +88,8 @@ static int parse_number(const struct option_def *o, struct settings *s, const ch
 		return -1;
 	if (n < o->min || n > o->max)
 		return error_set(err, "'%s': must be between %s and %s", value,
-				 format_number(o, o->min, low), format_number(o, o->max, high));
+				 option_format_number(o, o->min, low),
+				 option_format_number(o, o->max, high));
 	*(uint64_t *)field(o, s) = n;
 	return 0;
 }
@@ -366,117 +355,4 @@ int option_set(struct settings *s, enum option_scope scope, const char *name, co
 	}
 	s->given[row(o)] = batch[row(o)] = true;
 	return 0;
-}
-
-/* --- values out ----------------------------------------------------------------------------- */
-
-static void print_number(const struct option_def *o, uint64_t n, FILE *out)
-{
-	char buf[UNITS_TEXT_MAX];
-	fputs(n == 0 && o->min == 0 ? "off" : format_number(o, n, buf), out);
-}
-
-static void print_tokens(const struct option_def *o, uint64_t n, const char *zero, FILE *out)
-{
-	char buf[UNITS_TEXT_MAX];
-	fputs(n == 0			     ? zero
-	      : limit_kind_is_bytes(o->kind) ? units_format_bytes(n, buf)
-					     : units_format_count(n, buf),
-	      out);
-}
-
-static void print_choice(const struct option_def *o, unsigned i, FILE *out)
-{
-	const char *words = o->syntax;
-	while (i--)
-		words += strcspn(words, "|") + 1;
-	fprintf(out, "%.*s", (int)strcspn(words, "|"), words);
-}
-
-static void print_weights(const struct weights *w, FILE *out)
-{
-	for (unsigned i = 0; i < w->n; i++)
-		fprintf(out, "%s%s", i ? "+" : "", w->text[i]);
-}
-
-static void print_limit(const struct option_def *o, const struct limit_config *l, FILE *out)
-{
-	if (o->type == OPTION_RATE)
-		print_tokens(o, l->enabled ? l->rate_per_sec : 0, "off", out);
-	else
-		print_tokens(o, o->type == OPTION_BURST ? l->burst : l->once, "0", out);
-}
-
-void option_print(const struct option_def *o, const struct settings *s, FILE *out)
-{
-	const void *f = field_const(o, s);
-	char buf[UNITS_TEXT_MAX];
-	const char *text;
-	switch (o->type) {
-	case OPTION_RATE:
-	case OPTION_BURST:
-	case OPTION_ONCE:
-		print_limit(o, &s->limits.limit[o->kind], out);
-		break;
-	case OPTION_COUNT:
-	case OPTION_BYTES:
-	case OPTION_DURATION:
-		print_number(o, *(const uint64_t *)f, out);
-		break;
-	case OPTION_TIMEOUT:
-		fputs(*(const int64_t *)f < 0 ? "auto"
-					      : units_format_duration(*(const int64_t *)f, buf),
-		      out);
-		break;
-	case OPTION_CHOICE:
-		print_choice(o, *(const unsigned *)f, out);
-		break;
-	case OPTION_BOOL:
-		fputs(*(const bool *)f ? "yes" : "no", out);
-		break;
-	case OPTION_TEXT:
-		text = *(char *const *)f;
-		fputs(text ? text : "", out);
-		break;
-	case OPTION_WEIGHTS:
-		print_weights(f, out);
-		break;
-	case OPTION_FLAG:
-		fputs(words_find(&s->fuse, o->name) ? "yes" : "no", out);
-		break;
-	case OPTION_VALUE:
-		text = words_find(&s->fuse, o->name);
-		fputs(text ? text : "", out);
-		break;
-	default:
-		break;
-	}
-}
-
-void option_mark_given(const char *name, struct settings *s)
-{
-	s->given[row(option_find(name))] = true;
-}
-
-bool option_is_given(const struct option_def *o, const struct settings *s)
-{
-	return s->given[row(o)];
-}
-
-char *option_text(const struct option_def *o, const struct settings *s)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	if (out) {
-		option_print(o, s, out);
-		fclose(out);
-	}
-	return text;
-}
-
-bool option_equal(const struct option_def *o, const struct settings *a, const struct settings *b)
-{
-	AUTO_FREE char *ta = option_text(o, a), *tb = option_text(o, b);
-	return ta && tb && strcmp(ta, tb) == 0;
 }

@@ -66,6 +66,8 @@ enum option_scope option_scope_of(const char **name);
 int option_set(struct settings *s, enum option_scope scope, const char *name, const char *value,
 	       bool batch[OPTIONS_MAX], struct error *err);
 
+/* A COUNT, BYTES or DURATION as people write it; buf has UNITS_TEXT_MAX bytes. */
+char *option_format_number(const struct option_def *o, uint64_t n, char *buf);
 /* The value as it would be written; nothing is written for an option without a value. */
 void option_print(const struct option_def *o, const struct settings *s, FILE *out);
 /* The same, to be freed; NULL: out of memory. */
