@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The line of fstab that README and ratefs(8) show: mount(8) finds ratefs, and says its errors.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires mount.fuse3 findmnt
+
+# Where mount(8) looks for it; this namespace is the test's own.
+mount -t tmpfs -o mode=755 tmpfs /usr/local/bin || skip "cannot mount a tmpfs"
+install -m 755 "$RATEFS" /usr/local/bin/ratefs
+
+backing tmpfs
+echo hello >"$SRC/file"
+cat >"$TMP/fstab" <<EOF
+$SRC $MNT fuse.ratefs iops=200,read_bps=10M,weight=uid:0=4+gid:50=2,nosuid,nodev,nofail,_netdev,x-systemd.requires=x 0 0
+EOF
+ok mount -T "$TMP/fstab" "$MNT"
+equal "$(cat "$MNT/file")" hello
+equal "$(findmnt -no SOURCE,FSTYPE "$MNT" | tr -s ' ')" "$SRC fuse.ratefs"
+findmnt -no OPTIONS "$MNT" | grep -q nosuid,nodev || fail "nosuid,nodev are lost: $(findmnt -no OPTIONS "$MNT")"
+pid=$(ctl list --json | jq '.daemons[0].pid')
+equal "$(ctl show "$MNT" --json | jq -r '.options | .iops.value, .read_bps.value, .weight.value' | tr '\n' ' ')" \
+	"200 10M uid:0=4+gid:50=2 "
+ok umount "$MNT"
+within 5s gone "$pid" || fail "the daemon is still there after umount"
+
+says "iops: '20mbit': bits are not accepted" mount -t fuse.ratefs "$SRC" "$MNT" -o iops=20mbit
+says "source '.*/nothing': No such file or directory" mount -t fuse.ratefs "$TMP/nothing" "$MNT" -o iops=20
+! mountpoint -q "$MNT" || fail "something is mounted"

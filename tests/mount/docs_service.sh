@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The systemd units: systemd accepts them, and the daemon does what they count on.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires systemd-analyze python3
+
+mkdir "$TMP/units"
+for unit in ratefs.service ratefs@.service; do
+	[ -f "$builddir/conf/$unit" ] || skip "needs conf/$unit: run make"
+	sed "s#^ExecStart=[^ ]*#ExecStart=$RATEFS#" "$builddir/conf/$unit" >"$TMP/units/$unit"
+done
+# A systemd that cannot even load the units of its own has nothing to say about ours.
+systemd-analyze verify --man=no basic.target >/dev/null 2>&1 || skip "systemd-analyze does not work here"
+said=$(systemd-analyze verify --man=no "$TMP/units/ratefs.service" "$TMP/units/ratefs@test.service" 2>&1 |
+	grep -F ratefs)
+equal "$said" "" "systemd-analyze verify complains"
+
+# Type=notify: READY=1 when the mounts answer, not before.  ExecReload: SIGHUP.  Stop: SIGTERM.
+cat >"$TMP/test.conf" <<EOF
+[mount:test]
+source = $SRC
+mountpoint = $MNT
+iops = 100
+EOF
+python3 - "$RATEFS" "$TMP" "$MNT" >"$TMP/out" 2>&1 <<'EOF' || fail "$(cat "$TMP/out")"
+import os, signal, socket, subprocess, sys, time
+ratefs, tmp, mnt = sys.argv[1:]
+sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+sock.bind(tmp + "/notify")
+sock.settimeout(10)
+env = dict(os.environ, NOTIFY_SOCKET=tmp + "/notify")
+daemon = subprocess.Popen([ratefs, "-f", "-c", tmp + "/test.conf"], env=env)
+assert sock.recv(100) == b"READY=1", "not ready"
+assert os.path.ismount(mnt), "ready, but nothing is mounted"
+with open(tmp + "/test.conf", "a") as f:
+    f.write("bps = 10M\n")
+daemon.send_signal(signal.SIGHUP)
+for _ in range(500):
+    shown = subprocess.run(["ratefsctl", "show", "test"], capture_output=True, text=True).stdout
+    if "bps                10M" in shown:
+        break
+    time.sleep(0.01)
+else:
+    raise SystemExit("SIGHUP changed nothing: " + shown)
+daemon.send_signal(signal.SIGTERM)
+code = daemon.wait(10)
+assert code == 0, f"exit code {code}"
+assert not os.path.ismount(mnt), "still mounted"
+EOF
+
+# RestartPreventExitStatus=2
+echo 'nonsense = 1' >>"$TMP/test.conf"
+rc=0
+"$RATEFS" -f -c "$TMP/test.conf" 2>/dev/null || rc=$?
+equal $rc 2 "exit code for a wrong configuration"
