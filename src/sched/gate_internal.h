@@ -222,6 +222,8 @@ void lane_reset(struct lane *l, uint64_t v_ns);
 void resource_kick(struct resource *r);
 /* Admits what may go, in fair order, from v_ns (≤ now_ns) on. */
 void gate_dispatch_locked(struct gate *g, uint64_t v_ns, uint64_t now_ns);
+/* The same, but refuses nobody: whose max_wait is over is left to the next step. */
+void gate_release_locked(struct gate *g, uint64_t v_ns, uint64_t now_ns);
 /* What was due before now is judged at the time when it was due. */
 void gate_catch_up_locked(struct gate *g, uint64_t now_ns);
 /* Tells the clock the next event, if that has changed. */

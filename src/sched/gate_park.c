@@ -236,7 +236,8 @@ bool gate_cancel(struct gate *g, struct job *j)
 		j->state = JOB_DONE;
 		job_dequeue(j, now_ns);
 		count_refusal(j->mount, j, GRANT_CANCELLED);
-		gate_dispatch_locked(g, now_ns, now_ns);
+		/* Others must not be refused here: that takes the lock which our caller holds. */
+		gate_release_locked(g, now_ns, now_ns);
 		gate_arm_locked(g);
 	}
 	gate_unlock_deliver(g);

@@ -504,11 +504,11 @@ static uint64_t top_ns(const struct heap *h)
 }
 
 /* Events in the order of their times, those before v as if at v. */
-void gate_dispatch_locked(struct gate *g, uint64_t v, uint64_t now_ns)
+static void dispatch_events(struct gate *g, uint64_t v, uint64_t now_ns, bool deadlines_too)
 {
 	for (;;) {
 		release_all(g, v, now_ns);
-		uint64_t due = top_ns(&g->due), late = top_ns(&g->deadlines);
+		uint64_t due = top_ns(&g->due), late = deadlines_too ? top_ns(&g->deadlines) : NEVER;
 		uint64_t expires = top_ns(&g->vouchers);
 		uint64_t next = min_u64(due, min_u64(late, expires));
 		if (next > now_ns)
@@ -522,6 +522,16 @@ void gate_dispatch_locked(struct gate *g, uint64_t v, uint64_t now_ns)
 		else
 			voucher_expire(container_of(heap_top(&g->vouchers), struct voucher, expiry));
 	}
+}
+
+void gate_dispatch_locked(struct gate *g, uint64_t v, uint64_t now_ns)
+{
+	dispatch_events(g, v, now_ns, true);
+}
+
+void gate_release_locked(struct gate *g, uint64_t v, uint64_t now_ns)
+{
+	dispatch_events(g, v, now_ns, false);
 }
 
 void gate_catch_up_locked(struct gate *g, uint64_t now_ns)
