@@ -61,6 +61,10 @@ static inline int mirror_stat(int fd, struct stat *st)
  * go. */
 int mirror_reopen(struct fs *fs, int fd, int flags);
 
+/* What fills pages must not stop short of the end of the file: to the kernel that is the end.
+ * Bytes, or -1 with errno. */
+ssize_t data_read_all(int fd, char *buf, size_t size, off_t off);
+
 /* A name as it may come from the kernel: one component.  0 or -EINVAL. */
 int mirror_check_name(const char *name);
 

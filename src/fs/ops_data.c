@@ -48,8 +48,7 @@ static ssize_t write_some(int fd, const char *buf, size_t size, off_t off)
 	return n;
 }
 
-/* What fills pages must not stop short of the end of the file: to the kernel that is the end. */
-static ssize_t read_all(int fd, char *buf, size_t size, off_t off)
+ssize_t data_read_all(int fd, char *buf, size_t size, off_t off)
 {
 	size_t done = 0;
 	while (done < size) {
@@ -83,8 +82,9 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	if (size > FS_BUFFER_SIZE)
 		size = FS_BUFFER_SIZE;
 	/* Direct I/O tells read(2), which may be answered short, from a page fault by the lock owner. */
-	ssize_t n = h->direct_io && fi->lock_owner ? read_some(h->fd, fs_context.buffer, size, off)
-						   : read_all(h->fd, fs_context.buffer, size, off);
+	ssize_t n = h->direct_io && fi->lock_owner
+			    ? read_some(h->fd, fs_context.buffer, size, off)
+			    : data_read_all(h->fd, fs_context.buffer, size, off);
 	if (n < 0) {
 		reply_status(req, -errno);
 		return;

@@ -4,11 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "fs/context.h"
+#include "fs/mirror.h"
 
 #define PIPE_SIZE (1U << 20)
 
@@ -41,9 +40,10 @@ static bool have_pipe(void)
 	return line.open;
 }
 
-/* Fewer bytes than the header promised: the end of the file.  Take them out of the pipe again and
- * send them with a header that is right. */
-static bool send_short(int dev_fd, uint64_t unique, size_t got)
+/* Fewer bytes than the header promised: the end of the file, or the pipe is full of small pieces.
+ * Take them out of the pipe again, read what may follow and send it all with a header that is
+ * right. */
+static bool send_short(int dev_fd, uint64_t unique, size_t got, int fd, size_t size, off_t off)
 {
 	struct fuse_out_header *out = (struct fuse_out_header *)fs_context.buffer;
 	for (size_t at = 0; at < sizeof(*out) + got;) {
@@ -54,6 +54,10 @@ static bool send_short(int dev_fd, uint64_t unique, size_t got)
 		}
 		at += (size_t)n;
 	}
+	ssize_t more = data_read_all(fd, fs_context.buffer + sizeof(*out) + got, size - got,
+				     off + (off_t)got);
+	if (more > 0)
+		got += (size_t)more;
 	*out = (struct fuse_out_header){.len = (uint32_t)(sizeof(*out) + got), .unique = unique};
 	ssize_t n = write(dev_fd, fs_context.buffer, sizeof(*out) + got);
 	(void)n; /* ENOENT: the caller is gone */
@@ -92,7 +96,7 @@ bool splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t off)
 		return false;
 	}
 	if (got < size)
-		return send_short(dev_fd, unique, got);
+		return send_short(dev_fd, unique, got, fd, size, off);
 	ssize_t n = splice(line.fd[0], NULL, dev_fd, NULL, sizeof(out) + size, SPLICE_F_MOVE);
 	fs_context.bytes_moved = size;
 	if (n == (ssize_t)(sizeof(out) + size))

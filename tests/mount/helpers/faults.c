@@ -92,6 +92,16 @@ static void *real(const char *name, void **slot)
 	}
 
 WRAP(ssize_t, pread64, "pread", &n, (int fd, void *buf, size_t n, off64_t off), (fd, buf, n, off))
+
+/* Out of a file this is a read too; out of a pipe it is a reply. */
+static void *static_slot_splice;
+ssize_t splice(int in, off64_t *off_in, int out, off64_t *off_out, size_t n, unsigned flags)
+{
+	if (off_in && strikes("pread", &n))
+		return -1;
+	return REAL(splice)(in, off_in, out, off_out, n, flags);
+}
+
 WRAP(ssize_t, pwrite64, "pwrite", &n, (int fd, const void *buf, size_t n, off64_t off), (fd, buf, n, off))
 WRAP(ssize_t, __pread64_chk, "pread", &n, (int fd, void *buf, size_t n, off64_t off, size_t room),
      (fd, buf, n, off, room))
