@@ -164,6 +164,14 @@ on_each_backing() {
 	done
 	[ -n "$done_one" ] || skip "no backing filesystem could be made"
 }
+# Modes on this backing: all of them with RATEFS_TEST_FULL=1.
+modes() {
+	case ${RATEFS_TEST_FULL:+all}$BACKING in
+	tmpfs) echo auto strict ;;
+	ext4) echo page ;;
+	all*) echo auto strict page ;;
+	esac
+}
 loop_works() { losetup -f >/dev/null 2>&1; }
 
 # --- mounting --------------------------------------------------------------------------------
@@ -344,10 +352,11 @@ conforms() {
 }
 # Everything of two trees that a program can see, times included, except inode numbers and atimes.
 tree_of() {
-	(cd "$1" && find . -mindepth 1 -printf '%P %y %m %U %G %s %n %l %T@\n' | sort &&
+	(cd "$1" && find . -type d -printf '%P %m %U %G %n %T@\n' | sort &&
+		find . ! -type d -printf '%P %y %m %U %G %s %n %l %T@\n' | sort &&
 		find . -type f -print0 | sort -z | xargs -0r sha256sum &&
-		getfattr -Rhd -m - . 2>/dev/null | grep -v '^$' | sort -s -k1,1 &&
-		getfacl -Rpn . 2>/dev/null)
+		find . -print0 | sort -z | xargs -0r getfattr -hd -m - -- 2>/dev/null &&
+		find . ! -type l -print0 | sort -z | xargs -0r getfacl -pn -- 2>/dev/null)
 }
 same_tree() {
 	tree_of "$1" >"$TMP/tree.1"
@@ -389,7 +398,7 @@ in_parallel() {
 	local n=$1 i pids=() p
 	shift
 	for ((i = 1; i <= n; i++)); do
-		(I=$i; export I; "$@") &
+		I=$i "$@" &
 		pids+=($!)
 	done
 	for p in "${pids[@]}"; do
