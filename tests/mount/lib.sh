@@ -25,6 +25,7 @@
 set -u -o pipefail
 umask 022
 export LC_ALL=C
+unset MAKEFLAGS MFLAGS MAKELEVEL
 
 srcdir=$(cd "${srcdir:-.}" && pwd)
 builddir=$(cd "${builddir:-.}" && pwd)
