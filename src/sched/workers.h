@@ -22,6 +22,7 @@ struct stepper;
 struct stepper *stepper_new(void);
 const struct clock *stepper_clock(struct stepper *s);
 int stepper_start(struct stepper *s, struct gate *g); /* 0 or -errno */
+/* After the workers and the last mount, whose ends read the clock; before the gate. */
 void stepper_free(struct stepper *s);
 
 #endif

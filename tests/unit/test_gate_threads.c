@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* The gate under real threads, real workers and the real stepper, for about two seconds: clients
+ * that ask, cancel and end requests on several mounts while limits change and mounts pause.
+ * Every request must end exactly once, and nothing may be left.  Made for the sanitizers; time is
+ * only a bound on the work, no outcome depends on it. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sched/workers.h"
+#include "unit/gate_check.h"
+#include "unit/unit.h"
+
+#define MOUNTS	4
+#define CLIENTS 4
+#define ROUNDS	3000
+
+struct request {
+	struct job job;
+	struct gate_mount *mount;
+	_Atomic int ends;
+	struct client *client;
+};
+
+struct client {
+	pthread_t thread;
+	pthread_mutex_t lock; /* ending a job takes it, so does cancelling one */
+	struct request req[ROUNDS];
+	unsigned index;
+	_Atomic unsigned open;
+	unsigned cancelled;
+};
+
+static struct stepper *stepper;
+static struct workers *workers;
+static struct gate *gate;
+static struct gate_fs *fs[2];
+static struct gate_mount *mount[MOUNTS];
+static struct client client[CLIENTS];
+static _Atomic unsigned wrong;
+
+static uint64_t next(uint64_t *rng)
+{
+	*rng ^= *rng << 13;
+	*rng ^= *rng >> 7;
+	*rng ^= *rng << 17;
+	return *rng;
+}
+
+static void finish(struct request *r)
+{
+	struct client *c = r->client;
+	pthread_mutex_lock(&c->lock);
+	wrong += atomic_fetch_add(&r->ends, 1) != 0;
+	pthread_mutex_unlock(&c->lock);
+	atomic_fetch_sub(&c->open, 1);
+}
+
+static void run_request(struct job *j)
+{
+	struct request *r = container_of(j, struct request, job);
+	uint64_t asked = j->grant.cost.bytes;
+	gate_done(r->mount, &j->grant, asked % 3 ? OUTCOME_OK : OUTCOME_FAILED, asked / 2);
+	finish(r);
+}
+
+static void refuse_request(struct job *j, enum grant_result why)
+{
+	finish(container_of(j, struct request, job));
+}
+
+static const struct job_ops request_ops = {run_request, refuse_request};
+
+static void submit(struct client *c, struct request *r, uint64_t *rng)
+{
+	static const enum cost_class classes[] = {COST_READ, COST_WRITE, COST_META, COST_COPY};
+	r->client = c;
+	r->mount = mount[next(rng) % MOUNTS];
+	r->job.ops = &request_ops;
+	r->job.cost = (struct cost){classes[next(rng) % 4], 1, next(rng) % 65536};
+	r->job.key = (struct fair_key){FAIR_UID, next(rng) % 16};
+	r->job.probe = next(rng) % 32 == 0;
+	atomic_fetch_add(&c->open, 1);
+	enum gate_verdict v = r->job.probe ? GATE_WOULD_BLOCK :
+					     gate_try(r->mount, &r->job.cost, &r->job.grant);
+	if (v == GATE_WOULD_BLOCK)
+		v = gate_park(r->mount, &r->job);
+	if (v == GATE_GO)
+		run_request(&r->job);
+	else if (v != GATE_PARKED)
+		finish(r);
+}
+
+static void cancel_some(struct client *c, struct request *r)
+{
+	pthread_mutex_lock(&c->lock);
+	bool mine = gate_cancel(gate, &r->job);
+	pthread_mutex_unlock(&c->lock);
+	if (mine) {
+		c->cancelled++;
+		finish(r);
+	}
+}
+
+static void *client_loop(void *arg)
+{
+	struct client *c = arg;
+	uint64_t rng = 77777 + c->index;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		submit(c, &c->req[i], &rng);
+		if (next(&rng) % 4 == 0)
+			cancel_some(c, &c->req[next(&rng) % (i + 1)]);
+		struct cost nb = {COST_READ, 1, 4096};
+		struct grant gr;
+		struct gate_mount *m = mount[next(&rng) % MOUNTS];
+		if (next(&rng) % 8 == 0 && gate_try_partial(m, &nb, &gr) == GATE_GO)
+			gate_done(m, &gr, OUTCOME_OK, gr.cost.bytes);
+		while (atomic_load(&c->open) > 64)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void random_limits(struct limiter_config *c, uint64_t *rng)
+{
+	*c = (struct limiter_config){0};
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		if (next(rng) % 4 == 0) {
+			c->limit[k].enabled = true;
+			c->limit[k].rate_per_sec = limit_kind_is_bytes(k) ? 200000000 : 20000;
+		}
+	c->max_inflight = next(rng) % 3 ? 0 : 1 + next(rng) % 4;
+}
+
+static void *changer_loop(void *arg)
+{
+	_Atomic bool *stop = arg;
+	uint64_t rng = 4711;
+	struct scope_stats *st = malloc(sizeof(*st));
+	for (unsigned i = 0; !atomic_load(stop); i++) {
+		struct gate_mount_config cfg = {.max_wait_ns = next(&rng) % 4 ? 0 : NSEC_PER_MSEC};
+		struct gate_mount *m = mount[next(&rng) % MOUNTS];
+		random_limits(&cfg.limits, &rng);
+		gate_set_mount(m, &cfg);
+		random_limits(&cfg.limits, &rng);
+		if (i % 3 == 0)
+			gate_set_global(gate, &cfg.limits);
+		if (i % 5 == 0) {
+			gate_pause_mount(m, true);
+			sched_yield();
+			gate_pause_mount(m, false);
+		}
+		gate_stats_mount(m, st);
+		usleep(1000);
+	}
+	free(st);
+	return NULL;
+}
+
+static void world_up(void)
+{
+	static const struct limiter_config none;
+	struct gate_mount_config cfg = {0};
+	uint64_t rng = 99;
+	stepper = stepper_new();
+	workers = workers_new(2, 8, NULL, NULL);
+	gate = gate_new(stepper_clock(stepper), workers_dispatch, workers);
+	ck_assert(stepper && workers && gate);
+	ck_assert_int_eq(stepper_start(stepper, gate), 0);
+	for (unsigned i = 0; i < 2; i++)
+		fs[i] = gate_fs_new(gate, "fs", &none);
+	for (unsigned i = 0; i < MOUNTS; i++) {
+		random_limits(&cfg.limits, &rng);
+		mount[i] = gate_mount_new(fs[i % 2], "m", &cfg);
+	}
+}
+
+static void world_down(void)
+{
+	for (unsigned i = 0; i < MOUNTS; i++)
+		gate_mount_drain(mount[i], i % 2);
+	workers_free(workers);
+	gate_check_empty(gate);
+	for (unsigned i = 0; i < MOUNTS; i++)
+		gate_mount_free(mount[i]);
+	for (unsigned i = 0; i < 2; i++)
+		gate_fs_free(fs[i]);
+	stepper_free(stepper);
+	gate_free(gate);
+}
+
+START_TEST(threads_that_ask_cancel_and_change_limits_lose_nothing)
+{
+	_Atomic bool stop = false;
+	pthread_t changer;
+	world_up();
+	ck_assert_int_eq(pthread_create(&changer, NULL, changer_loop, &stop), 0);
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		client[i].index = i;
+		pthread_mutex_init(&client[i].lock, NULL);
+		pthread_create(&client[i].thread, NULL, client_loop, &client[i]);
+	}
+	for (unsigned i = 0; i < CLIENTS; i++)
+		pthread_join(client[i].thread, NULL);
+	atomic_store(&stop, true);
+	pthread_join(changer, NULL);
+	world_down();
+	ck_assert_uint_eq(wrong, 0);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		for (unsigned k = 0; k < ROUNDS; k++)
+			must(atomic_load(&client[i].req[k].ends) == 1);
+}
+END_TEST
+
+/* --- workers --- */
+
+static _Atomic unsigned ran, starts;
+static pthread_mutex_t jam = PTHREAD_MUTEX_INITIALIZER;
+
+static void count_run(struct job *j)
+{
+	atomic_fetch_add(&ran, 1);
+}
+
+static void jammed_run(struct job *j)
+{
+	pthread_mutex_lock(&jam);
+	pthread_mutex_unlock(&jam);
+	atomic_fetch_add(&ran, 1);
+}
+
+static void count_start(void *ctx)
+{
+	atomic_fetch_add((_Atomic unsigned *)ctx, 1);
+}
+
+static void dispatch(struct workers *w, struct job *jobs, unsigned n, const struct job_ops *ops)
+{
+	struct list ready = LIST_INIT(ready);
+	for (unsigned i = 0; i < n; i++) {
+		jobs[i].ops = ops;
+		list_push_tail(&ready, &jobs[i].link);
+	}
+	workers_dispatch(w, &ready);
+}
+
+START_TEST(workers_run_everything_that_is_queued_before_they_end)
+{
+	static const struct job_ops ops = {.run = count_run};
+	static struct job jobs[1000];
+	atomic_store(&ran, 0);
+	struct workers *w = workers_new(1, 4, count_start, &starts);
+	dispatch(w, jobs, 1000, &ops);
+	workers_free(w);
+	ck_assert_uint_eq(ran, 1000);
+	ck_assert_uint_ge(starts, 1);
+}
+END_TEST
+
+/* All threads are stuck until a job that comes later has run: only a growing pool gets there. */
+START_TEST(the_pool_grows_while_its_threads_are_stuck)
+{
+	static const struct job_ops stuck = {.run = jammed_run}, ops = {.run = count_run};
+	static struct job jammed[6], job;
+	atomic_store(&ran, 0);
+	struct workers *w = workers_new(1, 8, NULL, NULL);
+	pthread_mutex_lock(&jam);
+	dispatch(w, jammed, 6, &stuck);
+	dispatch(w, &job, 1, &ops);
+	while (!atomic_load(&ran))
+		sched_yield();
+	pthread_mutex_unlock(&jam);
+	workers_free(w);
+	ck_assert_uint_eq(ran, 7);
+}
+END_TEST
+
+UNIT_MAIN("gate_threads", threads_that_ask_cancel_and_change_limits_lose_nothing,
+	  workers_run_everything_that_is_queued_before_they_end,
+	  the_pool_grows_while_its_threads_are_stuck)
