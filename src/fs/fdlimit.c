@@ -12,6 +12,7 @@
 /* Beyond this many, kernel memory pinned by fds costs more than opening again saves. */
 #define INODE_FDS_MAX   65536
 #define INODE_FDS_LEAST 64
+#define USER_SLOTS      4096
 
 static struct {
 	pthread_mutex_t lock; /* tables */
@@ -66,9 +67,29 @@ void fdlimit_inode_fds(int n)
 	atomic_fetch_add_explicit(&limit.inode_fds, n, memory_order_relaxed);
 }
 
-void fdlimit_client_fds(int n)
+/* Users that meet in a slot share its count: they are only careful a little earlier. */
+static _Atomic int64_t of_user[USER_SLOTS];
+
+static _Atomic int64_t *slot_of(uid_t uid)
 {
-	atomic_fetch_add_explicit(&limit.client_fds, n, memory_order_relaxed);
+	return &of_user[uid * 2654435769U >> 20];
+}
+
+bool fdlimit_client_try(uid_t uid)
+{
+	int64_t max = atomic_load_explicit(&limit.max_total, memory_order_relaxed);
+	int64_t own = atomic_fetch_add_explicit(slot_of(uid), 1, memory_order_relaxed);
+	int64_t all = atomic_fetch_add_explicit(&limit.client_fds, 1, memory_order_relaxed);
+	if (uid == 0 || all < max - max / 4 || own < max - all)
+		return true;
+	fdlimit_client_done(uid);
+	return false;
+}
+
+void fdlimit_client_done(uid_t uid)
+{
+	atomic_fetch_sub_explicit(slot_of(uid), 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&limit.client_fds, 1, memory_order_relaxed);
 }
 
 static bool in_bounds(void)

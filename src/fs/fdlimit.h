@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct fs;
 struct inode_table;
@@ -20,7 +21,10 @@ void fdlimit_add(struct fs *fs, struct inode_table *t);
 void fdlimit_remove(struct inode_table *t);
 
 void fdlimit_inode_fds(int n);
-void fdlimit_client_fds(int n);
+/* One more open file of a user.  False: the last quarter of the room is not for who already holds
+ * as much as is left, so that one user's files do not keep the others from opening theirs. */
+bool fdlimit_client_try(uid_t uid);
+void fdlimit_client_done(uid_t uid);
 
 /* Closes inode fds until the counts are in bounds again. */
 void fdlimit_keep(void);

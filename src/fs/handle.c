@@ -10,15 +10,28 @@
 #include "fs/mirror.h"
 #include "sched/gate.h"
 
-int handle_reserve(struct fs *fs)
+int handle_reserve(fuse_req_t req)
 {
-	return fs->cfg.gate && !gate_open_try(fs->cfg.gate) ? -ENFILE : 0;
+	struct fs *fs = fs_of(req);
+	uid_t uid = fuse_req_ctx(req)->uid;
+	if (!fdlimit_client_try(uid))
+		return -ENFILE;
+	if (!fs->cfg.gate || gate_open_try(fs->cfg.gate))
+		return 0;
+	fdlimit_client_done(uid);
+	return -ENFILE;
 }
 
-void handle_unreserve(struct fs *fs)
+static void give_back(struct fs *fs, uid_t uid)
 {
+	fdlimit_client_done(uid);
 	if (fs->cfg.gate)
 		gate_open_release(fs->cfg.gate);
+}
+
+void handle_unreserve(fuse_req_t req)
+{
+	give_back(fs_of(req), fuse_req_ctx(req)->uid);
 }
 
 static struct handle_shard *shard_of(struct fs *fs, const struct handle *h)
@@ -62,7 +75,6 @@ struct handle *handle_new(fuse_req_t req, int *fd, int flags)
 	list_push_tail(&shard->handles, &h->of_fs);
 	pthread_mutex_unlock(&shard->lock);
 	atomic_fetch_add_explicit(&fs->handles, 1, memory_order_relaxed);
-	fdlimit_client_fds(1);
 	fdlimit_keep();
 	return h;
 }
@@ -79,8 +91,7 @@ void handle_free(struct fs *fs, struct handle *h)
 		free(h->dir->buf);
 		free(h->dir);
 	}
+	give_back(fs, h->uid);
 	free(h);
 	atomic_fetch_sub_explicit(&fs->handles, 1, memory_order_relaxed);
-	fdlimit_client_fds(-1);
-	handle_unreserve(fs);
 }

@@ -74,10 +74,10 @@ struct handle_shard {
 void handles_init(struct fs *fs);
 void handles_free(struct fs *fs); /* no thread runs an operation any more */
 
-/* max_open: -ENFILE when it is reached.  The reservation passes to the handle that is made next;
- * handle_free gives it back. */
-int handle_reserve(struct fs *fs);
-void handle_unreserve(struct fs *fs);
+/* -ENFILE when max_open is reached, or when the user has more than its share of what the process
+ * can open.  The reservation passes to the handle that is made next; handle_free gives it back. */
+int handle_reserve(fuse_req_t req);
+void handle_unreserve(fuse_req_t req);
 
 /* Takes *fd.  NULL: out of memory, *fd untouched. */
 struct handle *handle_new(fuse_req_t req, int *fd, int flags);

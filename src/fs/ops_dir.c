@@ -50,7 +50,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = fs_of(req);
 	struct inode_ref ref;
-	int res = handle_reserve(fs);
+	int res = handle_reserve(req);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
@@ -74,7 +74,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		inode_put(fs, &ref);
 	}
 	if (res < 0) {
-		handle_unreserve(fs);
+		handle_unreserve(req);
 		reply_status(req, res);
 		return;
 	}

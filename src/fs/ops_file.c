@@ -98,14 +98,14 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct fs *fs = fs_of(req);
 	struct inode_ref ref;
 	struct stat st;
-	int res = handle_reserve(fs);
+	int res = handle_reserve(req);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
 	res = inode_get_no_fd(fs, ino, &ref);
 	if (res < 0) {
-		handle_unreserve(fs);
+		handle_unreserve(req);
 		reply_status(req, res);
 		return;
 	}
@@ -113,7 +113,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	res = fd < 0 ? fd : 0;
 	struct handle *h = res == 0 ? handle_new(req, &fd, fi->flags) : NULL;
 	if (!h) {
-		handle_unreserve(fs);
+		handle_unreserve(req);
 		res = res ? res : -ENOMEM;
 	} else {
 		h->membership_matters = creds_membership_matters(req, &st);
@@ -182,10 +182,10 @@ static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *na
 		if (res < 0 && h)
 			handle_free(fs, h);
 		else if (res < 0)
-			handle_unreserve(fs);
+			handle_unreserve(req);
 		inode_put(fs, &ref);
 	} else {
-		handle_unreserve(fs);
+		handle_unreserve(req);
 	}
 	if (res < 0) {
 		if (e.ino)
@@ -202,11 +202,11 @@ static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *na
 static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct inode_ref *dir)
 {
 	struct fs *fs = fs_of(req);
-	int res = handle_reserve(fs);
+	int res = handle_reserve(req);
 	if (res == 0) {
 		res = inode_get(fs, parent, dir);
 		if (res < 0)
-			handle_unreserve(fs);
+			handle_unreserve(req);
 	}
 	if (res < 0) {
 		reply_status(req, res);

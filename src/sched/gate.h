@@ -79,7 +79,8 @@ enum gate_verdict {
 	GATE_GO,	  /* run it on this thread, then gate_done */
 	GATE_PARKED,	  /* the gate has it now; the caller must not touch it any more */
 	GATE_WOULD_BLOCK, /* not now */
-	GATE_FULL,	  /* max_inflight with on_full=reject, or max_parked */
+	GATE_FULL,	  /* max_inflight with on_full=reject, or max_parked; the last quarter of
+			   * that room is not for a key that has as much parked as is left */
 	GATE_MISCONFIGURED,
 };
 

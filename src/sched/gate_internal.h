@@ -119,6 +119,7 @@ struct key {
 	struct key *next;  /* in its hash bucket */
 	struct list idle;  /* in keys->idle while nothing is parked */
 	uint64_t parked;   /* jobs now */
+	uint64_t parked_bytes; /* memory that they pin */
 	struct key_queue queue[LANES];
 	uint64_t ops, bytes, ever_parked, wait_ns, max_wait_ns;
 };

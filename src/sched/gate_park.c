@@ -106,6 +106,7 @@ void job_dequeue(struct job *j, uint64_t now_ns)
 	if (heap_contains(&j->deadline))
 		heap_remove(&g->deadlines, &j->deadline);
 	count_parked_now(m, j, -1);
+	kq->key->parked_bytes -= j->memory_bytes;
 	if (--kq->key->parked == 0)
 		keys_idle(&m->keys, kq->key);
 	if (--l->parked == 0)
@@ -148,6 +149,20 @@ static bool room_for(const struct gate_mount *m, const struct job *j)
 	       m->scope.parked_bytes_now + j->memory_bytes <= m->max_parked_bytes;
 }
 
+/* The last quarter of the room is for those who hold little: whoever has as much as is left must not
+ * take it, so that one who parks all that it can does not get the others refused. */
+static bool takes_too_much(uint64_t own, uint64_t used, uint64_t max)
+{
+	return used >= max - max / 4 && own >= max - used;
+}
+
+static bool greedy(const struct gate_mount *m, const struct key *key, const struct job *j)
+{
+	return j->key.kind != FAIR_NONE &&
+	       (takes_too_much(key->parked, m->parked, m->max_parked) ||
+		takes_too_much(key->parked_bytes, m->scope.parked_bytes_now, m->max_parked_bytes));
+}
+
 static bool inflight_full(const struct chain *ch)
 {
 	for (unsigned i = 0; i < ch->permits; i++)
@@ -161,7 +176,7 @@ static enum gate_verdict park_locked(struct gate_mount *m, struct job *j, uint64
 {
 	struct gate *g = m->scope.gate;
 	struct key *key = keys_get(m, j->key, now_ns);
-	if (!heap_reserve(&g->deadlines, g->parked + 1))
+	if (greedy(m, key, j) || !heap_reserve(&g->deadlines, g->parked + 1))
 		return GATE_FULL;
 	j->state = JOB_PARKED;
 	j->mount = m;
@@ -172,6 +187,7 @@ static enum gate_verdict park_locked(struct gate_mount *m, struct job *j, uint64
 	j->queue = &key->queue[g->lane_of[j->cost.cls]];
 	if (key->parked++ == 0)
 		keys_busy(key);
+	key->parked_bytes += j->memory_bytes;
 	count_parked_now(m, j, 1);
 	job_set_deadline(g, m, j);
 	job_enqueue(m, j, now_ns);
