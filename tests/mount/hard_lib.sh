@@ -45,3 +45,11 @@ gets() {
 	out=$("$@" 2>&1 </dev/null) && fail "'$*' worked but must fail with '$text'"
 	[[ $out == *"$text"* ]] || fail "'$*' said '$out', not '$text'"
 }
+
+# A background job of as_user and all that it started.
+slay() {
+	local p
+	for p in $(pgrep -P "$1"); do slay "$p"; done
+	kill -9 "$1" 2>/dev/null
+	wait "$1" 2>/dev/null
+}
