@@ -75,6 +75,8 @@ static void run_nonblocking(struct fs_mount *m, struct fuse_in_header *in, size_
 	struct grant grant;
 	switch (gate_try_partial(m->gate, cost, &grant)) {
 	case GATE_GO:
+		if (grant.cost.bytes < cost->bytes)
+			poll_fell_short(m, in, len, cost->cls);
 		len = shorten(in, len, grant.cost.bytes);
 		run_message(m, in, len, &grant);
 		break;
@@ -82,6 +84,7 @@ static void run_nonblocking(struct fs_mount *m, struct fuse_in_header *in, size_
 		wire_reply_err(m->fd, in->unique, EINVAL);
 		break;
 	default:
+		poll_fell_short(m, in, len, cost->cls);
 		wire_reply_err(m->fd, in->unique, EAGAIN);
 		break;
 	}

@@ -39,6 +39,7 @@ struct handle {
 	bool is_dir;
 	bool direct_io; /* reads and writes come as the program made them */
 	_Atomic bool written;
+	_Atomic uint64_t listener[2]; /* read, write: the kernel's name of who polls it; 0: nobody */
 	bool membership_matters; /* to writes: see creds_be_writer */
 	pid_t pid; /* the opener: release and write-back come without one */
 	uid_t uid;

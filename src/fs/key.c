@@ -178,45 +178,12 @@ static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
 
 /* --- the key ------------------------------------------------------------------------------- */
 
-/* The file handle of requests that have one, else 0. */
-static uint64_t handle_of(const struct fuse_in_header *in, size_t len)
-{
-	switch (in->opcode) {
-	case FUSE_READ:
-	case FUSE_READDIR:
-	case FUSE_READDIRPLUS: {
-		const struct fuse_read_in *arg = wire_args(in, len, struct fuse_read_in);
-		return arg ? arg->fh : 0;
-	}
-	case FUSE_WRITE: {
-		const struct fuse_write_in *arg = wire_args(in, len, struct fuse_write_in);
-		return arg ? arg->fh : 0;
-	}
-	case FUSE_COPY_FILE_RANGE: {
-		const struct fuse_copy_file_range_in *arg =
-			wire_args(in, len, struct fuse_copy_file_range_in);
-		return arg ? arg->fh_in : 0;
-	}
-	case FUSE_FSYNC:
-	case FUSE_FSYNCDIR: {
-		const struct fuse_fsync_in *arg = wire_args(in, len, struct fuse_fsync_in);
-		return arg ? arg->fh : 0;
-	}
-	case FUSE_FALLOCATE: {
-		const struct fuse_fallocate_in *arg = wire_args(in, len, struct fuse_fallocate_in);
-		return arg ? arg->fh : 0;
-	}
-	default:
-		return 0;
-	}
-}
-
 struct fair_key key_of(enum fair_kind kind, const struct fuse_in_header *in, size_t len,
 		       uint64_t now_ns)
 {
 	struct fair_key key = {.kind = kind};
 	uint32_t pid = in->pid, uid = in->uid, gid = in->gid;
-	uint64_t fh = handle_of(in, len);
+	uint64_t fh = wire_fh(in, len);
 	if (pid == 0 && fh) { /* write-back and the like carry nobody: it is the opener's */
 		const struct handle *h = handle_from_fh(fh);
 		pid = (uint32_t)h->pid;

@@ -109,6 +109,9 @@ bool parked_wait_empty(struct fs_mount *m, uint64_t until_ns);
 void poll_init(struct poll_table *t);
 void poll_destroy(struct poll_table *t);
 void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len);
+/* A non-blocking transfer gets less than it asked for, or nothing.  Call before answering it. */
+void poll_fell_short(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
+		     enum cost_class cls);
 void poll_forget(struct fs_mount *m, uint64_t fh); /* the handle is being released */
 void poll_forget_all(struct fs_mount *m); /* returns when none is left */
 

@@ -2,6 +2,9 @@
 /* poll, select and epoll on a throttled handle: ready when a transfer would be admitted.
  * A handle that is not ready gets a probe: a job that takes its turn in the gate like a transfer
  * but is charged nothing; when its turn comes the kernel is told, and asks again.
+ * An edge-triggered epoll asks only when it is told.  So a handle that was called ready while
+ * somebody listens is remembered, and gets its probe when a transfer has found less than it
+ * wanted.
  * One probe per handle and direction.  A poller is freed by whoever takes it off the list. */
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +22,8 @@ struct poller {
 	struct list link; /* polls.lock */
 	uint64_t id;	  /* never reused, unlike its address */
 	uint64_t fh, kh;  /* polls.lock: kh */
+	bool wanted;	  /* polls.lock: somebody will sleep until it is told */
+	bool joined;	  /* polls.lock: more than one will */
 	bool entering;	  /* polls.lock: gate_park has not returned */
 	bool over;	  /* polls.lock: forgotten while it was entering, or its kernel is being told */
 };
@@ -95,53 +100,47 @@ static void entered(struct fs_mount *m, uint64_t fh, uint64_t id)
 		if (p->id != id)
 			continue;
 		p->entering = false;
-		if (p->over)
+		if (p->over || !p->wanted)
 			drop_locked(m, p);
 		break;
 	}
 	pthread_mutex_unlock(&m->polls.lock);
 }
 
-/* Would a transfer of this class go now?  If not and `notify`, the kernel will be told when. */
-static bool ready(struct fs_mount *m, const struct fuse_in_header *in, const struct fuse_poll_in *arg,
-		  size_t len, enum cost_class cls)
+/* Puts p on the list; false: there is one for its handle and direction, which it joins. */
+static bool enlist(struct poll_table *t, struct poller *p)
+{
+	pthread_mutex_lock(&t->lock);
+	struct poller *old = find_locked(t, p->fh, p->job.cost.cls);
+	if (old) {
+		old->kh = p->kh;
+		old->wanted |= p->wanted;
+		old->joined |= p->wanted;
+	} else {
+		p->id = ++t->last_id;
+		list_push_tail(hash_of(t, p->fh), &p->link);
+		atomic_fetch_add(&t->n, 1);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return !old;
+}
+
+/* Would a transfer like this go now?  If not and it is wanted, the kernel will be told when. */
+static bool probe(struct fs_mount *m, const struct poller *like)
 {
 	struct poll_table *t = &m->polls;
-	if (gate_unlimited(m->gate, cls))
-		return true;
-
-	pthread_mutex_lock(&t->lock);
-	struct poller *old = find_locked(t, arg->fh, cls);
-	if (old) {
-		old->kh = arg->kh;
-		pthread_mutex_unlock(&t->lock);
+	struct poller *p = malloc(sizeof(*p));
+	if (!p)
+		return true; /* better a transfer that says EAGAIN than a sleep without end */
+	*p = *like;
+	if (!enlist(t, p)) {
+		free(p);
 		return false;
 	}
-	struct poller *p = malloc(sizeof(*p));
-	if (!p) {
-		pthread_mutex_unlock(&t->lock);
-		return true; /* better a transfer that says EAGAIN than a sleep without end */
-	}
-	*p = (struct poller){
-		.job = {.ops = &probe_ops,
-			.cost = {.cls = cls, .ops = 1, .bytes = PROBE_BYTES},
-			.memory_bytes = sizeof(*p),
-			.probe = true,
-			.patient = true},
-		.mount = m,
-		.fh = arg->fh,
-		.kh = arg->kh,
-		.entering = true,
-	};
-	p->job.key = key_of(atomic_load(&m->fair), in, len, mount_now_ns());
-	uint64_t id = p->id = ++t->last_id;
-	list_push_tail(hash_of(t, p->fh), &p->link);
-	atomic_fetch_add(&t->n, 1);
-	pthread_mutex_unlock(&t->lock);
-
+	uint64_t id = p->id;
 	switch (gate_park(m->gate, &p->job)) {
 	case GATE_PARKED:
-		entered(m, arg->fh, id);
+		entered(m, like->fh, id);
 		return false;
 	case GATE_GO:
 		gate_done(m->gate, &p->job.grant, OUTCOME_OK, 0);
@@ -150,10 +149,66 @@ static bool ready(struct fs_mount *m, const struct fuse_in_header *in, const str
 		break;
 	}
 	pthread_mutex_lock(&t->lock);
+	p->over = true;
+	uint64_t kh = p->joined ? p->kh : 0;
+	pthread_mutex_unlock(&t->lock);
+	if (kh) /* who joined it meanwhile has been told to wait */
+		wire_notify_poll(m->fd, kh);
+	pthread_mutex_lock(&t->lock);
 	unlink_locked(t, p);
 	pthread_mutex_unlock(&t->lock);
 	free(p);
 	return true;
+}
+
+static struct poller poller_like(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
+				 enum cost_class cls)
+{
+	return (struct poller){
+		.job = {.ops = &probe_ops,
+			.cost = {.cls = cls, .ops = 1, .bytes = PROBE_BYTES},
+			.key = key_of(atomic_load(&m->fair), in, len, mount_now_ns()),
+			.memory_bytes = sizeof(struct poller),
+			.probe = true,
+			.patient = true},
+		.mount = m,
+		.entering = true,
+	};
+}
+
+static _Atomic uint64_t *listener(struct handle *h, enum cost_class cls)
+{
+	return &h->listener[cls == COST_WRITE];
+}
+
+static bool ready(struct fs_mount *m, const struct fuse_in_header *in, const struct fuse_poll_in *arg,
+		  size_t len, enum cost_class cls)
+{
+	if (gate_unlimited(m->gate, cls))
+		return true;
+	struct poller like = poller_like(m, in, len, cls);
+	like.fh = arg->fh;
+	like.kh = arg->kh;
+	like.wanted = arg->flags & FUSE_POLL_SCHEDULE_NOTIFY;
+	if (!probe(m, &like))
+		return false;
+	if (like.wanted)
+		atomic_store(listener(handle_from_fh(arg->fh), cls), arg->kh);
+	return true;
+}
+
+void poll_fell_short(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
+		     enum cost_class cls)
+{
+	struct handle *h = handle_from_fh(wire_fh(in, len));
+	if (!atomic_load_explicit(listener(h, cls), memory_order_relaxed))
+		return;
+	struct poller like = poller_like(m, in, len, cls);
+	like.fh = wire_fh(in, len);
+	like.kh = atomic_exchange(listener(h, cls), 0);
+	like.wanted = true;
+	if (like.kh && probe(m, &like))
+		wire_notify_poll(m->fd, like.kh);
 }
 
 void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len)
@@ -171,8 +226,6 @@ void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t le
 			out.revents &= ~(uint32_t)(POLLIN | POLLRDNORM);
 		if ((want & (POLLOUT | POLLWRNORM)) && !ready(m, in, arg, len, COST_WRITE))
 			out.revents &= ~(uint32_t)(POLLOUT | POLLWRNORM);
-		if (!(arg->flags & FUSE_POLL_SCHEDULE_NOTIFY))
-			poll_forget(m, arg->fh);
 	}
 	wire_reply(m->fd, in->unique, &out, sizeof(out));
 }

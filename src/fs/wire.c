@@ -33,3 +33,39 @@ int wire_notify_poll(int fd, uint64_t kh)
 	struct fuse_notify_poll_wakeup_out arg = {.kh = kh};
 	return send_message(fd, &out, &arg, sizeof(arg));
 }
+
+uint64_t wire_fh(const struct fuse_in_header *in, size_t len)
+{
+	switch (in->opcode) {
+	case FUSE_READ:
+	case FUSE_READDIR:
+	case FUSE_READDIRPLUS: {
+		const struct fuse_read_in *arg = wire_args(in, len, struct fuse_read_in);
+		return arg ? arg->fh : 0;
+	}
+	case FUSE_WRITE: {
+		const struct fuse_write_in *arg = wire_args(in, len, struct fuse_write_in);
+		return arg ? arg->fh : 0;
+	}
+	case FUSE_COPY_FILE_RANGE: {
+		const struct fuse_copy_file_range_in *arg =
+			wire_args(in, len, struct fuse_copy_file_range_in);
+		return arg ? arg->fh_in : 0;
+	}
+	case FUSE_POLL: {
+		const struct fuse_poll_in *arg = wire_args(in, len, struct fuse_poll_in);
+		return arg ? arg->fh : 0;
+	}
+	case FUSE_FSYNC:
+	case FUSE_FSYNCDIR: {
+		const struct fuse_fsync_in *arg = wire_args(in, len, struct fuse_fsync_in);
+		return arg ? arg->fh : 0;
+	}
+	case FUSE_FALLOCATE: {
+		const struct fuse_fallocate_in *arg = wire_args(in, len, struct fuse_fallocate_in);
+		return arg ? arg->fh : 0;
+	}
+	default:
+		return 0;
+	}
+}

@@ -24,6 +24,9 @@ static inline void *wire_args_(const void *msg, size_t len, size_t need)
 }
 #define wire_args(msg, len, T) ((T *)wire_args_(msg, len, sizeof(T)))
 
+/* The file handle of requests that have one, else 0. */
+uint64_t wire_fh(const struct fuse_in_header *in, size_t len);
+
 /* Answers.  0 or -errno; -ENOENT means that the caller is gone already: not an error here. */
 int wire_reply_err(int fd, uint64_t unique, int err);
 int wire_reply(int fd, uint64_t unique, const void *data, size_t len);

@@ -31,6 +31,9 @@ for how in poll select epoll epollet; do
 	[ "$ms" -le 2000 ] || fail "$how took $ms ms"
 	equal "$n" 4096 "the read after $how"
 done
+# An edge-triggered epoll asks only once: it must be told whenever there is something again.
+equal "$(nonblock edge "$MNT/file" 4096 5)" 5 "edges after whole reads"
+equal "$(nonblock edge "$MNT/file" 65536 5)" 5 "edges after reads in part"
 unmount_ratefs
 
 # Never for directories, metadata and page faults.

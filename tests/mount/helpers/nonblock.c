@@ -7,6 +7,8 @@
  *	nonblock toggle FILE SIZE	flag set by fcntl: EAGAIN; cleared: waits and gets the bytes
  *	nonblock wait METHOD FILE SIZE	METHOD poll|select|epoll|epollet: drains the budget, waits with
  *					METHOD, then reads: prints ms waited and bytes read
+ *	nonblock edge FILE SIZE N	N times: epoll_wait(EPOLLET), then reads until EAGAIN: prints
+ *					how often it was woken
  *	nonblock mmap FILE		touches pages through an O_NONBLOCK handle: no SIGBUS
  *	nonblock dir DIR		opendir(O_NONBLOCK) and list: number of names */
 #define _GNU_SOURCE
@@ -115,6 +117,19 @@ static int waits(const char *how, const char *path, size_t size)
 	return 0;
 }
 
+static int edges(const char *path, size_t size, int n)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK), ep = epoll_create1(EPOLL_CLOEXEC), woken = 0;
+	char *buf = malloc(size);
+	struct epoll_event ev = {.events = EPOLLIN | (unsigned)EPOLLET};
+	if (fd < 0 || ep < 0 || !buf || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) < 0)
+		fatal(path);
+	while (woken < n && epoll_wait(ep, &ev, 1, 5000) == 1 && drain(fd, buf, size))
+		woken++;
+	printf("%d\n", woken);
+	return 0;
+}
+
 static int faults(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK);
@@ -158,6 +173,8 @@ int main(int argc, char **argv)
 		return toggle(argv[2], strtoul(argv[3], NULL, 0));
 	if (!strcmp(cmd, "wait"))
 		return waits(argv[2], argv[3], strtoul(argv[4], NULL, 0));
+	if (!strcmp(cmd, "edge"))
+		return edges(argv[2], strtoul(argv[3], NULL, 0), atoi(argv[4]));
 	if (!strcmp(cmd, "mmap"))
 		return faults(argv[2]);
 	if (!strcmp(cmd, "dir"))
