@@ -197,7 +197,6 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 		FUSE_CAP_ATOMIC_O_TRUNC, /* open(O_TRUNC) is one step at the backing as well */
 		FUSE_CAP_EXPORT_SUPPORT,
 		FUSE_CAP_PARALLEL_DIROPS, /* one slow lookup must not hold up its directory */
-		FUSE_CAP_READDIRPLUS,	  /* and not _AUTO: see habit.h */
 		FUSE_CAP_DIRECT_IO_ALLOW_MMAP,
 		FUSE_CAP_IOCTL_DIR,
 		FUSE_CAP_SPLICE_WRITE,
@@ -211,9 +210,13 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		fuse_set_feature_flag(conn, wanted[i]);
+	/* Attributes with a listing only where the kernel keeps them; and not _AUTO: see habit.h. */
+	fuse_unset_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 	fuse_unset_feature_flag(conn, FUSE_CAP_READDIRPLUS_AUTO);
-	if (fs->attr_timeout_s > 0 && fs->entry_timeout_s > 0)
+	if (fs->attr_timeout_s > 0 && fs->entry_timeout_s > 0) {
+		fuse_set_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 		fuse_set_feature_flag(conn, FUSE_CAP_CACHE_SYMLINKS);
+	}
 	want_passthrough(fs, conn);
 	conn->max_write = 1U << 20;
 	conn->max_background = 65535;

@@ -65,12 +65,13 @@ static bool send_short(int dev_fd, uint64_t unique, size_t got, int fd, size_t s
 	return true;
 }
 
-/* Bytes now in the pipe behind the header. */
+/* Bytes now in the pipe behind the header.  Never SPLICE_F_MOVE: it would let the kernel take clean
+ * pages away from the backing file's cache. */
 static size_t fill_pipe(int fd, size_t size, off_t off)
 {
 	size_t got = 0;
 	while (got < size) {
-		ssize_t n = splice(fd, &off, line.fd[1], NULL, size - got, SPLICE_F_MOVE);
+		ssize_t n = splice(fd, &off, line.fd[1], NULL, size - got, 0);
 		if (n <= 0)
 			break;
 		got += (size_t)n;
@@ -97,7 +98,7 @@ bool splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t off)
 	}
 	if (got < size)
 		return send_short(dev_fd, unique, got, fd, size, off);
-	ssize_t n = splice(line.fd[0], NULL, dev_fd, NULL, sizeof(out) + size, SPLICE_F_MOVE);
+	ssize_t n = splice(line.fd[0], NULL, dev_fd, NULL, sizeof(out) + size, 0);
 	fs_context.bytes_moved = size;
 	if (n == (ssize_t)(sizeof(out) + size))
 		return true;
