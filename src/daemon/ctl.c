@@ -276,6 +276,13 @@ static void dump_commands(void)
 			       commands[i].flags, commands[i].help);
 }
 
+static void usage_of(const struct command *c, char *buf, size_t size)
+{
+	bool flags = *c->flags;
+	snprintf(buf, size, "%s%s%s%s%s%s", c->name, *c->args ? " " : "", c->args,
+		 flags ? " [" : "", c->flags, flags ? "]" : "");
+}
+
 static void help(void)
 {
 	printf("usage: ratefsctl [--daemon=PID|PATH] COMMAND ...\n\n"
@@ -284,8 +291,7 @@ static void help(void)
 		char left[64];
 		if (commands[i].hidden)
 			continue;
-		snprintf(left, sizeof(left), "%s %s%s%s", commands[i].name, commands[i].args,
-			 *commands[i].flags ? " " : "", commands[i].flags);
+		usage_of(&commands[i], left, sizeof(left));
 		printf("  %-34s %s\n", left, commands[i].help);
 	}
 	printf("\nTARGET is a mountpoint, the name of a mount, fs:NAME or global.\n"
@@ -353,7 +359,9 @@ static int parse_command(struct ctl *c, int argc, char **argv)
 	c->n = argc - 1;
 	c->word = (const char *const *)argv + 1;
 	if (c->n < cmd->min_args || c->n > cmd->max_args || (c->save && id != COMMAND_SET)) {
-		error_set(&err, "usage: ratefsctl %s %s %s", cmd->name, cmd->args, cmd->flags);
+		char usage[64];
+		usage_of(cmd, usage, sizeof(usage));
+		error_set(&err, "usage: ratefsctl %s", usage);
 		return complain(err.text, PROTO_USAGE);
 	}
 	return -1;

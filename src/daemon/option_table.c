@@ -323,7 +323,10 @@ static void help_row(const struct option_def *o, FILE *out)
 {
 	char left[64];
 	snprintf(left, sizeof(left), "%s%s%s", o->name, *o->syntax ? "=" : "", o->syntax);
-	fprintf(out, "  %-30s %s", left, o->help);
+	if (strlen(left) > 30)
+		fprintf(out, "  %s\n  %-30s %s", left, "", o->help);
+	else
+		fprintf(out, "  %-30s %s", left, o->help);
 	if (*o->def && o->type != OPTION_FLAG)
 		fprintf(out, " (%s)", o->def);
 	fputc('\n', out);
