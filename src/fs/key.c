@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/key.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,10 +16,8 @@
 
 /* --- /proc ------------------------------------------------------------------------------- */
 
-static ssize_t read_proc(uint32_t tid, const char *name, char *buf, size_t size)
+static ssize_t read_file(const char *path, char *buf, size_t size)
 {
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%u/%s", tid, name);
 	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
@@ -27,6 +26,13 @@ static ssize_t read_proc(uint32_t tid, const char *name, char *buf, size_t size)
 		return -1;
 	buf[n] = '\0';
 	return n;
+}
+
+static ssize_t read_proc(uint32_t tid, const char *name, char *buf, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%u/%s", tid, name);
+	return read_file(path, buf, size);
 }
 
 static bool status_field(const char *status, const char *name, int base, uint64_t *out)
@@ -63,6 +69,45 @@ bool caller_is_dying(uint32_t tid)
 	return pending & ~blocked & ~ignored & ~caught & ~HARMLESS;
 }
 
+/* The kernel's, in /proc/PID/stat: bits of include/linux/sched.h that have not moved since 2.6. */
+#define TASK_EXITING  0x4U
+#define TASK_SIGNALED 0x400U
+
+/* Killed or exiting, or gone. */
+static bool task_leaves(const char *path)
+{
+	char stat[512];
+	unsigned flags;
+	if (read_file(path, stat, sizeof(stat)) < 0)
+		return true;
+	const char *at = strrchr(stat, ')'); /* the name may hold anything */
+	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
+		return true;
+	return flags & (TASK_EXITING | TASK_SIGNALED);
+}
+
+bool process_has_died(uint32_t tid, uint32_t process)
+{
+	char path[320];
+	snprintf(path, sizeof(path), "/proc/%u/stat", tid);
+	if (!task_leaves(path))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/task", process);
+	DIR *tasks = opendir(path);
+	if (!tasks)
+		return true;
+	bool all = true;
+	const struct dirent *d;
+	while (all && (d = readdir(tasks)) != NULL) {
+		if (d->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%u/task/%s/stat", process, d->d_name);
+		all = task_leaves(path);
+	}
+	closedir(tasks);
+	return all;
+}
+
 /* --- remembered look-ups ------------------------------------------------------------------- */
 
 /* Asking /proc costs more than the rest of a parked request together, so answers are kept for a
@@ -95,7 +140,7 @@ static void cache_put(struct cache_slot *cache, uint64_t tag, uint64_t id)
 	atomic_store_explicit(&s->tag, tag, memory_order_release);
 }
 
-static uint64_t process_of(uint32_t tid, uint64_t now_ns)
+uint64_t key_process(uint32_t tid, uint64_t now_ns)
 {
 	static struct cache_slot cache[CACHE_SLOTS];
 	char status[1024];
@@ -192,10 +237,10 @@ struct fair_key key_of(enum fair_kind kind, const struct fuse_in_header *in, siz
 	}
 	switch (kind) {
 	case FAIR_HANDLE:
-		key.id = fh ? fh : process_of(pid, now_ns);
+		key.id = fh ? fh : key_process(pid, now_ns);
 		break;
 	case FAIR_PROCESS:
-		key.id = process_of(pid, now_ns);
+		key.id = key_process(pid, now_ns);
 		break;
 	case FAIR_UID:
 		key.id = uid;

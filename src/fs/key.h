@@ -22,4 +22,10 @@ bool key_cgroup_path(uint64_t id, char *buf, size_t size);
  * ends it, neither blocked nor caught nor ignored. */
 bool caller_is_dying(uint32_t tid);
 
+/* The process of a thread; answers are kept for a second. */
+uint64_t key_process(uint32_t tid, uint64_t now_ns);
+/* True when all of the process has been killed or is exiting.  `tid` is one of its threads, which
+ * may have gone before the others. */
+bool process_has_died(uint32_t tid, uint32_t process);
+
 #endif

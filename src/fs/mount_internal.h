@@ -29,7 +29,8 @@ struct parked_table {
 	pthread_mutex_t lock;
 	pthread_cond_t empty;
 	struct list hash[PARKED_HASH]; /* lock */
-	struct list watched; /* lock: interrupted, but their callers were not dying when asked */
+	struct list watched; /* lock: interrupted, but their callers were not dying when asked,
+				or never to be interrupted */
 	unsigned n;	     /* lock */
 };
 
@@ -100,9 +101,10 @@ void refuse(struct fs_mount *m, void *msg, size_t len, const struct classified *
 /* parked.c */
 int parked_init(struct parked_table *t);
 void parked_destroy(struct parked_table *t);
-void park(struct fs_mount *m, const void *msg, size_t len, const struct classified *c);
+void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
 bool parked_recheck(struct fs_mount *m); /* false: nobody is watched */
+bool parked_watches(struct fs_mount *m); /* somebody */
 bool parked_wait_empty(struct fs_mount *m, uint64_t until_ns);
 
 /* poll.c */

@@ -24,6 +24,9 @@ struct parked {
 	struct list hash, watch; /* table lock */
 	uint64_t unique;
 	uint32_t pid;
+	uint32_t process; /* of pid, where ->unheard */
+	bool unheard;	  /* may belong to a caller whose death no interrupt tells */
+	bool signalled;	  /* table lock: an interrupt came */
 	bool entering;	  /* table lock: gate_park has not returned yet */
 	bool interrupted; /* table lock: while entering */
 	size_t len;
@@ -78,7 +81,8 @@ static void parked_run(struct job *job)
 	struct parked *p = container_of(job, struct parked, job);
 	struct fs_mount *m = p->mount;
 	uint64_t abort_after = atomic_load_explicit(&m->abort_after_ns, memory_order_relaxed);
-	if (abort_after && mount_now_ns() > abort_after) {
+	/* What may not be refused is run however late it is. */
+	if (abort_after && !job->patient && mount_now_ns() > abort_after) {
 		wire_reply_err(m->fd, p->unique, ECONNABORTED);
 		gate_done(m->gate, &job->grant, OUTCOME_CANCELLED, 0);
 	} else {
@@ -123,32 +127,54 @@ static void cancel_unlock(struct fs_mount *m, struct parked *p)
 	}
 }
 
-static bool leaves(const struct fs_mount *m, uint32_t pid)
+/* What must be known to tell whether the caller leaves; a copy, since p may end meanwhile. */
+struct caller {
+	uint64_t unique;
+	uint32_t pid, process;
+	bool signalled, patient;
+};
+
+static struct caller caller_locked(const struct parked *p)
 {
-	return atomic_load(&m->interrupt) == INTERRUPT_ANY || caller_is_dying(pid);
+	return (struct caller){p->unique, p->pid, p->process, p->signalled, p->job.patient};
+}
+
+static bool leaves(const struct fs_mount *m, const struct caller *c)
+{
+	if (!c->signalled)
+		return process_has_died(c->pid, c->process);
+	/* A page fault that is answered with EINTR is a SIGBUS: not for any signal. */
+	return (atomic_load(&m->interrupt) == INTERRUPT_ANY && !c->patient) ||
+	       caller_is_dying(c->pid);
+}
+
+/* Ends the wait of a caller that leaves, if it still waits. */
+static void leave(struct fs_mount *m, const struct caller *c)
+{
+	struct parked_table *t = &m->parked;
+	pthread_mutex_lock(&t->lock);
+	struct parked *p = find_locked(t, c->unique);
+	if (p)
+		cancel_unlock(m, p);
+	else
+		pthread_mutex_unlock(&t->lock);
 }
 
 /* The caller of p got a signal.  Called with the table's lock held; drops it. */
 static void interrupted_unlock(struct fs_mount *m, struct parked *p)
 {
 	struct parked_table *t = &m->parked;
-	uint64_t unique = p->unique;
-	uint32_t pid = p->pid;
 	/* Watched first and looked at then: a signal that comes between the two is not missed. */
+	p->signalled = true;
 	if (list_empty(&p->watch))
 		list_push_tail(&t->watched, &p->watch);
+	struct caller c = caller_locked(p);
 	pthread_mutex_unlock(&t->lock);
 
-	if (!leaves(m, pid)) {
-		watchdog_wake(m);
-		return;
-	}
-	pthread_mutex_lock(&t->lock);
-	p = find_locked(t, unique);
-	if (p)
-		cancel_unlock(m, p);
+	if (leaves(m, &c))
+		leave(m, &c);
 	else
-		pthread_mutex_unlock(&t->lock);
+		watchdog_wake(m);
 }
 
 /* True when a receive thread has the request in hand: it runs it, or is about to park it and will
@@ -183,37 +209,60 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	pthread_mutex_unlock(&t->lock);
 }
 
+#define RECHECK_BATCH 256
+
+/* Looks at the oldest of the watched and puts them to the end.  Returns how many have left. */
+static unsigned recheck_batch(struct fs_mount *m, size_t *looked)
+{
+	struct parked_table *t = &m->parked;
+	struct list batch = LIST_INIT(batch);
+	struct caller who[RECHECK_BATCH];
+	unsigned n = 0, left = 0;
+
+	pthread_mutex_lock(&t->lock);
+	while (n < ARRAY_SIZE(who) && !list_empty(&t->watched)) {
+		struct parked *p = list_first(&t->watched, struct parked, watch);
+		who[n++] = caller_locked(p);
+		list_remove(&p->watch);
+		list_push_tail(&batch, &p->watch);
+	}
+	list_splice_tail(&t->watched, &batch);
+	pthread_mutex_unlock(&t->lock);
+
+	bool same = false, leaving = false;
+	for (unsigned i = 0; i < n; i++) {
+		/* Asynchronous callers come in rows: once is enough. */
+		same = i && !who[i].signalled && !who[i - 1].signalled && who[i].pid == who[i - 1].pid;
+		if (!same)
+			leaving = leaves(m, &who[i]);
+		if (!leaving)
+			continue;
+		leave(m, &who[i]);
+		left++;
+	}
+	*looked += n;
+	return left;
+}
+
 bool parked_recheck(struct fs_mount *m)
 {
 	struct parked_table *t = &m->parked;
-	struct {
-		uint64_t unique;
-		uint32_t pid;
-	} who[256];
-	unsigned n = 0;
-
-	/* Look at up to a batch, oldest first, and put them to the end of the list. */
+	size_t looked = 0;
 	pthread_mutex_lock(&t->lock);
+	size_t all = t->n;
 	bool any = !list_empty(&t->watched);
-	while (n < ARRAY_SIZE(who) && n < t->n && !list_empty(&t->watched)) {
-		struct parked *p = list_first(&t->watched, struct parked, watch);
-		who[n].unique = p->unique;
-		who[n++].pid = p->pid;
-		list_remove(&p->watch);
-		list_push_tail(&t->watched, &p->watch);
-	}
 	pthread_mutex_unlock(&t->lock);
+	/* A few at a time; but a process that dies seldom has one thread. */
+	while (any && recheck_batch(m, &looked) && looked < all)
+		;
+	return any;
+}
 
-	for (unsigned i = 0; i < n; i++) {
-		if (!leaves(m, who[i].pid))
-			continue;
-		pthread_mutex_lock(&t->lock);
-		struct parked *p = find_locked(t, who[i].unique);
-		if (p)
-			cancel_unlock(m, p);
-		else
-			pthread_mutex_unlock(&t->lock);
-	}
+bool parked_watches(struct fs_mount *m)
+{
+	pthread_mutex_lock(&m->parked.lock);
+	bool any = !list_empty(&m->parked.watched);
+	pthread_mutex_unlock(&m->parked.lock);
 	return any;
 }
 
@@ -226,19 +275,21 @@ static void entered(struct fs_mount *m, uint64_t unique)
 	struct parked *p = find_locked(t, unique);
 	if (p)
 		p->entering = false;
+	if (p && p->unheard && list_empty(&p->watch))
+		list_push_tail(&t->watched, &p->watch);
 	if (p && p->interrupted)
 		interrupted_unlock(m, p);
 	else
 		pthread_mutex_unlock(&t->lock);
 }
 
-void park(struct fs_mount *m, const void *msg, size_t len, const struct classified *c)
+void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 {
 	const struct fuse_in_header *in = msg;
-	uint64_t unique = in->unique;
+	uint64_t unique = in->unique, now_ns = mount_now_ns();
 	struct parked *p = malloc(sizeof(*p) + len);
 	if (!p) {
-		wire_reply_err(m->fd, unique, ENOMEM);
+		refuse(m, msg, len, c, ENOMEM);
 		return;
 	}
 	*p = (struct parked){
@@ -249,12 +300,14 @@ void park(struct fs_mount *m, const void *msg, size_t len, const struct classifi
 		.mount = m,
 		.unique = unique,
 		.pid = in->pid,
+		.process = c->unheard ? (uint32_t)key_process(in->pid, now_ns) : 0,
+		.unheard = c->unheard && in->pid,
 		.entering = true,
 		.len = len,
 	};
 	list_init(&p->watch);
 	memcpy(p->msg, msg, len);
-	p->job.key = key_of(atomic_load_explicit(&m->fair, memory_order_relaxed), msg, len, mount_now_ns());
+	p->job.key = key_of(atomic_load_explicit(&m->fair, memory_order_relaxed), msg, len, now_ns);
 	insert(&m->parked, p);
 
 	enum gate_verdict v = gate_park(m->gate, &p->job);

@@ -41,11 +41,14 @@ static bool tick(struct fs_mount *m)
 }
 
 /* Sleeps until a request comes; false: stop. */
-static bool rest(struct fs_mount *m)
+static bool rest(struct fs_mount *m, uint64_t served)
 {
 	atomic_store(&m->receivers_wanted, m->receivers_base);
-	pthread_mutex_lock(&m->watchdog_lock);
 	atomic_store(&m->watchdog_sleeps, true);
+	/* Who came just before could not see that: look again. */
+	if (served_total(m) != served || parked_watches(m))
+		atomic_store(&m->watchdog_sleeps, false);
+	pthread_mutex_lock(&m->watchdog_lock);
 	while (atomic_load(&m->watchdog_sleeps) && !m->watchdog_stop)
 		pthread_cond_wait(&m->watchdog_cond, &m->watchdog_lock);
 	bool go_on = !m->watchdog_stop;
@@ -61,7 +64,7 @@ static void *watchdog_main(void *arg)
 	bool watching = false;
 	for (;;) {
 		if (idle >= IDLE_AFTER && !watching) {
-			if (!rest(m))
+			if (!rest(m, before))
 				return NULL;
 			idle = 0;
 		}

@@ -12,7 +12,8 @@ mkdir "$SRC/dir"
 LIMIT_MS=${RATEFS_TEST_KILL_MS:-250}	# 50 ms is promised; a loaded test machine gets more
 for cache in auto page; do
 	mount_ratefs -o "cache=$cache,iops=2,window=1s,attr_timeout=0,entry_timeout=0"
-	for op in read mmap write open stat mkdir readdir fsync rename getxattr; do
+	for op in read aio mmap write open stat mkdir readdir fsync rename getxattr; do
+		[ $op != aio ] || dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue
 		[ $cache = auto ] || [ $op = read ] || [ $op = mmap ] || [ $op = write ] || continue
 		# A page of the cache is read once: each try needs new ones.
 		path=$MNT/file

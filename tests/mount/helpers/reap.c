@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How long a killed process takes to be gone while it waits in an operation.
  *
- *	reap OP PATH [N]	OP: read pread-mmap write open stat mkdir readdir fsync rename getxattr
+ *	reap OP PATH [N]	OP: read aio mmap write open stat mkdir readdir fsync rename getxattr
  *
  * Starts N (default 10) children that do OP on PATH again and again, waits until each is inside
  * one (no progress for a while), kills it with SIGKILL and prints the longest time in ms until
@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -35,12 +37,30 @@ static void pause_ms(long ms)
 	nanosleep(&ts, NULL);
 }
 
+/* The kernel does not let go of a process before its asynchronous reads are answered. */
+static void aio_read(int fd, char *buf)
+{
+	static aio_context_t context;
+	struct iocb cb = {.aio_lio_opcode = IOCB_CMD_PREAD,
+			  .aio_fildes = (uint32_t)fd,
+			  .aio_buf = (uintptr_t)buf,
+			  .aio_nbytes = 65536};
+	struct iocb *list[] = {&cb};
+	struct io_event done;
+	if ((!context && syscall(SYS_io_setup, 1, &context) < 0) ||
+	    syscall(SYS_io_submit, context, 1, list) != 1 ||
+	    syscall(SYS_io_getevents, context, 1, 1, &done, NULL) != 1)
+		_exit(1);
+}
+
 static void do_once(const char *op, const char *path, const char *other, int fd, char *buf,
 		    char *map, unsigned i)
 {
 	struct stat st;
 	if (!strcmp(op, "read"))
 		(void)!pread(fd, buf, 65536, 0);
+	else if (!strcmp(op, "aio"))
+		aio_read(fd, buf);
 	else if (!strcmp(op, "mmap"))
 		buf[0] = ((volatile char *)map)[(size_t)i * 131072 % (16 << 20)];
 	else if (!strcmp(op, "write"))
@@ -75,10 +95,10 @@ static void child(const char *op, const char *path, unsigned n, _Atomic unsigned
 {
 	char other[4096];
 	snprintf(other, sizeof(other), "%s.other%u", path, n);
-	int fd = open(path, O_RDWR);
+	int fd = open(path, O_RDWR | (strcmp(op, "aio") ? 0 : O_DIRECT));
 	if (fd < 0)
 		fd = open(path, O_RDONLY);
-	char *buf = calloc(1, 65536), *map = NULL;
+	char *buf = aligned_alloc(4096, 65536), *map = NULL;
 	if (!strcmp(op, "mmap"))
 		map = mmap(NULL, 16 << 20, PROT_READ, MAP_PRIVATE, fd, 0);
 	for (unsigned i = 0;; i++) {
