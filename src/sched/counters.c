@@ -32,11 +32,11 @@ unsigned counters_claim_shard(void)
 		index = free_bits ? (unsigned)__builtin_ctz(free_bits) : COUNTER_SHARED;
 		if (index == COUNTER_SHARED)
 			break;
-	} while (!atomic_compare_exchange_weak_explicit(&taken, &old, old | 1U << index,
-							memory_order_acquire,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&taken, &old, old | 1U << index, memory_order_acquire, memory_order_relaxed));
 	counters_my_shard = index + 1;
-	if (pthread_setspecific(at_exit, (void *)(uintptr_t)(index + 1)) && index != COUNTER_SHARED) {
+	if (pthread_setspecific(at_exit, (void *)(uintptr_t)(index + 1)) &&
+	    index != COUNTER_SHARED) {
 		give_back((void *)(uintptr_t)(index + 1)); /* nobody would at the thread's end */
 		index = COUNTER_SHARED;
 	}

@@ -40,10 +40,10 @@ struct fq_item {
 
 struct fq {
 	uint64_t v;
-	uint64_t weights; /* of all that are queued */
-	uint64_t idle_ns; /* since when it is empty */
-	uint64_t largest; /* cost served at a time, forgotten slowly */
-	uint64_t turns;	  /* ever added: equal tags go in order of arrival */
+	uint64_t weights;     /* of all that are queued */
+	uint64_t idle_ns;     /* since when it is empty */
+	uint64_t largest;     /* cost served at a time, forgotten slowly */
+	uint64_t turns;	      /* ever added: equal tags go in order of arrival */
 	struct heap eligible; /* by finish tag */
 	struct heap later;    /* by start tag */
 };

@@ -17,7 +17,7 @@ void gate_unlock_deliver(struct gate *g)
 	pthread_mutex_unlock(&g->lock);
 	if (!list_empty(&ready))
 		g->dispatch(g->ctx, &ready);
-	list_for_each_safe(it, &refused) {
+	list_for_each_safe (it, &refused) {
 		struct job *j = list_entry(it, struct job, link);
 		list_init(&j->link);
 		j->ops->refuse(j, j->refusal);
@@ -43,15 +43,17 @@ static void count_at_once(struct gate_mount *m, const struct cost *c)
 
 /* --- waking --- */
 
+enum given_back { PERMITS_ONLY, BYTES, ALL };
+
 /* True when somebody waits for what this chain gives back.  Comes after the giving back; waiters
  * set the gate and then look again. */
-static bool anybody_waits(const struct chain *ch)
+static bool anybody_waits(const struct chain *ch, enum given_back what)
 {
 	for (unsigned i = 0; i < ch->permits; i++)
 		if (atomic_load(&ch->permit[i]->gate))
 			return true;
-	for (unsigned i = 0; i < ch->links; i++)
-		if (atomic_load(&ch->link[i].bucket->gate))
+	for (unsigned i = 0; what != PERMITS_ONLY && i < ch->links; i++)
+		if ((what == ALL || ch->link[i].per_byte) && atomic_load(&ch->link[i].bucket->gate))
 			return true;
 	return false;
 }
@@ -61,9 +63,9 @@ static struct scope *limiter_scope(struct limiter *l)
 	return container_of(l, struct scope, limiter);
 }
 
-static void wake_waiters(struct gate *g, const struct chain *ch)
+static void wake_waiters(struct gate *g, const struct chain *ch, enum given_back what)
 {
-	if (!anybody_waits(ch))
+	if (!anybody_waits(ch, what))
 		return;
 	gate_lock(g);
 	uint64_t now_ns = clock_now(g->clock);
@@ -111,7 +113,7 @@ static enum gate_verdict refused(struct gate_mount *m, const struct chain *ch,
 				 const struct refusal *why, enum cost_class cls)
 {
 	if (why->gave_back)
-		wake_waiters(m->scope.gate, ch);
+		wake_waiters(m->scope.gate, ch, ALL);
 	if (why->result == GRANT_MISCONFIGURED) {
 		mount_count(m, cls, COUNT_MISCONFIGURED, 1);
 		return GATE_MISCONFIGURED;
@@ -136,9 +138,8 @@ static enum gate_verdict try_chain(struct gate_mount *m, const struct chain *ch,
 		if (atomic_load_explicit(&m->dry_run, memory_order_relaxed) &&
 		    ch != m->scope.gate->paused)
 			return go_dry(m, grant, now_ns);
-		why.result = how == WHOLE ?
-				     chain_try(ch, &grant->cost, now_ns, &why) :
-				     chain_try_partial(ch, &grant->cost, 4096, now_ns, &why);
+		why.result = how == WHOLE ? chain_try(ch, &grant->cost, now_ns, &why)
+					  : chain_try_partial(ch, &grant->cost, 4096, now_ns, &why);
 	}
 	if (why.result != GRANT_OK)
 		return refused(m, ch, &why, grant->cost.cls);
@@ -204,9 +205,9 @@ void gate_done(struct gate_mount *m, const struct grant *grant, enum gate_outcom
 		return;
 	mount_count(m, cls, COUNT_BYTES, moved - charged);
 	mount_count(m, cls,
-		    outcome == OUTCOME_OK     ? COUNT_OK :
-		    outcome == OUTCOME_FAILED ? COUNT_FAILED :
-						COUNT_ABORTED,
+		    outcome == OUTCOME_OK	? COUNT_OK
+		    : outcome == OUTCOME_FAILED ? COUNT_FAILED
+						: COUNT_ABORTED,
 		    1);
 	if (!ch)
 		return;
@@ -216,7 +217,7 @@ void gate_done(struct gate_mount *m, const struct grant *grant, enum gate_outcom
 		chain_refund_bytes(ch, charged - moved);
 	chain_release(ch);
 	if (moved < charged || ch->permits)
-		wake_waiters(m->scope.gate, ch);
+		wake_waiters(m->scope.gate, ch, moved < charged ? BYTES : PERMITS_ONLY);
 }
 
 /* --- open handles --- */

@@ -36,12 +36,12 @@ struct weight_rule {
 
 struct gate_mount_config {
 	struct limiter_config limits;
-	uint32_t weight; /* of the mount against other mounts; 0 means 1 */
-	uint64_t max_wait_ns;	    /* 0: no bound */
-	uint64_t max_parked;	    /* jobs; 0: GATE_MAX_PARKED_DEFAULT */
-	uint64_t max_parked_bytes;  /* memory pinned by parked jobs; 0: GATE_MAX_PARKED_BYTES_DEFAULT */
-	uint32_t max_keys;	    /* 0: GATE_MAX_KEYS_DEFAULT */
-	bool full_rejects;	    /* on_full=reject */
+	uint32_t weight;	   /* of the mount against other mounts; 0 means 1 */
+	uint64_t max_wait_ns;	   /* 0: no bound */
+	uint64_t max_parked;	   /* jobs; 0: GATE_MAX_PARKED_DEFAULT */
+	uint64_t max_parked_bytes; /* memory pinned by parked jobs; 0: GATE_MAX_PARKED_BYTES_DEFAULT */
+	uint32_t max_keys;	   /* 0: GATE_MAX_KEYS_DEFAULT */
+	bool full_rejects;	   /* on_full=reject */
 	bool dry_run;
 	const struct weight_rule *weights; /* copied */
 	unsigned n_weights;
@@ -52,8 +52,8 @@ struct gate_mount_config {
 
 /* `dispatch` receives the admitted jobs (linked by job->link, in order) with no lock held; it hands
  * them to threads that call ops->run. */
-struct gate *gate_new(const struct clock *clock,
-		      void (*dispatch)(void *ctx, struct list *ready), void *ctx);
+struct gate *gate_new(const struct clock *clock, void (*dispatch)(void *ctx, struct list *ready),
+		      void *ctx);
 void gate_free(struct gate *g); /* no mounts, no fs left */
 
 /* Scopes.  NULL: out of memory.  An fs outlives its mounts. */

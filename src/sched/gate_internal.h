@@ -30,7 +30,7 @@
 #include "sched/fair_queue.h"
 #include "sched/gate.h"
 
-#define BACKDATE_NS (5 * NSEC_PER_MSEC)	  /* DESIGN 2.3: a late wake-up counts from when it was due */
+#define BACKDATE_NS (5 * NSEC_PER_MSEC) /* DESIGN 2.3: a late wake-up counts from when it was due */
 #define COALESCE_NS (200 * NSEC_PER_USEC) /* least time between two wake-ups */
 
 enum level { LEVEL_MOUNT, LEVEL_FS, LEVEL_GLOBAL, LEVELS }; /* narrow to wide */
@@ -51,21 +51,21 @@ struct resource {
 	struct heap_item due; /* in gate->due: when to look at the first waiter, at the earliest */
 	uint64_t voucher_tokens; /* to be left for vouchers … */
 	uint32_t vouchers;	 /* … of this number */
-	uint64_t blocked_ns;  /* since when somebody waits */
-	uint64_t refused_ns;  /* sum of the times before that */
+	uint64_t blocked_ns;	 /* since when somebody waits */
+	uint64_t refused_ns;	 /* sum of the times before that */
 };
 
 struct lane {
 	struct scope *scope;
 	unsigned index;
-	struct fq fq;		   /* ready children */
-	struct fq_item item;	   /* in the parent's fq */
-	struct resource *blocked;  /* in whose FIFO it is, by ->wait */
-	struct resource *turn;	   /* whose first waiter it was: need not queue there again */
+	struct fq fq;		  /* ready children */
+	struct fq_item item;	  /* in the parent's fq */
+	struct resource *blocked; /* in whose FIFO it is, by ->wait */
+	struct resource *turn;	  /* whose first waiter it was: need not queue there again */
 	struct list wait;
 	uint64_t held[LIMIT_KINDS]; /* ops: prepaid; bytes: claimed … */
-	uint64_t held_due_ns;	   /* … for this moment */
-	uint64_t parked;	   /* jobs, at mounts */
+	uint64_t held_due_ns;	    /* … for this moment */
+	uint64_t parked;	    /* jobs, at mounts */
 };
 
 struct scope {
@@ -116,9 +116,9 @@ struct key_queue {
 
 struct key {
 	struct fair_key id;
-	struct key *next;  /* in its hash bucket */
-	struct list idle;  /* in keys->idle while nothing is parked */
-	uint64_t parked;   /* jobs now */
+	struct key *next;      /* in its hash bucket */
+	struct list idle;      /* in keys->idle while nothing is parked */
+	uint64_t parked;       /* jobs now */
 	uint64_t parked_bytes; /* memory that they pin */
 	struct key_queue queue[LANES];
 	uint64_t ops, bytes, ever_parked, wait_ns, max_wait_ns;
@@ -155,9 +155,9 @@ struct gate_fs {
 
 struct gate_mount {
 	/* read by every request */
-	_Atomic(const struct chain *) chain[COST_CLASSES]; /* what gate_try meets; NULL: nothing */
+	_Atomic(const struct chain *) chain[COST_CLASSES];  /* what gate_try meets; NULL: nothing */
 	_Atomic(const struct chain *) limits[COST_CLASSES]; /* the same without a pause */
-	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked here */
+	_Atomic uint32_t waiting;  /* bit per class: jobs of its lane are parked here */
 	_Atomic uint32_t vouchers; /* bit per class: there is one */
 	_Atomic bool dry_run, full_rejects;
 	struct counters counters;
@@ -180,8 +180,8 @@ struct gate {
 	void *ctx;
 
 	struct scope global;
-	struct limiter closed;	/* no permits at all: what a paused class meets … */
-	struct chain *paused;	/* … in this chain */
+	struct limiter closed; /* no permits at all: what a paused class meets … */
+	struct chain *paused;  /* … in this chain */
 	unsigned lanes, lane_of[COST_CLASSES];
 	uint32_t classes_of[LANES]; /* bit per class */
 	struct heap due;	    /* of struct resource */
@@ -189,9 +189,9 @@ struct gate {
 	struct heap vouchers;	    /* of struct voucher */
 	size_t n_scopes;
 	uint64_t parked, seq;
-	uint64_t stepped_ns;	       /* last wake-up */
-	uint64_t next_ns, armed_ns;    /* next event; what the clock was told for it */
-	struct list ready, refused;    /* to be handed over after unlocking */
+	uint64_t stepped_ns;	    /* last wake-up */
+	uint64_t next_ns, armed_ns; /* next event; what the clock was told for it */
+	struct list ready, refused; /* to be handed over after unlocking */
 };
 
 static inline struct gate_mount *scope_mount(struct scope *s)
@@ -214,13 +214,15 @@ void gate_lock(struct gate *g);
 /* Unlocks, then hands over what was admitted or refused meanwhile. */
 void gate_unlock_deliver(struct gate *g);
 
-/* gate_step.c: all with the lock held */
+/* gate_lane.c: all with the lock held */
 /* Something below this lane has changed: put it where it belongs. */
 void lane_touch(struct lane *l, uint64_t v_ns);
 /* Leaves every queue and gives back what it holds. */
 void lane_reset(struct lane *l, uint64_t v_ns);
 /* The first waiter of this resource may be able to go: have it looked at. */
 void resource_kick(struct resource *r);
+
+/* gate_step.c: all with the lock held */
 /* Admits what may go, in fair order, from v_ns (≤ now_ns) on. */
 void gate_dispatch_locked(struct gate *g, uint64_t v_ns, uint64_t now_ns);
 /* The same, but refuses nobody: whose max_wait is over is left to the next step. */
@@ -284,5 +286,7 @@ void jobs_each(struct gate_mount *m, void (*fn)(struct job *j, void *arg), void 
 int chains_compile(struct scope *s);
 /* Publishes them and computes the routes.  Cannot fail. */
 void chains_publish(struct scope *s);
+void mount_settings(struct gate_mount *m, const struct gate_mount_config *cfg);
+uint32_t kinds_enabled(const struct limiter_config *cfg); /* bit per limit_kind */
 
 #endif

@@ -11,7 +11,7 @@ void mounts_each(struct scope *s, void (*fn)(struct gate_mount *m, void *arg), v
 		fn(scope_mount(s), arg);
 		return;
 	}
-	list_for_each(it, &s->children)
+	list_for_each (it, &s->children)
 		mounts_each(list_entry(it, struct scope, sibling), fn, arg);
 }
 
@@ -24,7 +24,7 @@ static void key_jobs_each(struct key *key, void *arg)
 {
 	const struct jobs_each *e = arg;
 	for (unsigned i = 0; i < LANES; i++)
-		list_for_each_safe(it, &key->queue[i].jobs)
+		list_for_each_safe (it, &key->queue[i].jobs)
 			e->fn(list_entry(it, struct job, link), e->arg);
 }
 
@@ -71,7 +71,7 @@ void change_begin(struct scope *s, uint64_t now_ns)
 		keys_each(&sort.m->keys, key_out, &sort);
 		return;
 	}
-	list_for_each(it, &s->children)
+	list_for_each (it, &s->children)
 		change_begin(list_entry(it, struct scope, sibling), now_ns);
 }
 
@@ -81,7 +81,7 @@ void change_end(struct scope *s, uint64_t now_ns)
 		struct sort sort = {scope_mount(s), now_ns};
 		keys_each(&sort.m->keys, key_in, &sort);
 	}
-	list_for_each(it, &s->children)
+	list_for_each (it, &s->children)
 		change_end(list_entry(it, struct scope, sibling), now_ns);
 	/* Narrow to wide; ancestors of the change, too: their front may be another one. */
 	for (struct scope *up = s; up; up = up->parent)
@@ -95,7 +95,7 @@ static void collect_kinds(const struct scope *s, uint32_t kinds[COST_CLASSES])
 {
 	for (unsigned c = 0; c < COST_CLASSES; c++)
 		kinds[c] |= limiter_kinds_for(&s->limiter, c);
-	list_for_each(it, (struct list *)(uintptr_t)&s->children)
+	list_for_each (it, (struct list *)(uintptr_t)&s->children)
 		collect_kinds(list_entry(it, struct scope, sibling), kinds);
 }
 
@@ -108,7 +108,7 @@ static void mark_lanes(struct gate *g, struct scope *s)
 		for (unsigned k = 0; k < LIMIT_KINDS; k++)
 			if (limiter_kinds_for(&s->limiter, c) & 1U << k)
 				s->res[k].lanes |= 1U << g->lane_of[c];
-	list_for_each(it, &s->children)
+	list_for_each (it, &s->children)
 		mark_lanes(g, list_entry(it, struct scope, sibling));
 }
 
@@ -137,7 +137,7 @@ static void key_relane(struct key *key, void *arg)
 	merge_jobs(key, &jobs);
 	for (unsigned i = 0; i < LANES; i++)
 		fq_item_init(&key->queue[i].item, key->queue[i].item.weight);
-	list_for_each_safe(it, &jobs) {
+	list_for_each_safe (it, &jobs) {
 		struct job *j = list_entry(it, struct job, link);
 		unsigned lane = g->lane_of[j->cost.cls];
 		list_remove(it);
@@ -164,7 +164,7 @@ static void scope_relane(struct scope *s, uint64_t now_ns)
 				waiting |= s->gate->classes_of[i];
 		atomic_store(&sort.m->waiting, waiting);
 	}
-	list_for_each(it, &s->children)
+	list_for_each (it, &s->children)
 		scope_relane(list_entry(it, struct scope, sibling), now_ns);
 }
 

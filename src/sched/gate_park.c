@@ -19,7 +19,8 @@ uint64_t route_cost(const struct route *rt, enum level level, const struct cost 
 {
 	if (!rt->op_ns[level] && !rt->byte_ns[level])
 		return EQUAL_TURN;
-	uint64_t t = max_u64(scaled(c->ops, rt->op_ns[level]), scaled(c->bytes, rt->byte_ns[level]));
+	uint64_t t =
+		max_u64(scaled(c->ops, rt->op_ns[level]), scaled(c->bytes, rt->byte_ns[level]));
 	return t ? t : 1;
 }
 
@@ -126,9 +127,9 @@ static void count_refusal(struct gate_mount *m, const struct job *j, enum grant_
 {
 	if (!j->probe)
 		mount_count(m, j->cost.cls,
-			    why == GRANT_TIMED_OUT     ? COUNT_TIMED_OUT :
-			    why == GRANT_MISCONFIGURED ? COUNT_MISCONFIGURED :
-							 COUNT_CANCELLED,
+			    why == GRANT_TIMED_OUT	 ? COUNT_TIMED_OUT
+			    : why == GRANT_MISCONFIGURED ? COUNT_MISCONFIGURED
+							 : COUNT_CANCELLED,
 			    1);
 }
 
@@ -236,9 +237,9 @@ enum gate_verdict gate_park(struct gate_mount *m, struct job *j)
 	gate_unlock_deliver(g);
 	if (verdict != GATE_PARKED && !j->probe)
 		mount_count(m, j->cost.cls,
-			    verdict == GATE_GO	 ? COUNT_AT_ONCE :
-			    verdict == GATE_FULL ? COUNT_FULL :
-						   COUNT_MISCONFIGURED,
+			    verdict == GATE_GO	   ? COUNT_AT_ONCE
+			    : verdict == GATE_FULL ? COUNT_FULL
+						   : COUNT_MISCONFIGURED,
 			    1);
 	return verdict;
 }

@@ -88,9 +88,9 @@ static bool take_past_queue(const struct route *rt, const struct cost *c, uint64
 	for (unsigned i = 0; i < rt->n; i++) {
 		const struct resource *r = rt->hop[i].res;
 		uint64_t tokens = hop_tokens(&rt->hop[i], c);
-		if (r->kind < LIMIT_KINDS ?
-			    bucket_try(&r->scope->limiter.bucket[r->kind], tokens, now_ns) :
-			    r->kind == RES_INFLIGHT && permits_try(&r->scope->limiter.inflight))
+		if (r->kind < LIMIT_KINDS
+			    ? bucket_try(&r->scope->limiter.bucket[r->kind], tokens, now_ns)
+			    : r->kind == RES_INFLIGHT && permits_try(&r->scope->limiter.inflight))
 			continue;
 		while (i--) {
 			r = rt->hop[i].res;
@@ -112,7 +112,8 @@ static bool voucher_use_locked(struct gate_mount *m, struct grant *grant, uint64
 		return false;
 	struct cost one = {vo->sum.cls, vo->sum.ops / vo->n, vo->sum.bytes / vo->n};
 	give_up(vo, one, 1);
-	struct cost c = {one.cls, grant->cost.ops, min_u64(grant->cost.bytes, max_u64(one.bytes, 1))};
+	struct cost c = {one.cls, grant->cost.ops,
+			 min_u64(grant->cost.bytes, max_u64(one.bytes, 1))};
 	if (!take_past_queue(&m->route[c.cls], &c, now_ns))
 		return false;
 	grant->chain = atomic_load_explicit(&m->limits[c.cls], memory_order_relaxed);

@@ -20,7 +20,15 @@ struct job;
 struct gate_mount;
 
 /* Whose turn: what a share belongs to.  Equal keys share one turn. */
-enum fair_kind { FAIR_NONE, FAIR_HANDLE, FAIR_PROCESS, FAIR_UID, FAIR_GID, FAIR_CGROUP, FAIR_KINDS };
+enum fair_kind {
+	FAIR_NONE,
+	FAIR_HANDLE,
+	FAIR_PROCESS,
+	FAIR_UID,
+	FAIR_GID,
+	FAIR_CGROUP,
+	FAIR_KINDS
+};
 struct fair_key {
 	enum fair_kind kind;
 	uint64_t id;
@@ -59,8 +67,8 @@ struct job {
 	uint64_t parked_ns; /* when it was parked */
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;
-	bool waited; /* not admitted by gate_park itself */
-	struct list link;   /* its key's FIFO, or the list of admitted jobs */
+	bool waited;	  /* not admitted by gate_park itself */
+	struct list link; /* its key's FIFO, or the list of admitted jobs */
 	struct heap_item deadline;
 	void *queue; /* its (key, lane) */
 };

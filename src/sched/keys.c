@@ -8,8 +8,8 @@
 
 #include "sched/gate_internal.h"
 
-#define TABLE_MIN    16
-#define EVICT_TRIES  4
+#define TABLE_MIN   16
+#define EVICT_TRIES 4
 
 static uint64_t hash(struct fair_key id)
 {
@@ -48,9 +48,9 @@ int keys_rules_copy(const struct weight_rule *rules, unsigned n, struct weight_r
 uint32_t keys_weight(const struct keys *k, struct fair_key id)
 {
 	struct weight_rule wanted = {.key = id};
-	const struct weight_rule *r =
-		k->n_rules ? bsearch(&wanted, k->rules, k->n_rules, sizeof(*k->rules), compare_rules)
-			   : NULL;
+	const struct weight_rule *r = k->n_rules ? bsearch(&wanted, k->rules, k->n_rules,
+							   sizeof(*k->rules), compare_rules)
+						 : NULL;
 	return r && r->weight ? r->weight : 1;
 }
 
@@ -138,7 +138,7 @@ static bool make_room(struct gate_mount *m, uint64_t now_ns)
 {
 	struct keys *k = &m->keys;
 	unsigned tries = 0;
-	list_for_each_safe(it, &k->idle) {
+	list_for_each_safe (it, &k->idle) {
 		if (k->n < k->max || tries++ == EVICT_TRIES)
 			break;
 		struct key *key = list_entry(it, struct key, idle);

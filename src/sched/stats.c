@@ -64,7 +64,7 @@ static void scope_sums(struct scope *s, struct counter_sums *sums)
 	if (s->level == LEVEL_MOUNT)
 		counters_sum(&scope_mount(s)->counters, sums);
 	counter_sums_add(sums, &s->gone);
-	list_for_each(it, &s->children)
+	list_for_each (it, &s->children)
 		scope_sums(list_entry(it, struct scope, sibling), sums);
 }
 
@@ -205,7 +205,7 @@ static void scope_reset(struct scope *s, uint64_t now_ns)
 	}
 	if (s->level == LEVEL_MOUNT)
 		keys_each(&scope_mount(s)->keys, key_reset, NULL);
-	list_for_each(it, &s->children)
+	list_for_each (it, &s->children)
 		scope_reset(list_entry(it, struct scope, sibling), now_ns);
 }
 

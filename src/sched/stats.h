@@ -20,12 +20,12 @@ void histogram_merge(struct histogram *to, const struct histogram *from);
 uint64_t histogram_quantile_ns(const struct histogram *h, unsigned per_mille);
 
 struct class_stats {
-	uint64_t ops, bytes;	    /* admitted; bytes given back are taken off again */
-	uint64_t at_once;	    /* admitted without waiting */
+	uint64_t ops, bytes;	     /* admitted; bytes given back are taken off again */
+	uint64_t at_once;	     /* admitted without waiting */
 	uint64_t parked, parked_now; /* had to wait in total; wait at this moment */
 	uint64_t would_block, full, timed_out, cancelled, misconfigured;
 	uint64_t ok, failed, aborted; /* outcomes of admitted operations */
-	struct histogram wait; /* of the parked (dry_run: of those that would have been) */
+	struct histogram wait;	      /* of the parked (dry_run: of those that would have been) */
 };
 
 struct limit_stats {
@@ -49,7 +49,7 @@ struct scope_stats {
 struct key_stats {
 	struct fair_key key;
 	uint32_t weight;
-	uint64_t ops, bytes;	/* of its parked requests that were admitted */
+	uint64_t ops, bytes; /* of its parked requests that were admitted */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;
 };

@@ -17,9 +17,9 @@
 #include "sched/job.h"
 #include "sched/thread.h"
 
-#define STUCK_NS      (2 * NSEC_PER_MSEC)
-#define LINGER_NS     (10 * NSEC_PER_SEC)
-#define QUIET_LOOKS   3 /* the watcher goes to sleep after so many without a queue */
+#define STUCK_NS    (2 * NSEC_PER_MSEC)
+#define LINGER_NS   (10 * NSEC_PER_SEC)
+#define QUIET_LOOKS 3 /* the watcher goes to sleep after so many without a queue */
 
 struct worker {
 	struct list link; /* in workers->all or ->dead */
@@ -175,7 +175,7 @@ static unsigned getting_on(struct workers *w)
 {
 	uint64_t now = now_ns();
 	unsigned n = w->n_starting;
-	list_for_each(it, &w->all) {
+	list_for_each (it, &w->all) {
 		const struct worker *k = list_entry(it, struct worker, link);
 		n += k->since_ns && now - k->since_ns < STUCK_NS;
 	}
@@ -220,7 +220,7 @@ void workers_dispatch(void *workers, struct list *ready)
 {
 	struct workers *w = workers;
 	unsigned n = 0;
-	list_for_each(it, ready)
+	list_for_each (it, ready)
 		n++;
 	pthread_mutex_lock(&w->lock);
 	list_splice_tail(&w->queue, ready);

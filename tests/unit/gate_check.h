@@ -27,7 +27,7 @@ static inline uint32_t res_gate_now(const struct resource *r)
 static inline void check_resource(const struct resource *r, uint64_t now_ns)
 {
 	uint32_t waiters = 0, claimants = r->vouchers;
-	list_for_each(it, (struct list *)(uintptr_t)&r->waiters) {
+	list_for_each (it, (struct list *)(uintptr_t)&r->waiters) {
 		must((list_entry(it, struct lane, wait)->blocked) == (r));
 		waiters++;
 	}
@@ -42,7 +42,7 @@ static inline void check_resource(const struct resource *r, uint64_t now_ns)
 		; /* may wait for who has the claim, who may wait for anything */
 	else if (r->kind < LIMIT_KINDS)
 		must(heap_contains(&r->due) &&
-			  (r->due.key > now_ns || now_ns < r->scope->gate->stepped_ns + COALESCE_NS));
+		     (r->due.key > now_ns || now_ns < r->scope->gate->stepped_ns + COALESCE_NS));
 	else if (r->kind == RES_INFLIGHT)
 		must(permits_look(&r->scope->limiter.inflight).available == 0);
 	else
@@ -70,7 +70,7 @@ static inline void check_scope(const struct scope *s, uint64_t now_ns)
 		check_resource(&s->res[k], now_ns);
 	for (unsigned i = 0; i < LANES; i++)
 		check_lane(&s->lane[i]);
-	list_for_each(it, (struct list *)(uintptr_t)&s->children)
+	list_for_each (it, (struct list *)(uintptr_t)&s->children)
 		check_scope(list_entry(it, struct scope, sibling), now_ns);
 }
 
@@ -104,7 +104,7 @@ static inline void check_scope_empty(const struct scope *s)
 		must(atomic_load(&m->waiting) == 0);
 		must(m->parked == 0);
 	}
-	list_for_each(it, (struct list *)(uintptr_t)&s->children)
+	list_for_each (it, (struct list *)(uintptr_t)&s->children)
 		check_scope_empty(list_entry(it, struct scope, sibling));
 }
 

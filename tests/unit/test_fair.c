@@ -107,7 +107,7 @@ static void watch_gap(struct client *c, struct work *k)
 START_TEST(the_gap_in_weighted_service_is_at_most_one_request_of_each)
 {
 	static const uint32_t weights[] = {1, 1, 2, 2, 4, 4, 7, 1};
-	static const uint64_t sizes[][2] = {{4 * KIB, 4 * KIB}, {MIB, MIB},	{4 * KIB, MIB},
+	static const uint64_t sizes[][2] = {{4 * KIB, 4 * KIB}, {MIB, MIB},	    {4 * KIB, MIB},
 					    {MIB, MIB},		{4 * KIB, 4 * KIB}, {MIB, 4 * KIB},
 					    {128 * KIB, MIB},	{64 * KIB, 4 * KIB}};
 	struct weight_rule rules[8];
@@ -336,8 +336,10 @@ START_TEST(a_reader_between_two_full_scopes_does_not_starve)
 	client_start(&c[1], &w, m[0], COST_WRITE, 1, 4 * KIB, 4 * KIB);
 	client_start(&c[2], &w, m[1], COST_READ, 2, 16 * KIB, 16 * KIB);
 	run(&w, 20 * SEC);
-	ck_assert_msg(c[0].bytes > 40 * MIB, "only %llu bytes read", (unsigned long long)c[0].bytes);
-	ck_assert_msg(c[1].bytes > MIB / 8, "only %llu bytes written", (unsigned long long)c[1].bytes);
+	ck_assert_msg(c[0].bytes > 40 * MIB, "only %llu bytes read",
+		      (unsigned long long)c[0].bytes);
+	ck_assert_msg(c[1].bytes > MIB / 8, "only %llu bytes written",
+		      (unsigned long long)c[1].bytes);
 	assert_near(c[0].bytes + c[2].bytes, 1000.0 * MIB, 0.03);
 	for (unsigned i = 0; i < 2; i++)
 		gate_mount_drain(m[i], false);

@@ -19,7 +19,9 @@
 struct shadow {
 	double owed;
 	uint64_t at_ns;
-	double unasked; /* of that, taken without asking: a prepaid op goes out in spite of it */
+	/* Of that, taken without asking: a prepaid op goes out in spite of it, and a grant of the same
+	 * moment may be told later although it came first. */
+	double unasked;
 	uint64_t peak; /* highest rate so far: what 5 ms of backdating may have been worth */
 };
 
@@ -113,11 +115,10 @@ static void model_grant(struct model_scope *ms, const struct limiter_config *c,
 		double cap = (double)limit_capacity(&c->limit[k], c->window_ns);
 		shadow_drain(&ms->limit[k], &c->limit[k], now_ns);
 		double slack = (double)ms->limit[k].peak * 0.005 + 2;
-		if (!limit_kind_is_bytes(k))
-			slack += LANES + ms->limit[k].unasked;
+		slack += ms->limit[k].unasked + (limit_kind_is_bytes(k) ? 0 : LANES);
 		must_say(ms->limit[k].owed + (n < cap ? n : cap) <= cap + slack,
-			      "%s granted early: owed %.0f, asked %.0f, capacity %.0f, slack %.1f",
-			      limit_kind_name(k), ms->limit[k].owed, n, cap, slack);
+			 "%s granted early: owed %.0f, asked %.0f, capacity %.0f, slack %.1f",
+			 limit_kind_name(k), ms->limit[k].owed, n, cap, slack);
 		ms->limit[k].owed += n;
 	}
 }
@@ -140,7 +141,8 @@ static void model_correct(struct model_scope *ms, const struct limiter_config *c
 			continue;
 		shadow_drain(&ms->limit[k], &c->limit[k], now_ns);
 		ms->limit[k].owed += tokens(cls, k, ops, bytes);
-		ms->limit[k].unasked += ops;
+		if (ops > 0) /* not a late correction */
+			ms->limit[k].unasked += tokens(cls, k, ops, bytes);
 		if (ms->limit[k].owed < 0)
 			ms->limit[k].owed = 0;
 	}
@@ -280,8 +282,8 @@ static void submit(struct sim *s)
 	s->mount_of[i] = m;
 	s->seq_of[i] = ++s->seq;
 	s->at[i] = WAITING;
-	enum gate_verdict v = work_submit(&s->w, k, s->mount[m], cls, random_bytes(s, cls),
-					  rnd(s, KEYS));
+	enum gate_verdict v =
+		work_submit(&s->w, k, s->mount[m], cls, random_bytes(s, cls), rnd(s, KEYS));
 	if (v == GATE_FULL || v == GATE_MISCONFIGURED)
 		s->at[i] = FREE;
 	s->parked += v == GATE_PARKED;
@@ -309,7 +311,8 @@ static void submit_nonblocking(struct sim *s)
 
 static void cancel(struct sim *s)
 {
-	for (unsigned n = 0, i = (unsigned)rnd(s, MAX_JOBS); n < MAX_JOBS; n++, i = (i + 1) % MAX_JOBS) {
+	for (unsigned n = 0, i = (unsigned)rnd(s, MAX_JOBS); n < MAX_JOBS;
+	     n++, i = (i + 1) % MAX_JOBS) {
 		if (s->at[i] != WAITING)
 			continue;
 		must(gate_cancel(s->w.gate, &s->job[i].job));

@@ -82,8 +82,8 @@ static void submit(struct client *c, struct request *r, uint64_t *rng)
 	r->job.key = (struct fair_key){FAIR_UID, next(rng) % 16};
 	r->job.probe = next(rng) % 32 == 0;
 	atomic_fetch_add(&c->open, 1);
-	enum gate_verdict v = r->job.probe ? GATE_WOULD_BLOCK :
-					     gate_try(r->mount, &r->job.cost, &r->job.grant);
+	enum gate_verdict v =
+		r->job.probe ? GATE_WOULD_BLOCK : gate_try(r->mount, &r->job.cost, &r->job.grant);
 	if (v == GATE_WOULD_BLOCK)
 		v = gate_park(r->mount, &r->job);
 	if (v == GATE_GO)

@@ -29,7 +29,7 @@ struct work {
 	uint64_t came_ns, end_ns;
 	unsigned order; /* of release in the whole world */
 	enum grant_result why;
-	void *owner; /* the test's */
+	void *owner;			/* the test's */
 	void (*on_end)(struct work *w); /* instead of ending at once */
 };
 
@@ -123,8 +123,8 @@ static inline enum gate_verdict work_submit(struct world *w, struct work *k, str
 	k->fate = PENDING;
 	k->ends = 0;
 	k->came_ns = w->clock.now;
-	enum gate_verdict v = k->job.probe ? GATE_WOULD_BLOCK :
-					     gate_try(m, &k->job.cost, &k->job.grant);
+	enum gate_verdict v =
+		k->job.probe ? GATE_WOULD_BLOCK : gate_try(m, &k->job.cost, &k->job.grant);
 	if (v == GATE_WOULD_BLOCK)
 		v = gate_park(m, &k->job);
 	if (v == GATE_GO)
