@@ -91,6 +91,11 @@ static const int deadly[] = {
 	SCMP_SYS(userfaultfd), SCMP_SYS(setns), SCMP_SYS(pivot_root), SCMP_SYS(chroot),
 	SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(add_key),
 	SCMP_SYS(request_key), SCMP_SYS(keyctl), SCMP_SYS(io_uring_setup),
+};
+
+/* For programs that the daemon starts; deadly where it starts none. */
+static const int of_programs[] = {
+	SCMP_SYS(execve), SCMP_SYS(vfork),
 	SCMP_SYS(setuid), SCMP_SYS(setreuid), SCMP_SYS(setresuid),
 	SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid),
 };
@@ -140,11 +145,9 @@ static int add_rules(scmp_filter_ctx f, bool may_exec)
 		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, allowed[i], 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(deadly) && rc == 0; i++)
 		rc = seccomp_rule_add(f, SCMP_ACT_KILL_PROCESS, deadly[i], 0);
-	if (rc == 0 && may_exec) {
-		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(execve), 0);
-		if (rc == 0)
-			rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(vfork), 0);
-	}
+	for (unsigned i = 0; i < ARRAY_SIZE(of_programs) && rc == 0; i++)
+		rc = seccomp_rule_add(f, may_exec ? SCMP_ACT_ALLOW : SCMP_ACT_KILL_PROCESS,
+				      of_programs[i], 0);
 	return rc ? rc : add_conditions(f);
 }
 

@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The daemon is killed under load: clients get errors at once, what was acknowledged and fsynced is on the backing filesystem,
+# a new daemon takes the place of the dead mount and says so, and all continues.
+. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/hard_lib.sh"
+requires helper:iogen
+
+backing tmpfs
+head -c 4M /dev/urandom >"$SRC/file"
+WRITERS=6
+
+# Files of known content, each named in a list as soon as its fsync was acknowledged.
+write_files() {
+	local n
+	set +o pipefail # yes ends by SIGPIPE
+	for ((n = 0; ; n++)); do
+		{ yes "$1.$n" | head -c 100000 | dd of="$MNT/w.$1.$n" bs=32K iflag=fullblock conv=fsync status=none; } 2>/dev/null ||
+			return 0
+		echo "$1.$n" >>"$TMP/acknowledged.$1"
+	done
+}
+
+crash() { # OPTIONS
+	local i pids=() t0 name missing=0
+	rm -f "$SRC"/w.* "$TMP"/acknowledged.*
+	mount_ratefs "$@"
+	for ((i = 0; i < WRITERS; i++)); do
+		write_files $i &
+		pids+=($!)
+	done
+	park_readers 20 --size 64K
+	within 10s acknowledged 20 || fail "no writes are acknowledged"
+	kill -9 "$DAEMON"
+	t0=$(now_ms)
+	wait "$DAEMON" 2>/dev/null
+	DAEMON=
+	# Open files in kernel passthrough do not need the daemon any more: their readers read on.
+	[ $# -gt 0 ] || unpark
+	for i in "${pids[@]}" ${PARKED:+"$PARKED"}; do
+		within 10s gone "$i" || fail "a client hangs after the death of the daemon"
+		wait "$i" 2>/dev/null
+	done
+	[ $(($(now_ms) - t0)) -lt 10000 ] || fail "errors came only after $(($(now_ms) - t0)) ms"
+	gets "Transport endpoint is not connected" ls "$MNT"
+	while read -r name; do
+		cmp <(yes "$name" | head -c 100000) "$SRC/w.$name" || missing=$((missing + 1))
+	done < <(cat "$TMP"/acknowledged.*)
+	[ $missing = 0 ] || fail "$missing files that were acknowledged are not on the backing filesystem"
+}
+two_mounts() { [ "$(awk -v m="$MNT" '$2 == m' /proc/self/mounts | wc -l)" = 2 ]; }
+not_mounted() { ! grep -q " $MNT " /proc/self/mounts; }
+acknowledged() { [ "$(cat "$TMP"/acknowledged.* 2>/dev/null | wc -l)" -ge "$1" ]; }
+
+LOG_EXPECTED="$LOG_EXPECTED|removed the dead mount"
+for options in bps=20M cache=page,bps=20M cache=strict,iops=2000 ""; do
+	crash ${options:+-o "$options"}
+	# The next one begins where the last one fell.
+	mount_ratefs ${options:+-o "$options"}
+	grep -q "mountpoint '$MNT': removed the dead mount" "$LOG" || fail "nothing was said about the dead mount"
+	[ "$(awk -v m="$MNT" '$2 == m' /proc/self/mounts | wc -l)" = 1 ] || fail "mounts lie on top of each other"
+	cmp "$SRC/file" "$MNT/file" || fail "the new mount does not work"
+	before 10s cp "$MNT/file" "$MNT/again"
+	settled "after the restart"
+	unmount_ratefs
+done
+
+# Dead mounts below dead mounts: two daemons were killed on the same mountpoint.
+mount_ratefs
+first=$DAEMON
+"$RATEFS" -f "$SRC" "$MNT" -o control=off >"$TMP/log.2" 2>&1 &
+second=$!
+within 5s two_mounts || fail "no second mount"
+kill -9 "$first" "$second"
+wait "$first" "$second" 2>/dev/null
+DAEMON=
+mount_ratefs
+cmp "$SRC/file" "$MNT/file" || fail "the new mount does not work"
+unmount_ratefs
+! mountpoint -q "$MNT" || fail "a dead mount is left below"
+
+# auto_unmount: somebody takes the mount away when the daemon dies.  (Root's needs a fusermount3 of libfuse 3.17.)
+if strings "$(command -v fusermount3)" | grep -q '^auto-unmount$'; then
+	mount_ratefs -o auto_unmount
+	kill -9 "$DAEMON"
+	wait "$DAEMON" 2>/dev/null
+	DAEMON=
+	within 5s not_mounted || fail "auto_unmount did not unmount"
+fi
