@@ -19,14 +19,17 @@ struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
 };
 
+/* What a thread may do: all; all but keep set-id bits; what a caller without privileges may. */
+enum power { POWER_FULL, POWER_NO_FSETID, POWER_CALLER, POWERS };
+
 static _Thread_local struct {
 	bool started;
 	uid_t uid;
 	gid_t gid;
 	bool groups; /* supplementary groups are set */
-	bool reduced;
+	enum power power;
 	mode_t mask;
-	struct caps full, less;
+	struct caps caps[POWERS];
 } self;
 
 static void set_caps(const struct caps *caps)
@@ -55,11 +58,12 @@ void creds_thread_start(void)
 	self.mask = umask(0);
 	umask(self.mask);
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	if (syscall(SYS_capget, &head, self.full.set) < 0)
+	if (syscall(SYS_capget, &head, self.caps[POWER_FULL].set) < 0)
 		log_error("cannot read the capabilities of a thread: %s", strerror(errno));
-	self.less = self.full;
-	drop(&self.less, CAP_FSETID);
-	drop(&self.less, CAP_SYS_RESOURCE);
+	self.caps[POWER_NO_FSETID] = self.caps[POWER_FULL];
+	drop(&self.caps[POWER_NO_FSETID], CAP_FSETID);
+	self.caps[POWER_CALLER] = self.caps[POWER_NO_FSETID];
+	drop(&self.caps[POWER_CALLER], CAP_SYS_RESOURCE);
 	if (self.uid == 0)
 		syscall(SYS_setgroups, 0, NULL);
 }
@@ -72,7 +76,7 @@ static void clear_groups(void)
 	}
 }
 
-static void become(uid_t uid, gid_t gid, bool reduced)
+static void become(uid_t uid, gid_t gid, enum power power)
 {
 	clear_groups();
 	if (self.gid != gid) {
@@ -85,22 +89,22 @@ static void become(uid_t uid, gid_t gid, bool reduced)
 		self.uid = uid;
 	}
 	/* Leaving or entering fsuid 0 makes the kernel drop or raise file capabilities. */
-	if (changed || self.reduced != reduced) {
-		set_caps(reduced ? &self.less : &self.full);
-		self.reduced = reduced;
+	if (changed || self.power != power) {
+		set_caps(&self.caps[power]);
+		self.power = power;
 	}
 }
 
 void creds_be_daemon(const struct fs *fs)
 {
 	if (fs->is_root)
-		become(0, 0, false);
+		become(0, 0, POWER_FULL);
 }
 
 void creds_be_daemon_without_fsetid(const struct fs *fs)
 {
 	if (fs->is_root)
-		become(0, 0, true);
+		become(0, 0, POWER_NO_FSETID);
 }
 
 void creds_be_caller(const struct fs *fs, fuse_req_t req)
@@ -108,7 +112,7 @@ void creds_be_caller(const struct fs *fs, fuse_req_t req)
 	if (!fs->is_root)
 		return;
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	become(ctx->uid, ctx->gid, ctx->uid != 0);
+	become(ctx->uid, ctx->gid, ctx->uid ? POWER_CALLER : POWER_FULL);
 }
 
 void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req)
@@ -125,6 +129,29 @@ void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req)
 	/* Setting groups needs CAP_SETGID only, which a caller's thread keeps. */
 	if (syscall(SYS_setgroups, n, groups) == 0)
 		self.groups = true;
+}
+
+/* Where CAP_FSETID does not matter a thread keeps what it has of the two. */
+static enum power any_full(void)
+{
+	return self.power == POWER_NO_FSETID ? POWER_NO_FSETID : POWER_FULL;
+}
+
+void creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const mode_t both = S_ISGID | S_IXGRP;
+	if (fs->is_root && (mode & both) == both && !S_ISDIR(mode))
+		creds_be_caller_with_groups(fs, req);
+	else if (fs->is_root)
+		become(ctx->uid, ctx->gid, ctx->uid ? POWER_CALLER : any_full());
+	creds_umask(ctx->umask);
+}
+
+void creds_be_remover(const struct fs *fs)
+{
+	if (fs->is_root)
+		become(0, 0, any_full());
 }
 
 bool creds_membership_matters(fuse_req_t req, const struct stat *st)

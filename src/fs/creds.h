@@ -25,6 +25,12 @@ void creds_thread_start(void);
 
 void creds_be_daemon(const struct fs *fs);
 void creds_be_caller(const struct fs *fs, fuse_req_t req);
+/* To make something with this mode (type bits as well): the caller, with their umask.  A regular
+ * file that is made set-group-id in a set-group-id directory keeps the bit only for members of the
+ * group; nothing else asks for membership or for CAP_FSETID. */
+void creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode);
+/* To take names away or move them: the daemon, where CAP_FSETID does not matter. */
+void creds_be_remover(const struct fs *fs);
 /* With the caller's supplementary groups, for the few rules that ask for membership. */
 void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req);
 /* To change the data of a file: one that is set-group-id without group execution keeps the bit when

@@ -83,8 +83,9 @@ static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_fl
 
 static void fill_open(const struct handle *h, struct fuse_file_info *fi)
 {
-	/* What cannot have been changed needs no flush when it is closed: one message less. */
-	fi->noflush = (h->flags & O_ACCMODE) == O_RDONLY;
+	/* A flush brings mapped pages to the backing file.  None where nothing can be changed, or
+	 * where mappings are the backing file's own: one message less when it is closed. */
+	fi->noflush = (h->flags & O_ACCMODE) == O_RDONLY || h->mode == IO_PASS;
 }
 
 static void end_handle(struct fs *fs, struct handle *h)
@@ -179,6 +180,8 @@ static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *na
 			inode_pin(fs, ref.inode, &path_fd);
 		h = handle_new(req, &fd, fi->flags);
 		res = h ? handle_open_mode(fs, h, ref.inode, &e.attr, fi) : -ENOMEM;
+		if (res == 0)
+			fill_open(h, fi);
 		if (res < 0 && h)
 			handle_free(fs, h);
 		else if (res < 0)
@@ -212,13 +215,7 @@ static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct 
 		reply_status(req, res);
 		return false;
 	}
-	/* As in be_maker of ops_name.c: membership matters for set-group-id files only. */
-	const mode_t both = S_ISGID | S_IXGRP;
-	if ((mode & both) == both)
-		creds_be_caller_with_groups(fs, req);
-	else
-		creds_be_caller(fs, req);
-	creds_umask(fuse_req_ctx(req)->umask);
+	creds_be_maker(fs, req, mode | S_IFREG);
 	return true;
 }
 

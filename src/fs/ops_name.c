@@ -12,18 +12,6 @@
 #include "fs/mirror.h"
 #include "fs/reply.h"
 
-/* A regular file that is made set-group-id in a set-group-id directory keeps the bit only for
- * members of the group; nothing else that makes names asks for membership. */
-static void be_maker(struct fs *fs, fuse_req_t req, mode_t mode)
-{
-	const mode_t both = S_ISGID | S_IXGRP;
-	if ((mode & both) == both && !S_ISDIR(mode))
-		creds_be_caller_with_groups(fs, req);
-	else
-		creds_be_caller(fs, req);
-	creds_umask(fuse_req_ctx(req)->umask);
-}
-
 static void answer_made(fuse_req_t req, struct inode_ref *dir, const char *name, int res)
 {
 	struct fs *fs = fs_of(req);
@@ -52,7 +40,7 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 	struct inode_ref dir;
 	if (!get_dir(req, parent, name, &dir))
 		return;
-	be_maker(fs_of(req), req, mode);
+	creds_be_maker(fs_of(req), req, mode);
 	int res = mknodat(dir.fd, name, mode, rdev) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, res);
 }
@@ -62,7 +50,7 @@ void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 	struct inode_ref dir;
 	if (!get_dir(req, parent, name, &dir))
 		return;
-	be_maker(fs_of(req), req, mode | S_IFDIR);
+	creds_be_maker(fs_of(req), req, mode | S_IFDIR);
 	int res = mkdirat(dir.fd, name, mode) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, res);
 }
@@ -72,7 +60,7 @@ void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const cha
 	struct inode_ref dir;
 	if (!get_dir(req, parent, name, &dir))
 		return;
-	be_maker(fs_of(req), req, S_IFLNK);
+	creds_be_maker(fs_of(req), req, S_IFLNK);
 	int res = symlinkat(target, dir.fd, name) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, res);
 }
@@ -88,7 +76,7 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 		answer_made(req, &dir, newname, res);
 		return;
 	}
-	creds_be_daemon(fs);
+	creds_be_remover(fs);
 	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
 	res = linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0
 		      ? -errno
@@ -106,7 +94,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 	if (!get_dir(req, parent, name, &dir))
 		return;
 	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name);
-	creds_be_daemon(fs);
+	creds_be_remover(fs);
 	int res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
 	if (res < 0)
 		inode_unpin(fs, kept);
@@ -140,9 +128,9 @@ static int do_rename(fuse_req_t req, const struct inode_ref *from, const char *n
 		kept = inode_keep_unlinked(fs, to->fd, newname);
 	/* A whiteout is made, and so has an owner. */
 	if (flags & RENAME_WHITEOUT)
-		be_maker(fs, req, S_IFCHR);
+		creds_be_maker(fs, req, S_IFCHR);
 	else
-		creds_be_daemon(fs);
+		creds_be_remover(fs);
 	int res = (int)syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags);
 	if (res < 0) {
 		res = -errno;
