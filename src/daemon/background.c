@@ -70,7 +70,7 @@ static void detach(void)
 	for (int fd = 0; fd <= 2; fd++)
 		dup2(null, fd);
 	if (null <= 2)
-		null = -1;
+		(void)take_fd(&null); /* it is one of them */
 }
 
 /* systemd's Type=notify, without its library: one datagram. */

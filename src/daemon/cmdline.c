@@ -216,8 +216,11 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 	if (c->action == CMDLINE_CHECK && !c->file)
 		return error_set(err, "--check needs -c FILE");
 	if (!c->file) {
+		char **control = &c->config.global.control;
 		if (take_places(&c->config.mount[0], place, n, err) < 0)
 			return -1;
+		if (*control && strcmp(*control, "off") != 0 && make_absolute(control) < 0)
+			return error_set(err, "out of memory");
 		return take_names(&c->config, err);
 	}
 	if (n > 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/commands.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "daemon/reload.h"
 #include "daemon/stats_out.h"
 #include "daemon/target.h"
+#include "fs/mount.h"
 #include "sched/gate.h"
 
 struct request {
@@ -204,8 +206,17 @@ static void do_mount(struct request *rq)
 static void do_unmount(struct request *rq)
 {
 	struct served_mount *m = rq->target.mount;
+	struct fs_counts counts;
 	if (!m || !m->session) {
 		refuse(rq, PROTO_FAILED, m ? "is not mounted" : "only mounts can be unmounted");
+		return;
+	}
+	fs_mount_look(m->session, &counts);
+	if (counts.handles && (rq->n == 0 || strcmp(rq->word[0], "--force") != 0)) {
+		error_set(&rq->reply->err,
+			  "is in use: %" PRIu64 " open files; close them, or say --force",
+			  counts.handles);
+		fail(rq, PROTO_FAILED);
 		return;
 	}
 	registry_unmount(m);

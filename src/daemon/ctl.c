@@ -18,7 +18,7 @@
 
 struct ctl {
 	const char *which; /* daemon: process id or socket; NULL: all */
-	bool json, save;
+	bool json, save, force;
 	enum command_id command;
 	int n; /* words after the command */
 	const char *const *word;
@@ -43,6 +43,8 @@ static int ask(struct ctl *c, struct daemon_ref *d, const char *target, struct r
 		word[n++] = target;
 	for (int i = 1; i < c->n; i++)
 		word[n++] = c->word[i];
+	if (c->force)
+		word[n++] = "--force";
 	free(d->error);
 	d->error = NULL;
 	int rc = daemon_ask(d, n, word, out, &err);
@@ -302,7 +304,7 @@ static void help(void)
 	       "Exit codes: 0 done, 1 failed, 2 wrong usage or value, 3 no such target or daemon.\n");
 }
 
-enum { FLAG_DUMP = 256, FLAG_SAVE };
+enum { FLAG_DUMP = 256, FLAG_SAVE, FLAG_FORCE };
 
 /* -1: go on; else the exit code. */
 static int parse_flags(struct ctl *c, int argc, char **argv)
@@ -311,6 +313,7 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 		{"daemon", required_argument, NULL, 'd'},
 		{"json", no_argument, NULL, 'j'},
 		{"save", no_argument, NULL, FLAG_SAVE},
+		{"force", no_argument, NULL, FLAG_FORCE},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{"dump-commands", no_argument, NULL, FLAG_DUMP},
@@ -328,6 +331,9 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 		case FLAG_SAVE:
 			c->save = true;
 			break;
+		case FLAG_FORCE:
+			c->force = true;
+			break;
 		case 'h':
 			help();
 			return 0;
@@ -344,6 +350,14 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 	return -1;
 }
 
+/* Only flags that the command has. */
+static bool flags_fit(const struct ctl *c, const struct command *cmd)
+{
+	return (!c->save || strstr(cmd->flags, "--save")) &&
+	       (!c->json || strstr(cmd->flags, "--json")) &&
+	       (!c->force || strstr(cmd->flags, "--force"));
+}
+
 static int parse_command(struct ctl *c, int argc, char **argv)
 {
 	struct error err = ERROR_INIT;
@@ -358,7 +372,7 @@ static int parse_command(struct ctl *c, int argc, char **argv)
 	c->command = id;
 	c->n = argc - 1;
 	c->word = (const char *const *)argv + 1;
-	if (c->n < cmd->min_args || c->n > cmd->max_args || (c->save && id != COMMAND_SET)) {
+	if (c->n < cmd->min_args || c->n > cmd->max_args || !flags_fit(c, cmd)) {
 		char usage[64];
 		usage_of(cmd, usage, sizeof(usage));
 		error_set(&err, "usage: ratefsctl %s", usage);

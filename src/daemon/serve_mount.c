@@ -229,6 +229,15 @@ static void drop_scope(struct served_mount *m)
 	m->fs = NULL;
 }
 
+/* A share for a user means nothing where turns go by process: easily overlooked. */
+static void warn_of_idle_weights(const struct settings *s)
+{
+	for (unsigned i = 0; i < s->weights.n; i++)
+		if (s->weights.rule[i].key.kind != s->fair)
+			log_warning("mount '%s': weight=%s has no effect with fair=%s", s->name,
+				    s->weights.text[i], fair_kind_name(s->fair));
+}
+
 int serve_mount_open(struct served_mount *m, struct error *err)
 {
 	int rc = make_scope(m, err);
@@ -243,6 +252,8 @@ int serve_mount_open(struct served_mount *m, struct error *err)
 		rc = make_session(m, err);
 	if (rc < 0)
 		drop_scope(m);
+	else
+		warn_of_idle_weights(&m->s);
 	return rc;
 }
 

@@ -92,6 +92,7 @@ code 2 ctl
 code 2 ctl nonsense
 code 2 ctl set slow
 code 2 ctl stats slow --save
+code 2 ctl pause slow --json
 code 0 ctl --help
 code 0 ctl --version
 equal "$(ctl --dump-commands | wc -l)" 11

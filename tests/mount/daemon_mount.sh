@@ -28,7 +28,7 @@ exec 9<"$SRC/file"
 "$RATEFS" "$SRC" "$MNT" || fail "mount"
 exec 9<&-
 pid=$(ctl list --json | jq -r '.daemons[0].pid')
-! ls -l "/proc/$pid/fd" | grep -q "$SRC/file" || fail "the daemon keeps what it inherited"
+! find "/proc/$pid/fd" -lname "$SRC/file" | grep -q . || fail "the daemon keeps what it inherited"
 kill "$pid"
 gone_quietly
 
