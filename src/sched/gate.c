@@ -203,7 +203,8 @@ void gate_done(struct gate_mount *m, const struct grant *grant, enum gate_outcom
 	uint64_t charged = grant->cost.bytes, moved = outcome == OUTCOME_OK ? bytes_moved : 0;
 	if (grant->probe)
 		return;
-	mount_count(m, cls, COUNT_BYTES, moved - charged);
+	if (moved != charged)
+		mount_count(m, cls, COUNT_BYTES, moved - charged);
 	mount_count(m, cls,
 		    outcome == OUTCOME_OK	? COUNT_OK
 		    : outcome == OUTCOME_FAILED ? COUNT_FAILED

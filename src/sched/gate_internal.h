@@ -199,6 +199,12 @@ static inline struct gate_mount *scope_mount(struct scope *s)
 	return container_of(s, struct gate_mount, scope);
 }
 
+static inline void mount_count(struct gate_mount *m, enum cost_class cls, enum counter what,
+			       uint64_t by)
+{
+	counters_add(&m->counters, cls, what, by);
+}
+
 static inline uint64_t hop_tokens(const struct hop *h, const struct cost *c)
 {
 	return (uint64_t)c->ops * h->per_op + c->bytes * h->per_byte;
@@ -238,7 +244,6 @@ void job_enqueue(struct gate_mount *m, struct job *j, uint64_t now_ns);
 void job_dequeue(struct job *j, uint64_t now_ns);
 void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uint64_t now_ns);
 void job_set_deadline(struct gate *g, struct gate_mount *m, struct job *j);
-void mount_count(struct gate_mount *m, enum cost_class cls, enum counter what, uint64_t by);
 void job_count_admitted(const struct job *j, struct gate_mount *m);
 /* Adds to the wait histograms of the mount, its fs and global. */
 void mount_waited(struct gate_mount *m, enum cost_class cls, uint64_t wait_ns);

@@ -31,11 +31,6 @@ bool route_misconfigured(const struct route *rt, const struct cost *c)
 
 /* --- counting --- */
 
-void mount_count(struct gate_mount *m, enum cost_class cls, enum counter what, uint64_t by)
-{
-	counters_add(&m->counters, cls, what, by);
-}
-
 void mount_waited(struct gate_mount *m, enum cost_class cls, uint64_t wait_ns)
 {
 	for (struct scope *s = &m->scope; s; s = s->parent)
