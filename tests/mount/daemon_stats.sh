@@ -29,6 +29,15 @@ equal "$(stats '[.keys_by_wait[].id] | sort | join(",")')" 1001,1002 "who waited
 equal "$(stats '.keys_by_use[0] | .kind == "uid" and .wait_ns > 0 and .bytes > 0')" true "a key"
 ctl stats "$MNT" | grep -q 'read_bps .*8.0M/s' || fail "stats for people"
 
+# Another witness.
+if command -v fio >/dev/null; then
+	ok ctl reset-stats
+	fio --name=f --filename="$MNT/fio" --rw=randrw --bs=4k --size=2M --direct=1 --ioengine=psync \
+		--fallocate=none --overwrite=1 --refill_buffers --output-format=json >"$TMP/fio" 2>/dev/null || fail "fio"
+	equal "$(stats .classes.read.ops)" "$(json '.jobs[0].read.total_ios' "$TMP/fio")" "reads that fio made"
+	equal "$(stats .classes.read.bytes)" "$(json '.jobs[0].read.io_bytes' "$TMP/fio")" "bytes that fio read"
+fi
+
 # Who waits now is seen now; a look at it changes nothing.
 ok ctl set "$MNT" read_bps=10K >/dev/null
 park_readers 20

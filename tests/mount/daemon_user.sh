@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A user without privileges mounts for himself, through fusermount3, and controls what is his.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires fusermount3 jq
+
+# In this namespace anybody may open /dev/fuse, whatever the machine says.
+(umask 0 && mknod -m 666 "$TMP/fuse" c 10 229) || skip "cannot make a device"
+mount --bind "$TMP/fuse" /dev/fuse || skip "cannot open /dev/fuse to others"
+[ -u "$(command -v fusermount3)" ] || skip "needs fusermount3 with its set-user-ID bit"
+
+# fusermount3 wants to know the user's name.
+ME=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all -- env XDG_RUNTIME_DIR="$TMP/me")
+me() { "${ME[@]}" "$@"; }
+other() { setpriv --reuid 1 --regid 1 --clear-groups --inh-caps=-all -- "$@"; }
+is_mounted() { grep -q " $1 fuse.ratefs " /proc/self/mounts; }	# root may not look into it
+getent passwd 65534 >/dev/null || skip "needs a user with id 65534"
+echo hello >"$SRC/file"
+chown -R 65534 "$SRC" "$MNT"
+mkdir "$TMP/roots" "$TMP/second"
+chmod 700 "$TMP/roots"
+mkdir "$TMP/me"
+chown 65534 "$TMP/second" "$TMP/me"
+DIR=$TMP/me/ratefs
+
+out=$(me "$RATEFS" "$SRC" "$MNT" -o read_bps=1M 2>&1) || fail "mount by a user: $out"
+equal "$out" ""
+equal "$(me cat "$MNT/file")" hello
+refused cat "$MNT/file"		# without allow_other not even root
+me touch "$MNT/new" || fail "the user cannot write to what is his"
+findmnt -no OPTIONS "$MNT" | grep -q nosuid || fail "a user's mount without nosuid"
+
+# The control socket: his, and root's; nobody else's.
+equal "$(stat -c %a "$DIR")" 700 "mode of the directory"
+sock=$(echo "$DIR"/*.sock)
+equal "$(stat -c %a "$sock")" 600 "mode of the socket"
+me "$RATEFSCTL" set "$MNT" read_bps=2M >/dev/null || fail "set by the user"
+ctl --daemon="$sock" show "$MNT" | grep -q '^read_bps *2M' || fail "root cannot look"
+refused other "$RATEFSCTL" --daemon="$sock" list
+chmod 755 "$DIR"
+chmod 666 "$sock"
+says 'permission denied' other "$RATEFSCTL" --daemon="$sock" list
+me "$RATEFSCTL" list >/dev/null || fail "the user was shut out with the stranger"
+
+# What he may not do is one line, with nothing left behind.
+says 'Permission denied|no write access' me "$RATEFS" "$SRC" "$TMP/roots"
+says 'Permission denied' me "$RATEFS" "$TMP/roots" "$TMP/second"
+grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null ||
+	says 'user_allow_other' me "$RATEFS" "$SRC" "$TMP/second" -o allow_other
+! is_mounted "$TMP/second" || fail "something was mounted"
+
+# A directory that others may write to is no place for a socket.
+chmod 777 "$DIR"
+out=$(me "$RATEFS" "$SRC" "$TMP/second" 2>&1) || fail "mount without a socket: $out"
+[[ $out == *"others may write to it"* ]] || fail "no word about the directory: '$out'"
+me fusermount3 -u "$TMP/second" || fail "fusermount3 -u"
+chmod 700 "$DIR"
+
+# The end: by fusermount3, by signal.
+me fusermount3 -u "$MNT" || fail "fusermount3 -u"
+nothing() { [ -z "$(ls "$DIR")" ]; }
+within 5s nothing || fail "a socket is left"
+"${ME[@]}" "$RATEFS" -f "$SRC" "$MNT" >"$LOG" 2>&1 &
+pid=$!
+within 5s is_mounted "$MNT" || fail "no mount"
+kill -TERM "$pid"
+rc=0
+wait "$pid" || rc=$?
+equal "$rc" 0 "exit code after SIGTERM"
+! is_mounted "$MNT" || fail "the mount outlived its daemon"
