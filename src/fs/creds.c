@@ -101,10 +101,10 @@ void creds_be_daemon(const struct fs *fs)
 		become(0, 0, POWER_FULL);
 }
 
-void creds_be_daemon_without_fsetid(const struct fs *fs)
+void creds_be_passthrough(const struct fs *fs, uid_t uid, gid_t gid)
 {
 	if (fs->is_root)
-		become(0, 0, POWER_NO_FSETID);
+		become(uid, gid, uid ? POWER_CALLER : POWER_NO_FSETID);
 }
 
 void creds_be_caller(const struct fs *fs, fuse_req_t req)

@@ -37,8 +37,9 @@ void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req);
  * a member of the group writes. */
 bool creds_membership_matters(fuse_req_t req, const struct stat *st);
 void creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters);
-/* The daemon without CAP_FSETID: what kernel passthrough does later is done with these. */
-void creds_be_daemon_without_fsetid(const struct fs *fs);
+/* To register a file for kernel passthrough, whose reads and writes are then done with these
+ * credentials: the opener's, without CAP_FSETID even for root, as it may be shared with others. */
+void creds_be_passthrough(const struct fs *fs, uid_t uid, gid_t gid);
 
 /* The umask of this thread from now on. */
 void creds_umask(mode_t mask);

@@ -48,10 +48,10 @@ static bool limited(const struct fs *fs)
 
 /* 0: not for this file.  The kernel does the file's I/O with the credentials of the thread that
  * registers it; without CAP_FSETID writes clear set-id bits, as those of nearly every caller do. */
-static int32_t register_backing(struct fs *fs, int fd)
+static int32_t register_backing(struct fs *fs, const struct handle *h)
 {
-	struct fuse_backing_map map = {.fd = fd};
-	creds_be_daemon_without_fsetid(fs);
+	struct fuse_backing_map map = {.fd = h->fd};
+	creds_be_passthrough(fs, h->uid, h->gid);
 	int id = ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_OPEN, &map);
 	if (id > 0)
 		return id;
@@ -89,7 +89,7 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 		return IO_DIRECT;
 	if (o->n_cached || !atomic_load_explicit(&fs->passthrough_usable, memory_order_relaxed))
 		return IO_CACHED;
-	o->backing_id = register_backing(fs, h->fd);
+	o->backing_id = register_backing(fs, h);
 	return o->backing_id ? IO_PASS : IO_CACHED;
 }
 
