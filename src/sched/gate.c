@@ -91,21 +91,30 @@ static bool inflight_full(const struct chain *ch)
 	return false;
 }
 
-/* A dry run charges everything and waits for nothing; what it would have waited is recorded. */
+/* A dry run waits for nothing; what would have waited is recorded and takes what is left, so that
+ * the next one sees an empty bucket, but leaves no debt: that would have to be paid by others, and
+ * by all once the run is real. */
 static enum gate_verdict go_dry(struct gate_mount *m, struct grant *grant, uint64_t now_ns)
 {
 	const struct cost *c = &grant->cost;
 	struct gate *g = m->scope.gate;
-	grant->chain = atomic_load_explicit(&m->limits[c->cls], memory_order_acquire);
-	uint64_t wait_ns = grant->chain ? chain_take(grant->chain, c, now_ns) : 0;
+	const struct chain *ch = atomic_load_explicit(&m->limits[c->cls], memory_order_acquire);
+	struct refusal why = {.wait_ns = 0};
+	bool at_once = !ch || chain_try(ch, c, now_ns, &why) == GRANT_OK;
+	grant->chain = at_once ? ch : NULL;
 	mount_count(m, c->cls, COUNT_OPS, c->ops);
 	mount_count(m, c->cls, COUNT_BYTES, c->bytes);
-	mount_count(m, c->cls, wait_ns ? COUNT_PARKED : COUNT_AT_ONCE, 1);
-	if (wait_ns) {
-		gate_lock(g);
-		mount_waited(m, c->cls, wait_ns);
-		gate_unlock_deliver(g);
-	}
+	mount_count(m, c->cls, at_once ? COUNT_AT_ONCE : COUNT_PARKED, 1);
+	if (at_once)
+		return GATE_GO;
+	struct cost rest = *c;
+	if (chain_try_partial(ch, &rest, 1, now_ns, NULL) == GRANT_OK)
+		chain_release(ch);
+	wake_waiters(g, ch, ALL); /* something may have been held for a moment */
+	gate_lock(g);
+	/* a permit comes back when it likes: counted, for the least time that there is */
+	mount_waited(m, c->cls, why.wait_ns == NEVER ? 1 : why.wait_ns);
+	gate_unlock_deliver(g);
 	return GATE_GO;
 }
 
@@ -182,6 +191,10 @@ void gate_take(struct gate_mount *m, const struct cost *cost, struct grant *gran
 {
 	const struct chain *ch = atomic_load_explicit(&m->limits[cost->cls], memory_order_acquire);
 	*grant = (struct grant){.chain = ch, .cost = *cost};
+	if (ch && atomic_load_explicit(&m->dry_run, memory_order_relaxed)) {
+		go_dry(m, grant, clock_now(m->scope.gate->clock));
+		return;
+	}
 	if (ch)
 		chain_take(ch, cost, clock_now(m->scope.gate->clock));
 	count_at_once(m, cost);

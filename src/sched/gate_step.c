@@ -99,12 +99,10 @@ static void admit(struct gate *g, struct lane *const path[LEVELS], struct job *j
 	if (!j->probe)
 		settle_held(rt, path, &j->cost, v);
 	serve_path(path, kq, j);
-	if (!j->probe) {
+	/* a dry run has asked no limit, so that nothing was taken */
+	if (!j->probe && !atomic_load_explicit(&m->dry_run, memory_order_relaxed))
 		j->grant.chain =
 			atomic_load_explicit(&m->limits[j->cost.cls], memory_order_relaxed);
-		if (j->grant.chain && atomic_load_explicit(&m->dry_run, memory_order_relaxed))
-			chain_take(j->grant.chain, &j->cost, v);
-	}
 	count_admission(m, kq->key, j, now_ns - j->parked_ns);
 	job_dequeue(j, v);
 	j->state = JOB_READY;
