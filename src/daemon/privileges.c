@@ -24,16 +24,16 @@
  * the blocks that a filesystem keeps for root, and pass quotas; CAP_SYS_PTRACE, CAP_KILL: what
  * is to know about callers is in /proc/PID/status, for all to read. */
 static const unsigned char needed[] = {
-	CAP_SYS_ADMIN,	     /* mount, umount, kernel passthrough, open_by_handle_at, trusted xattrs */
-	CAP_DAC_OVERRIDE,    /* reach any file of the tree: the kernel has checked the caller */
+	CAP_SYS_ADMIN,	  /* mount, umount, kernel passthrough, open_by_handle_at, trusted xattrs */
+	CAP_DAC_OVERRIDE, /* reach any file of the tree: the kernel has checked the caller */
 	CAP_DAC_READ_SEARCH, /* open_by_handle_at */
 	CAP_CHOWN,	     /* chown asked by root */
 	CAP_FOWNER,	     /* chmod, utimes, xattrs of others' files, asked by root */
-	CAP_FSETID,	     /* keep setgid bits where the caller may; taken off for foreign writes */
-	CAP_SETUID,	     /* setfsuid: act as the caller */
-	CAP_SETGID,	     /* setfsgid, setgroups */
-	CAP_MKNOD,	     /* device nodes, asked by root */
-	CAP_SETFCAP,	     /* security.capability, asked by root */
+	CAP_FSETID,  /* keep setgid bits where the caller may; taken off for foreign writes */
+	CAP_SETUID,  /* setfsuid: act as the caller */
+	CAP_SETGID,  /* setfsgid, setgroups */
+	CAP_MKNOD,   /* device nodes, asked by root */
+	CAP_SETFCAP, /* security.capability, asked by root */
 	CAP_LINUX_IMMUTABLE, /* chattr +i +a, asked by root */
 };
 
@@ -43,7 +43,8 @@ static const unsigned char needed[] = {
 static void fill_standard_fds(void)
 {
 	for (int fd = 0; fd < 3; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) /* cloexec: not for stdio */
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", O_RDWR) != fd) /* cloexec: not for stdio */
 			return;
 }
 
@@ -87,8 +88,8 @@ static bool is_needed(unsigned cap)
 bool privileges_privileged(void)
 {
 	struct caps c;
-	return caps_get(&c) == 0 && (c.word[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &
-				     CAP_TO_MASK(CAP_SYS_ADMIN));
+	return caps_get(&c) == 0 &&
+	       (c.word[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN));
 }
 
 static int drop_capabilities(struct error *err)

@@ -19,6 +19,7 @@
 #include "base/util.h"
 #include "daemon/privileges.h"
 
+/* clang-format off */
 static const int allowed[] = {
 	/* data of files, requests and replies */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(preadv), SCMP_SYS(preadv2),
@@ -99,6 +100,7 @@ static const int of_programs[] = {
 	SCMP_SYS(setuid), SCMP_SYS(setreuid), SCMP_SYS(setresuid),
 	SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid),
 };
+/* clang-format on */
 
 #define NAMESPACES                                                                                 \
 	(CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \

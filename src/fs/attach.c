@@ -22,14 +22,22 @@ static const struct {
 	const char *name;
 	unsigned long set, clear;
 } flags[] = {
-	{"ro", MS_RDONLY, 0},	      {"rw", 0, MS_RDONLY},
-	{"nosuid", MS_NOSUID, 0},     {"suid", 0, MS_NOSUID},
-	{"nodev", MS_NODEV, 0},	      {"dev", 0, MS_NODEV},
-	{"noexec", MS_NOEXEC, 0},     {"exec", 0, MS_NOEXEC},
-	{"sync", MS_SYNCHRONOUS, 0},  {"async", 0, MS_SYNCHRONOUS},
-	{"dirsync", MS_DIRSYNC, 0},   {"noatime", MS_NOATIME, 0},
-	{"atime", 0, MS_NOATIME},     {"nodiratime", MS_NODIRATIME, 0},
-	{"diratime", 0, MS_NODIRATIME}, {"nosymfollow", MS_NOSYMFOLLOW, 0},
+	{"ro", MS_RDONLY, 0},
+	{"rw", 0, MS_RDONLY},
+	{"nosuid", MS_NOSUID, 0},
+	{"suid", 0, MS_NOSUID},
+	{"nodev", MS_NODEV, 0},
+	{"dev", 0, MS_NODEV},
+	{"noexec", MS_NOEXEC, 0},
+	{"exec", 0, MS_NOEXEC},
+	{"sync", MS_SYNCHRONOUS, 0},
+	{"async", 0, MS_SYNCHRONOUS},
+	{"dirsync", MS_DIRSYNC, 0},
+	{"noatime", MS_NOATIME, 0},
+	{"atime", 0, MS_NOATIME},
+	{"nodiratime", MS_NODIRATIME, 0},
+	{"diratime", 0, MS_NODIRATIME},
+	{"nosymfollow", MS_NOSYMFOLLOW, 0},
 	{"symfollow", 0, MS_NOSYMFOLLOW},
 };
 
@@ -109,17 +117,18 @@ static int mount_it(const char *mountpoint, const char *options, struct plan *p,
 	p->data = open_memstream(&data, &size);
 	if (!p->data)
 		return error_set(err, "out of memory");
-	fprintf(p->data, "fd=%d,rootmode=%o,user_id=%u,group_id=%u", fd, st.st_mode & S_IFMT, getuid(),
-		getgid());
+	fprintf(p->data, "fd=%d,rootmode=%o,user_id=%u,group_id=%u", fd, st.st_mode & S_IFMT,
+		getuid(), getgid());
 	bool ok = plan_options(p, options);
 	if (fclose(p->data) != 0 || !ok)
 		return error_set(err, "out of memory");
 	if (p->helper)
 		return -2;
-	if (mount(p->source ? p->source : "ratefs", mountpoint, p->type ? p->type : "fuse", p->flags,
-		  data) < 0)
+	if (mount(p->source ? p->source : "ratefs", mountpoint, p->type ? p->type : "fuse",
+		  p->flags, data) < 0)
 		return errno == EPERM ? -2
-				      : error_set(err, "cannot mount on '%s': %s", mountpoint, strerror(errno));
+				      : error_set(err, "cannot mount on '%s': %s", mountpoint,
+						  strerror(errno));
 	return take_fd(&fd);
 }
 

@@ -8,11 +8,11 @@
 #include "fs/inode.h"
 #include "fs/mirror.h"
 
-#define RESERVE         256
+#define RESERVE 256
 /* Beyond this many, kernel memory pinned by fds costs more than opening again saves. */
-#define INODE_FDS_MAX   65536
+#define INODE_FDS_MAX	65536
 #define INODE_FDS_LEAST 64
-#define USER_SLOTS      4096
+#define USER_SLOTS	4096
 
 static struct {
 	pthread_mutex_t lock; /* tables */

@@ -19,9 +19,9 @@ struct fs;
 struct inode;
 
 enum io_mode {
-	IO_DIRECT,      /* every read and write reaches us */
-	IO_CACHED,      /* the kernel's page cache */
-	IO_PASS,        /* kernel passthrough: reads and writes bypass us */
+	IO_DIRECT,	/* every read and write reaches us */
+	IO_CACHED,	/* the kernel's page cache */
+	IO_PASS,	/* kernel passthrough: reads and writes bypass us */
 	IO_PASS_DIRECT, /* limited while other handles of the file are in passthrough */
 };
 
@@ -40,13 +40,13 @@ struct handle {
 	bool direct_io; /* reads and writes come as the program made them */
 	_Atomic bool written;
 	_Atomic uint64_t listener[2]; /* read, write: the kernel's name of who polls it; 0: nobody */
-	bool membership_matters; /* to writes: see creds_be_writer */
-	pid_t pid; /* the opener: release and write-back come without one */
+	bool membership_matters;      /* to writes: see creds_be_writer */
+	pid_t pid;		      /* the opener: release and write-back come without one */
 	uid_t uid;
 	gid_t gid;
 	struct inode *inode;
-	struct list of_inode;   /* in open_state->handles */
-	struct list of_fs;      /* in handle_shard->handles */
+	struct list of_inode;	/* in open_state->handles */
+	struct list of_fs;	/* in handle_shard->handles */
 	struct dir_stream *dir; /* directories only */
 };
 
@@ -59,7 +59,7 @@ static inline struct handle *handle_from_fh(uint64_t fh)
 struct open_state {
 	struct list handles;
 	unsigned n_direct, n_cached, n_pass; /* n_pass counts IO_PASS and IO_PASS_DIRECT */
-	int32_t backing_id;                  /* of all n_pass handles; 0: none */
+	int32_t backing_id;		     /* of all n_pass handles; 0: none */
 	/* The data that the page cache may hold is as of these. */
 	struct timespec cached_mtime;
 	off_t cached_size;

@@ -70,7 +70,9 @@ static void on_refuse(struct job *job, enum grant_result why)
 
 static void settle(unsigned mount, const struct grant *g, uint8_t how)
 {
-	enum gate_outcome outcome = how % 4 ? OUTCOME_OK : how & 4 ? OUTCOME_FAILED : OUTCOME_CANCELLED;
+	enum gate_outcome outcome = how % 4   ? OUTCOME_OK
+				    : how & 4 ? OUTCOME_FAILED
+					      : OUTCOME_CANCELLED;
 	uint64_t moved = outcome != OUTCOME_OK ? 0 : how & 8 ? g->cost.bytes / 2 : g->cost.bytes;
 	model_done(w.model, g, moved);
 	if (how & 16 && g->cost.cls == COST_READDIR)
@@ -262,16 +264,22 @@ static void one_step(void)
 	struct grant grant;
 	struct cost cost;
 	switch (what & 15) {
-	case 0: case 1: case 2: case 3:
+	case 0:
+	case 1:
+	case 2:
+	case 3:
 		submit(mount);
 		break;
-	case 4: case 5:
+	case 4:
+	case 5:
 		try_now(mount, what & 1);
 		break;
-	case 6: case 7:
+	case 6:
+	case 7:
 		run_one();
 		break;
-	case 8: case 9:
+	case 8:
+	case 9:
 		advance(input_number(&w.in, 33));
 		break;
 	case 10:

@@ -21,7 +21,8 @@ static void set_word(struct settings *s, enum option_scope scope, char *word, bo
 	option_nearest(word, scope);
 }
 
-static void read_again(const struct option_def *o, const struct settings *s, enum option_scope scope)
+static void read_again(const struct option_def *o, const struct settings *s,
+		       enum option_scope scope)
 {
 	AUTO_FREE char *text = NULL;
 	size_t size;

@@ -15,8 +15,8 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
-	{units_parse_bytes, units_format_bytes},     {units_parse_byte_rate, units_format_bytes},
-	{units_parse_count, units_format_count},     {units_parse_op_rate, units_format_count},
+	{units_parse_bytes, units_format_bytes},       {units_parse_byte_rate, units_format_bytes},
+	{units_parse_count, units_format_count},       {units_parse_op_rate, units_format_count},
 	{units_parse_duration, units_format_duration},
 };
 

@@ -74,7 +74,8 @@ static void look(struct shadow *s)
 	s->rate_max = max_u64(s->rate_max, s->rate);
 	/* What is left to grant stays what it was, or becomes the smaller capacity: nothing is minted. */
 	if (!anew)
-		s->excess += ((i128)bucket_capacity(s->bucket) - s->capacity) * (int64_t)NSEC_PER_SEC;
+		s->excess +=
+			((i128)bucket_capacity(s->bucket) - s->capacity) * (int64_t)NSEC_PER_SEC;
 	if (s->excess < 0)
 		s->excess = 0;
 	s->capacity = bucket_capacity(s->bucket);

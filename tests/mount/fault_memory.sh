@@ -26,6 +26,6 @@ for ((round = 0; round < 40; round++)); do
 done
 [ -n "${RATEFS_TEST_NO_MALLOC:-}" ] || grep -q malloc "$FAULTS" || fail "no rule was set"
 settled "after a lack of memory"
-equal "$(ls "$MNT/tree" | wc -l)" "$(ls "$SRC/tree" | wc -l)"
+equal "$(find "$MNT/tree" | wc -l)" "$(find "$SRC/tree" | wc -l)"
 LOG_EXPECTED="$LOG_EXPECTED|[Mm]emory|alloc"
 unmount_ratefs

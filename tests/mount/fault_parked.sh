@@ -11,14 +11,14 @@ faults_ready
 head -c 1M /dev/zero >"$SRC/file"
 READERS=24
 
-reader() { dd if="$MNT/file" of=/dev/null bs=64K count=1 iflag=fullblock,direct status=none 2>"$TMP/err.$I"; }
-writer() { dd if=/dev/zero of="$MNT/out.$I" bs=64K count=1 oflag=direct status=none 2>"$TMP/err.$I"; }
+reader() { dd if="$MNT/file" of=/dev/null bs=64K count=1 iflag=fullblock,direct status=none 2>"$TMP/err.$1"; }
+writer() { dd if=/dev/zero of="$MNT/out.$1" bs=64K count=1 oflag=direct status=none 2>"$TMP/err.$1"; }
 start() { # N of these, each in the background
 	local i
 	PIDS=()
 	rm -f "$TMP"/err.*
 	for ((i = 1; i <= READERS; i++)); do
-		(I=$i; "$@") &
+		"$@" "$i" &
 		PIDS+=($!)
 	done
 }
@@ -86,7 +86,7 @@ mkdir "$SRC"
 
 # Remounted read-only below parked directory operations.
 mount_ratefs -o meta_iops=4,window=1s
-maker() { mkdir "$MNT/dir.$I" 2>"$TMP/err.$I"; }
+maker() { mkdir "$MNT/dir.$1" 2>"$TMP/err.$1"; }
 start maker
 within 5s parked 10 || fail "nothing parked"
 mount -o remount,ro "$BACK" || fail "remount"

@@ -10,6 +10,7 @@ faults_ready() {
 	[ -e "$HELPERS/faults.so" ] || skip "needs faults.so: run make"
 	install -m 644 "$HELPERS/faults.so" "$TMP/faults.so"
 	faultctl "$FAULTS" new
+	# shellcheck disable=SC2034 # of lib.sh
 	DAEMON_WRAPPER=(env "LD_PRELOAD=$TMP/faults.so" "FAULTS=$FAULTS"
 		"ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0")
 }

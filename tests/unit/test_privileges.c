@@ -134,7 +134,8 @@ static void try_what_is_not_listed(void)
 	MUST(refused(syscall(SYS_clone3, NULL, 0)));
 	MUST(refused(syscall(SYS_inotify_init1, 0)));
 	MUST(refused(kill(getppid(), 0)));
-	MUST(mmap(NULL, 4096, PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+	MUST(mmap(NULL, 4096, PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	     MAP_FAILED);
 	MUST(errno == ENOSYS);
 }
 

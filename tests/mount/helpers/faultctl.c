@@ -23,7 +23,8 @@ static struct fault_table *open_table(const char *path, int flags)
 		perror(path);
 		exit(1);
 	}
-	void *at = mmap(NULL, sizeof(struct fault_table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *at =
+		mmap(NULL, sizeof(struct fault_table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (at == MAP_FAILED) {
 		perror("mmap");
@@ -37,9 +38,10 @@ static int error_number(const char *name)
 	static const struct {
 		const char *name;
 		int number;
-	} errors[] = {{"EIO", EIO},	{"ENOSPC", ENOSPC}, {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM},
-		      {"EINTR", EINTR}, {"EROFS", EROFS},   {"EDQUOT", EDQUOT}, {"ESTALE", ESTALE},
-		      {"ENFILE", ENFILE}, {"EACCES", EACCES}};
+	} errors[] = {{"EIO", EIO},	  {"ENOSPC", ENOSPC}, {"EMFILE", EMFILE},
+		      {"ENOMEM", ENOMEM}, {"EINTR", EINTR},   {"EROFS", EROFS},
+		      {"EDQUOT", EDQUOT}, {"ESTALE", ESTALE}, {"ENFILE", ENFILE},
+		      {"EACCES", EACCES}};
 	for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (strcmp(errors[i].name, name) == 0)
 			return errors[i].number;
@@ -83,7 +85,8 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	const char *verb = argv[2];
-	struct fault_table *t = open_table(argv[1], strcmp(verb, "new") == 0 ? O_CREAT | O_TRUNC : 0);
+	struct fault_table *t =
+		open_table(argv[1], strcmp(verb, "new") == 0 ? O_CREAT | O_TRUNC : 0);
 	unsigned hits = 0, waiting = 0;
 	if (strcmp(verb, "set") == 0 && argc > 3)
 		set(t, argc - 3, argv + 3);

@@ -102,24 +102,30 @@ ssize_t splice(int in, off64_t *off_in, int out, off64_t *off_out, size_t n, uns
 	return REAL(splice)(in, off_in, out, off_out, n, flags);
 }
 
-WRAP(ssize_t, pwrite64, "pwrite", &n, (int fd, const void *buf, size_t n, off64_t off), (fd, buf, n, off))
+WRAP(ssize_t, pwrite64, "pwrite", &n, (int fd, const void *buf, size_t n, off64_t off),
+     (fd, buf, n, off))
 WRAP(ssize_t, __pread64_chk, "pread", &n, (int fd, void *buf, size_t n, off64_t off, size_t room),
      (fd, buf, n, off, room))
-WRAP(ssize_t, pwritev64v2, "pwrite", NULL, (int fd, const struct iovec *v, int n, off64_t off, int flags),
-     (fd, v, n, off, flags))
+WRAP(ssize_t, pwritev64v2, "pwrite", NULL,
+     (int fd, const struct iovec *v, int n, off64_t off, int flags), (fd, v, n, off, flags))
 WRAP(ssize_t, copy_file_range, "copy_file_range", &n,
      (int in, off64_t *off_in, int out, off64_t *off_out, size_t n, unsigned flags),
      (in, off_in, out, off_out, n, flags))
 WRAP(int, fsync, "fsync", NULL, (int fd), (fd))
 WRAP(int, fdatasync, "fsync", NULL, (int fd), (fd))
-WRAP(int, fallocate64, "fallocate", NULL, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n))
+WRAP(int, fallocate64, "fallocate", NULL, (int fd, int mode, off64_t at, off64_t n),
+     (fd, mode, at, n))
 WRAP(int, ftruncate64, "ftruncate", NULL, (int fd, off64_t n), (fd, n))
 WRAP(int, mkdirat, "mkdirat", NULL, (int fd, const char *name, mode_t mode), (fd, name, mode))
 WRAP(int, unlinkat, "unlinkat", NULL, (int fd, const char *name, int flags), (fd, name, flags))
-WRAP(int, linkat, "linkat", NULL, (int from, const char *a, int to, const char *b, int flags), (from, a, to, b, flags))
-WRAP(int, symlinkat, "symlinkat", NULL, (const char *target, int fd, const char *name), (target, fd, name))
-WRAP(int, fstatat64, "fstatat", NULL, (int fd, const char *name, struct stat64 *st, int flags), (fd, name, st, flags))
-WRAP(int, open_by_handle_at, "open_by_handle_at", NULL, (int fd, struct file_handle *h, int flags), (fd, h, flags))
+WRAP(int, linkat, "linkat", NULL, (int from, const char *a, int to, const char *b, int flags),
+     (from, a, to, b, flags))
+WRAP(int, symlinkat, "symlinkat", NULL, (const char *target, int fd, const char *name),
+     (target, fd, name))
+WRAP(int, fstatat64, "fstatat", NULL, (int fd, const char *name, struct stat64 *st, int flags),
+     (fd, name, st, flags))
+WRAP(int, open_by_handle_at, "open_by_handle_at", NULL, (int fd, struct file_handle *h, int flags),
+     (fd, h, flags))
 WRAP(int, __openat64_2, "openat", NULL, (int fd, const char *name, int flags), (fd, name, flags))
 
 static void *static_slot_openat64;

@@ -123,7 +123,8 @@ static int swap(char **arg)
 	pid_t pid = fork();
 	if (pid == 0) {
 		for (;;)
-			renameat2(AT_FDCWD, tries++ & 1 ? "real" : "link", AT_FDCWD, "name", RENAME_EXCHANGE);
+			renameat2(AT_FDCWD, tries++ & 1 ? "real" : "link", AT_FDCWD, "name",
+				  RENAME_EXCHANGE);
 	}
 	for (; now_s() < end; tries++) {
 		/* O_NOFOLLOW at every step is what a careful daemon does; a path walk is what the kernel does.

@@ -238,8 +238,8 @@ static void ring_open(struct ring *r, unsigned depth)
 	size_t cq = p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe);
 	size_t both = sq > cq ? sq : cq;
 	char *at = mmap(NULL, both, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, IORING_OFF_SQ_RING);
-	r->sqe = mmap(NULL, p.sq_entries * sizeof(*r->sqe), PROT_READ | PROT_WRITE, MAP_SHARED, r->fd,
-		      IORING_OFF_SQES);
+	r->sqe = mmap(NULL, p.sq_entries * sizeof(*r->sqe), PROT_READ | PROT_WRITE, MAP_SHARED,
+		      r->fd, IORING_OFF_SQES);
 	if (at == MAP_FAILED || (void *)r->sqe == MAP_FAILED)
 		die("ring");
 	r->sq_tail = (uint32_t *)(at + p.sq_off.tail);
@@ -282,7 +282,8 @@ int uring_read(char **arg)
 			busy++;
 			continue;
 		}
-		if (syscall(SYS_io_uring_enter, r.fd, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0 && errno != EINTR)
+		if (syscall(SYS_io_uring_enter, r.fd, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0 &&
+		    errno != EINTR)
 			die("io_uring_enter");
 		while (*r.cq_head != __atomic_load_n(r.cq_tail, __ATOMIC_ACQUIRE)) {
 			int res = r.cqe[*r.cq_head & *r.cq_mask].res;
