@@ -6,10 +6,12 @@
 requires helper:differ
 
 sequence() {
-	mkdir "$PLAIN/$2" "$SRC/$2"
+	mkdir "$PLAIN/$2" "$SRC/$2" "$PLAIN/$2.data" "$SRC/$2.data"
 	mount_ratefs -o "$1"
 	differ "$PLAIN/$2" "$MNT/$2" >"$TMP/differ" 2>&1 ||
 		{ tail -n 45 "$TMP/differ" | cut -c1-500; fail "$BACKING with $1"; }
+	RATEFS_ONLY_DATA=1 differ "$PLAIN/$2.data" "$MNT/$2.data" >"$TMP/differ" 2>&1 ||
+		{ tail -n 45 "$TMP/differ" | cut -c1-500; fail "data: $BACKING with $1"; }
 	unmount_ratefs
 }
 # With kernel passthrough root's writes keep set-id bits only if they were there when the file was

@@ -27,13 +27,16 @@ forget_all() {
 
 backing tmpfs 3G
 fill_tree "$SRC"
+mkdir "$SRC/one"	# and as many in one directory, by a third
+(cd "$SRC/one" && seq -f 'a-name-of-some-length-%g' $((files / 3)) | xargs touch)
 expected=$(find "$SRC" | wc -l)
 DAEMON_WRAPPER=(prlimit "--nofile=$nofile:$nofile")
 for mode in auto strict; do
 	mount_ratefs -o cache=$mode
 	start_kb=$(daemon_kb) start_fds=$(daemon_fds)
 	equal "$(find "$MNT" | wc -l)" "$expected" "cache=$mode: names"
-	equal "$(find "$MNT" -size 0 -type f | wc -l)" $((expected - files / 1000 - 1)) "cache=$mode: files by stat"
+	equal "$(find "$MNT" -size 0 -type f | wc -l)" $((expected - files / 1000 - 2)) "cache=$mode: files by stat"
+	equal "$(find "$MNT/one" -type f | wc -l)" $((files / 3)) "cache=$mode: one directory"
 	full_kb=$(daemon_kb)
 	[ "$(daemon_fds)" -le $nofile ] || fail "$(daemon_fds) files open"
 	# All of them are in use at once, and still every one can be opened, read and written.

@@ -9,6 +9,7 @@
  *	RATEFS_ROUNDS=n	how many steps (default 4000)
  *	RATEFS_USERS=0	all as the one who runs it
  *	RATEFS_SET_IDS=0	no set-id modes
+ *	RATEFS_ONLY_DATA=1	three files, open and data operations only
  * The first difference ends it with the steps that led there. */
 #define _GNU_SOURCE
 #include "differ.h"
@@ -133,12 +134,11 @@ static void draw(struct step *s)
 	s->slot2 = used_slot();
 	s->flags = (uint32_t)rnd();
 	s->mode = (mode_t)(one_in(4) ? below(010000) : 0600 | below(0200));
-	/* Set-group-id without group execute stays when a member of the group writes; a mount knows
-	 * the mode as of the open only.  See setid_clearing of conform. */
-	if (s->mode & 02000)
-		s->mode |= 010;
+	/* On directories only.  On files without group execute it stays when a member of the group
+	 * writes, which a mount knows as of the open only: see setid_clearing of conform. */
+	s->mode &= ~02000u;
 	if (!set_ids)
-		s->mode &= ~06000u;
+		s->mode &= ~04000u;
 	s->at = one_in(3) ? (int64_t)below(200000) : (int64_t)below(5000);
 	s->len = one_in(3) ? (int64_t)below(100000) : (int64_t)below(3000);
 	s->seed = (uint32_t)rnd();
@@ -265,9 +265,12 @@ int main(int argc, char **argv)
 	memset(w.fd, -1, sizeof(w.fd));
 	struct statfs fs;
 	w.on_tmpfs = fstatfs(w.root[0], &fs) == 0 && fs.f_type == TMPFS_MAGIC;
-	add_kinds(kinds_names);
+	w.only_data = env("RATEFS_ONLY_DATA", 0);
 	add_kinds(kinds_files);
-	add_kinds(kinds_attrs);
+	if (!w.only_data) {
+		add_kinds(kinds_names);
+		add_kinds(kinds_attrs);
+	}
 	printf("differ: seed %llu, %u steps\n", (unsigned long long)seed, rounds);
 	for (unsigned i = 0; i < rounds; i++) {
 		run_step(i);

@@ -35,7 +35,7 @@ struct outcome {
 struct world {
 	int root[SIDES];
 	int fd[MAX_FDS][SIDES]; /* -1: free */
-	bool failed;
+	bool failed, only_data;
 	bool on_tmpfs;	     /* which is peculiar in ways that cannot be seen through FUSE */
 	struct outcome *out; /* where the running side notes sums */
 };

@@ -73,7 +73,8 @@ static long run_open(const struct step *s, int side)
 static long run_tmpfile(const struct step *s, int side)
 {
 	int flags = O_TMPFILE | O_RDWR | O_CLOEXEC | (s->flags % 8 == 0 ? O_EXCL : 0);
-	return keep(s, side, openat(w.root[side], s->path, flags, s->mode & 0777));
+	return keep(s, side,
+		    openat(w.root[side], w.only_data ? "." : s->path, flags, s->mode & 0777));
 }
 
 static long run_close(const struct step *s, int side)

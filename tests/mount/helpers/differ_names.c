@@ -57,6 +57,10 @@ void draw_path(char *path)
 void draw_new_path(char *path)
 {
 	char name[256];
+	if (w.only_data) {
+		sprintf(path, "file%u", (unsigned)below(3));
+		return;
+	}
 	draw_name(name);
 	path[0] = '\0';
 	struct stat st;
@@ -103,7 +107,8 @@ static void draw_move(struct step *s)
 
 static long run_mkdir(const struct step *s, int side)
 {
-	return mkdirat(w.root[side], s->path, s->mode | (s->seed % 4 ? 0700 : 0));
+	return mkdirat(w.root[side], s->path,
+		       s->mode | (s->seed % 4 ? 0700 : 0) | (s->flags % 8 ? 0 : 02000));
 }
 
 static long run_rmdir(const struct step *s, int side)
