@@ -11,210 +11,11 @@
 #include "base/cleanup.h"
 #include "fs/fdlimit.h"
 #include "fs/handle.h"
+#include "fs/inode_table.h"
 #include "fs/mirror.h"
 
-#define BUCKETS_MIN 64
 /* Memory goes back to the system when this many inodes have been forgotten. */
-#define TRIM_STEP   50000
-
-static uint64_t key_hash(dev_t dev, uint64_t ino)
-{
-	uint64_t h = (ino ^ ((uint64_t)dev << 40)) * 0x9E3779B97F4A7C15ULL;
-	return h ^ (h >> 29);
-}
-
-static struct inode_shard *shard_of_key(struct fs *fs, dev_t dev, uint64_t ino)
-{
-	return &fs->inodes.shards[key_hash(dev, ino) >> (64 - INODE_SHARD_BITS)];
-}
-
-static struct inode_shard *shard_of_id(struct fs *fs, uint64_t id)
-{
-	return &fs->inodes.shards[id & (INODE_SHARDS - 1)];
-}
-
-static size_t id_slot(const struct inode_shard *s, uint64_t id)
-{
-	return (id >> INODE_SHARD_BITS) & (s->buckets - 1);
-}
-
-static size_t key_slot(const struct inode_shard *s, dev_t dev, uint64_t ino)
-{
-	return key_hash(dev, ino) & (s->buckets - 1);
-}
-
-pthread_mutex_t *inode_lock(struct fs *fs, const struct inode *inode)
-{
-	return &shard_of_id(fs, inode->id)->lock;
-}
-
-/* -- the hash tables; call with the shard's lock held -- */
-
-static struct inode *find_id_locked(const struct inode_shard *s, uint64_t id)
-{
-	struct inode *it = s->buckets ? s->by_id[id_slot(s, id)] : NULL;
-	while (it && it->id != id)
-		it = it->next_by_id;
-	return it;
-}
-
-static void link_locked(struct inode_shard *s, struct inode *inode)
-{
-	struct inode **by_id = &s->by_id[id_slot(s, inode->id)];
-	struct inode **by_key = &s->by_key[key_slot(s, inode->dev, inode->ino)];
-	inode->next_by_id = *by_id;
-	inode->next_by_key = *by_key;
-	*by_id = *by_key = inode;
-}
-
-static bool resize_locked(struct inode_shard *s, size_t buckets)
-{
-	struct inode **by_id = calloc(buckets, sizeof(*by_id));
-	struct inode **by_key = calloc(buckets, sizeof(*by_key));
-	if (!by_id || !by_key) {
-		free(by_id);
-		free(by_key);
-		return s->buckets != 0;
-	}
-	struct inode **old = s->by_id;
-	size_t n_old = s->buckets;
-	free(s->by_key);
-	s->by_id = by_id;
-	s->by_key = by_key;
-	s->buckets = buckets;
-	for (size_t i = 0; i < n_old; i++) {
-		for (struct inode *it = old[i], *next; it; it = next) {
-			next = it->next_by_id;
-			link_locked(s, it);
-		}
-	}
-	free(old);
-	return true;
-}
-
-static void unlink_locked(struct inode_shard *s, struct inode *inode)
-{
-	struct inode **pp = &s->by_id[id_slot(s, inode->id)];
-	while (*pp != inode)
-		pp = &(*pp)->next_by_id;
-	*pp = inode->next_by_id;
-	pp = &s->by_key[key_slot(s, inode->dev, inode->ino)];
-	while (*pp != inode)
-		pp = &(*pp)->next_by_key;
-	*pp = inode->next_by_key;
-	if (--s->n < s->buckets / 8 && s->buckets > BUCKETS_MIN)
-		resize_locked(s, s->buckets / 2);
-}
-
-/* -- file handles of an inode -- */
-
-static const unsigned char *handle_data(const struct inode *inode)
-{
-	return inode->handle_bytes > FHANDLE_INLINE ? inode->handle.data
-						    : inode->handle.inline_data;
-}
-
-static void set_handle(struct inode *inode, const struct fhandle *fh)
-{
-	if (!fh->bytes || inode->handle_bytes)
-		return;
-	unsigned char *to = inode->handle.inline_data;
-	if (fh->bytes > FHANDLE_INLINE) {
-		to = malloc(fh->bytes);
-		if (!to)
-			return; /* it keeps its fd */
-		inode->handle.data = to;
-	}
-	memcpy(to, fh->data, fh->bytes);
-	inode->handle_bytes = fh->bytes;
-	inode->handle_type = fh->type;
-}
-
-static void copy_handle(const struct inode *inode, struct fhandle *out)
-{
-	out->bytes = inode->handle_bytes;
-	out->type = inode->handle_type;
-	memcpy(out->data, handle_data(inode), inode->handle_bytes);
-}
-
-static bool same_handle(const struct inode *inode, const struct fhandle *fh)
-{
-	return inode->handle_bytes == fh->bytes && inode->handle_type == fh->type &&
-	       memcmp(handle_data(inode), fh->data, fh->bytes) == 0;
-}
-
-bool inode_handle_only(struct fs *fs, struct inode *inode, struct fhandle *out)
-{
-	struct inode_shard *s = shard_of_id(fs, inode->id);
-	pthread_mutex_lock(&s->lock);
-	bool only = inode->fd < 0 && inode->handle_bytes;
-	if (only)
-		copy_handle(inode, out);
-	pthread_mutex_unlock(&s->lock);
-	return only;
-}
-
-/* -- the fd of an inode -- */
-
-static void adopt_fd_locked(struct fs *fs, struct inode_shard *s, struct inode *inode, int *fd)
-{
-	inode->fd = take_fd(fd);
-	inode->recently_used = true;
-	list_push_tail(&s->with_fd, &inode->with_fd);
-	atomic_fetch_add_explicit(&fs->inodes.n_fds, 1, memory_order_relaxed);
-	fdlimit_inode_fds(1);
-}
-
-static int drop_fd_locked(struct fs *fs, struct inode *inode)
-{
-	int fd = take_fd(&inode->fd);
-	list_remove(&inode->with_fd);
-	atomic_fetch_sub_explicit(&fs->inodes.n_fds, 1, memory_order_relaxed);
-	fdlimit_inode_fds(-1);
-	return fd;
-}
-
-/* Can it be found again once its fd is closed? */
-static bool recoverable_locked(struct fs *fs, struct inode *inode)
-{
-	if (inode->users || inode->pinned)
-		return false;
-	if (!fs->by_handle)
-		return inode->parent != NULL;
-	if (!inode->handle_bytes) {
-		struct fhandle fh;
-		fhandle_of(fs, inode->fd, "", &fh);
-		set_handle(inode, &fh);
-	}
-	return inode->handle_bytes != 0;
-}
-
-/* Second chance: one round over the list takes the marks away, the next takes the fd. */
-bool inode_table_close_one(struct fs *fs)
-{
-	struct inode_table *t = &fs->inodes;
-	for (unsigned tries = 0; tries < 2 * INODE_SHARDS; tries++) {
-		struct inode_shard *s = &t->shards[atomic_fetch_add(&t->hand, 1) % INODE_SHARDS];
-		int fd = -1;
-		pthread_mutex_lock(&s->lock);
-		for (unsigned looked = 0; fd < 0 && looked < 64 && !list_empty(&s->with_fd);
-		     looked++) {
-			struct inode *it = list_first(&s->with_fd, struct inode, with_fd);
-			list_remove(&it->with_fd);
-			list_push_tail(&s->with_fd, &it->with_fd);
-			if (it->recently_used)
-				it->recently_used = false;
-			else if (recoverable_locked(fs, it))
-				fd = drop_fd_locked(fs, it);
-		}
-		pthread_mutex_unlock(&s->lock);
-		if (fd >= 0) {
-			close(fd);
-			return true;
-		}
-	}
-	return false;
-}
+#define TRIM_STEP 50000
 
 /* -- opening an inode again -- */
 
@@ -250,7 +51,7 @@ static int reopen_once(struct fs *fs, struct inode_shard *s, struct inode *inode
 	char name[NAME_MAX + 1];
 	uint64_t parent_id = 0;
 	pthread_mutex_lock(&s->lock);
-	copy_handle(inode, &fh);
+	inode_copy_handle(inode, &fh);
 	if (inode->parent) {
 		parent_id = inode->parent->id;
 		strncpy(name, inode->name, NAME_MAX);
@@ -282,13 +83,13 @@ static int reopen(struct fs *fs, struct inode_shard *s, struct inode *inode)
 
 static int get(struct fs *fs, uint64_t id, struct inode_ref *out, bool want_fd)
 {
-	struct inode_shard *s = shard_of_id(fs, id);
+	struct inode_shard *s = inode_shard_of_id(fs, id);
 	if (id == FUSE_ROOT_ID) {
 		*out = (struct inode_ref){fs->inodes.root, fs->root_fd};
 		return 0;
 	}
 	pthread_mutex_lock(&s->lock);
-	struct inode *inode = find_id_locked(s, id);
+	struct inode *inode = inode_find_id_locked(s, id);
 	if (!inode) {
 		pthread_mutex_unlock(&s->lock);
 		return -ESTALE;
@@ -308,7 +109,7 @@ static int get(struct fs *fs, uint64_t id, struct inode_ref *out, bool want_fd)
 	}
 	pthread_mutex_lock(&s->lock);
 	if (inode->fd < 0)
-		adopt_fd_locked(fs, s, inode, &fd);
+		inode_adopt_fd_locked(fs, s, inode, &fd);
 	out->fd = inode->fd;
 	pthread_mutex_unlock(&s->lock);
 	fdlimit_keep();
@@ -335,8 +136,8 @@ static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct
 		pthread_mutex_unlock(&s->lock);
 		return NULL;
 	}
-	unlink_locked(s, inode);
-	int fd = inode->fd >= 0 ? drop_fd_locked(fs, inode) : -1;
+	inode_unlink_locked(s, inode);
+	int fd = inode->fd >= 0 ? inode_drop_fd_locked(fs, inode) : -1;
 	pthread_mutex_unlock(&s->lock);
 	atomic_fetch_sub_explicit(&fs->inodes.n, 1, memory_order_relaxed);
 	if (fd >= 0)
@@ -353,7 +154,7 @@ static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct
 void inode_unref(struct fs *fs, struct inode *inode, uint64_t n)
 {
 	while (inode) {
-		struct inode_shard *s = shard_of_id(fs, inode->id);
+		struct inode_shard *s = inode_shard_of_id(fs, inode->id);
 		pthread_mutex_lock(&s->lock);
 		inode->nlookup -= n < inode->nlookup ? n : inode->nlookup;
 		inode = free_if_unused(fs, s, inode);
@@ -367,7 +168,7 @@ void inode_put(struct fs *fs, struct inode_ref *ref)
 	if (!inode || inode == fs->inodes.root)
 		return;
 	ref->inode = NULL;
-	struct inode_shard *s = shard_of_id(fs, inode->id);
+	struct inode_shard *s = inode_shard_of_id(fs, inode->id);
 	pthread_mutex_lock(&s->lock);
 	inode->users--;
 	struct inode *parent = free_if_unused(fs, s, inode);
@@ -377,11 +178,11 @@ void inode_put(struct fs *fs, struct inode_ref *ref)
 
 void inode_forget(struct fs *fs, uint64_t id, uint64_t n)
 {
-	struct inode_shard *s = shard_of_id(fs, id);
+	struct inode_shard *s = inode_shard_of_id(fs, id);
 	if (id == FUSE_ROOT_ID)
 		return;
 	pthread_mutex_lock(&s->lock);
-	struct inode *inode = find_id_locked(s, id);
+	struct inode *inode = inode_find_id_locked(s, id);
 	if (!inode) {
 		pthread_mutex_unlock(&s->lock);
 		return;
@@ -402,7 +203,7 @@ static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const
 				     int fd, const struct fhandle *fh)
 {
 	struct fhandle late = {0};
-	struct inode *it = s->buckets ? s->by_key[key_slot(s, st->st_dev, st->st_ino)] : NULL;
+	struct inode *it = s->buckets ? s->by_key[inode_key_slot(s, st->st_dev, st->st_ino)] : NULL;
 	for (; it; it = it->next_by_key) {
 		if (it->dev != st->st_dev || it->ino != st->st_ino)
 			continue;
@@ -412,7 +213,7 @@ static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const
 			fhandle_of(fs, fd, "", &late);
 			fh = &late;
 		}
-		if (same_handle(it, fh))
+		if (inode_same_handle(it, fh))
 			return it;
 	}
 	return NULL;
@@ -421,7 +222,8 @@ static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const
 static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
 				const struct fhandle *fh)
 {
-	if (s->n >= s->buckets && !resize_locked(s, s->buckets ? 2 * s->buckets : BUCKETS_MIN))
+	if (s->n >= s->buckets &&
+	    !inode_resize_locked(s, s->buckets ? 2 * s->buckets : INODE_BUCKETS_MIN))
 		return NULL;
 	struct inode *inode = calloc(1, sizeof(*inode));
 	if (!inode)
@@ -432,8 +234,8 @@ static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const stru
 	inode->type = st->st_mode & S_IFMT;
 	inode->fd = -1;
 	list_init(&inode->with_fd);
-	set_handle(inode, fh);
-	link_locked(s, inode);
+	inode_set_handle(inode, fh);
+	inode_link_locked(s, inode);
 	s->n++;
 	uint64_t n = atomic_fetch_add_explicit(&fs->inodes.n, 1, memory_order_relaxed) + 1;
 	if (n > atomic_load_explicit(&fs->inodes.peak, memory_order_relaxed))
@@ -459,7 +261,7 @@ static void place_locked(struct inode *inode, struct inode **dir, const char *na
 
 static void ref_for_name(struct fs *fs, struct inode *dir)
 {
-	struct inode_shard *s = shard_of_id(fs, dir->id);
+	struct inode_shard *s = inode_shard_of_id(fs, dir->id);
 	pthread_mutex_lock(&s->lock);
 	dir->nlookup++;
 	pthread_mutex_unlock(&s->lock);
@@ -479,7 +281,7 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 	struct inode *named_in = fs->by_handle || !name ? NULL : dir;
 	if (named_in)
 		ref_for_name(fs, named_in);
-	struct inode_shard *s = shard_of_key(fs, st->st_dev, st->st_ino);
+	struct inode_shard *s = inode_shard_of_key(fs, st->st_dev, st->st_ino);
 	pthread_mutex_lock(&s->lock);
 	struct inode *inode = find_key_locked(fs, s, st, *fd, fh);
 	if (!inode)
@@ -487,7 +289,7 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 	if (inode) {
 		inode->nlookup++;
 		if (*fd >= 0 && inode->fd < 0)
-			adopt_fd_locked(fs, s, inode, fd);
+			inode_adopt_fd_locked(fs, s, inode, fd);
 		if (named_in)
 			place_locked(inode, &named_in, name);
 	}
@@ -499,9 +301,9 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 
 struct inode *inode_find_pinned(struct fs *fs, const struct stat *st)
 {
-	struct inode_shard *s = shard_of_key(fs, st->st_dev, st->st_ino);
+	struct inode_shard *s = inode_shard_of_key(fs, st->st_dev, st->st_ino);
 	pthread_mutex_lock(&s->lock);
-	struct inode *it = s->buckets ? s->by_key[key_slot(s, st->st_dev, st->st_ino)] : NULL;
+	struct inode *it = s->buckets ? s->by_key[inode_key_slot(s, st->st_dev, st->st_ino)] : NULL;
 	while (it && !(it->fd >= 0 && it->dev == st->st_dev && it->ino == st->st_ino))
 		it = it->next_by_key;
 	if (it)
@@ -517,16 +319,17 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name)
 		return 0;
 	if (fs->by_handle && st.st_nlink > 1 && !S_ISDIR(st.st_mode))
 		return 0;
-	struct inode_shard *s = shard_of_key(fs, st.st_dev, st.st_ino);
+	struct inode_shard *s = inode_shard_of_key(fs, st.st_dev, st.st_ino);
 	AUTO_FD fd = -1;
 	uint64_t id = 0;
 	for (int round = 0; round < 2 && !id; round++) {
 		pthread_mutex_lock(&s->lock);
-		struct inode *it = s->buckets ? s->by_key[key_slot(s, st.st_dev, st.st_ino)] : NULL;
+		struct inode *it =
+			s->buckets ? s->by_key[inode_key_slot(s, st.st_dev, st.st_ino)] : NULL;
 		while (it && !(it->dev == st.st_dev && it->ino == st.st_ino && it->nlookup))
 			it = it->next_by_key;
 		if (it && it->fd < 0 && fd >= 0)
-			adopt_fd_locked(fs, s, it, &fd);
+			inode_adopt_fd_locked(fs, s, it, &fd);
 		if (it && it->fd >= 0) {
 			it->pinned = true;
 			id = it->id;
@@ -550,9 +353,9 @@ void inode_unpin(struct fs *fs, uint64_t id)
 {
 	if (!id)
 		return;
-	struct inode_shard *s = shard_of_id(fs, id);
+	struct inode_shard *s = inode_shard_of_id(fs, id);
 	pthread_mutex_lock(&s->lock);
-	struct inode *inode = find_id_locked(s, id);
+	struct inode *inode = inode_find_id_locked(s, id);
 	if (inode)
 		inode->pinned = false;
 	pthread_mutex_unlock(&s->lock);
@@ -560,10 +363,10 @@ void inode_unpin(struct fs *fs, uint64_t id)
 
 void inode_pin(struct fs *fs, struct inode *inode, int *fd)
 {
-	struct inode_shard *s = shard_of_id(fs, inode->id);
+	struct inode_shard *s = inode_shard_of_id(fs, inode->id);
 	pthread_mutex_lock(&s->lock);
 	if (inode->fd < 0 && *fd >= 0)
-		adopt_fd_locked(fs, s, inode, fd);
+		inode_adopt_fd_locked(fs, s, inode, fd);
 	inode->pinned = inode->fd >= 0;
 	pthread_mutex_unlock(&s->lock);
 }
@@ -573,7 +376,7 @@ void inode_moved(struct fs *fs, const struct stat *st, struct inode *dir, const 
 	if (fs->by_handle)
 		return;
 	ref_for_name(fs, dir);
-	struct inode_shard *s = shard_of_key(fs, st->st_dev, st->st_ino);
+	struct inode_shard *s = inode_shard_of_key(fs, st->st_dev, st->st_ino);
 	pthread_mutex_lock(&s->lock);
 	struct fhandle none = {0};
 	struct inode *inode = find_key_locked(fs, s, st, -1, &none);
@@ -581,61 +384,4 @@ void inode_moved(struct fs *fs, const struct stat *st, struct inode *dir, const 
 		place_locked(inode, &dir, name);
 	pthread_mutex_unlock(&s->lock);
 	inode_unref(fs, dir, 1);
-}
-
-/* -- the table -- */
-
-int inode_table_init(struct fs *fs, int root_fd)
-{
-	struct inode_table *t = &fs->inodes;
-	struct stat st;
-	int res = mirror_stat(root_fd, &st);
-	if (res < 0)
-		return res;
-	for (unsigned i = 0; i < INODE_SHARDS; i++) {
-		pthread_mutex_init(&t->shards[i].lock, NULL);
-		list_init(&t->shards[i].with_fd);
-	}
-	struct inode *root = calloc(1, sizeof(*root));
-	if (!root)
-		return -ENOMEM;
-	root->id = FUSE_ROOT_ID;
-	root->dev = st.st_dev;
-	root->ino = st.st_ino;
-	root->type = st.st_mode & S_IFMT;
-	root->fd = root_fd;
-	root->nlookup = 1;
-	list_init(&root->with_fd);
-	t->root = root;
-	fdlimit_add(fs, t);
-	return 0;
-}
-
-void inode_table_free(struct fs *fs)
-{
-	struct inode_table *t = &fs->inodes;
-	if (!t->root)
-		return;
-	fdlimit_remove(t);
-	for (unsigned i = 0; i < INODE_SHARDS; i++) {
-		struct inode_shard *s = &t->shards[i];
-		for (size_t b = 0; b < s->buckets; b++) {
-			for (struct inode *it = s->by_id[b], *next; it; it = next) {
-				next = it->next_by_id;
-				if (it->fd >= 0)
-					close(drop_fd_locked(fs, it));
-				if (it->handle_bytes > FHANDLE_INLINE)
-					free(it->handle.data);
-				free(it->name);
-				free(it->open);
-				free(it);
-			}
-		}
-		free(s->by_id);
-		free(s->by_key);
-		pthread_mutex_destroy(&s->lock);
-	}
-	free(t->root->open);
-	free(t->root);
-	t->root = NULL;
 }
