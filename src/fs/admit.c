@@ -69,22 +69,43 @@ static size_t shorten(struct fuse_in_header *in, size_t len, uint64_t bytes)
 	return len;
 }
 
+#define BLOCK 4096U /* what O_DIRECT goes by, at the most */
+
+/* In part where the budget does not cover it all, but only whole blocks where it must be so:
+ * *bytes says how much. */
+static enum gate_verdict try_nonblocking(struct fs_mount *m, const struct classified *c,
+					 struct grant *grant, uint64_t *bytes)
+{
+	struct cost block = c->cost;
+	block.bytes = min_u64(block.bytes, BLOCK);
+	bool tiny = c->in_blocks && gate_piece_bytes(m->gate, c->cost.cls, 1) < block.bytes;
+	enum gate_verdict v = tiny ? gate_try(m->gate, &block, grant) :
+				     gate_try_partial(m->gate, &c->cost, grant);
+	if (v != GATE_GO)
+		return v;
+	*bytes = grant->cost.bytes; /* what is not moved of it is given back */
+	if (c->in_blocks && *bytes < c->cost.bytes && *bytes > BLOCK)
+		*bytes -= *bytes % BLOCK;
+	return v;
+}
+
 static void run_nonblocking(struct fs_mount *m, struct fuse_in_header *in, size_t len,
-			    const struct cost *cost)
+			    const struct classified *c)
 {
 	struct grant grant;
-	switch (gate_try_partial(m->gate, cost, &grant)) {
+	uint64_t bytes;
+	switch (try_nonblocking(m, c, &grant, &bytes)) {
 	case GATE_GO:
-		if (grant.cost.bytes < cost->bytes)
-			poll_fell_short(m, in, len, cost->cls);
-		len = shorten(in, len, grant.cost.bytes);
+		if (bytes < c->cost.bytes)
+			poll_fell_short(m, in, len, c->cost.cls);
+		len = shorten(in, len, bytes);
 		run_message(m, in, len, &grant);
 		break;
 	case GATE_MISCONFIGURED:
 		wire_reply_err(m->fd, in->unique, EINVAL);
 		break;
 	default:
-		poll_fell_short(m, in, len, cost->cls);
+		poll_fell_short(m, in, len, c->cost.cls);
 		wire_reply_err(m->fd, in->unique, EAGAIN);
 		break;
 	}
@@ -118,7 +139,7 @@ static void run_limited(struct fs_mount *m, struct fuse_in_header *in, size_t le
 {
 	struct grant grant;
 	if (c->nonblock && !atomic_load_explicit(&m->nonblock_waits, memory_order_relaxed)) {
-		run_nonblocking(m, in, len, &c->cost);
+		run_nonblocking(m, in, len, c);
 		return;
 	}
 	if (c->cost.cls == COST_COPY)

@@ -78,7 +78,7 @@ static void classify_read(const struct fuse_read_in *arg, struct classified *c)
 	/* Direct I/O tells read(2) from a page fault by the lock owner; the page cache does not. */
 	c->transfer = h->direct_io && (arg->read_flags & FUSE_READ_LOCKOWNER);
 	c->nonblock = c->transfer && (arg->flags & O_NONBLOCK);
-	c->unheard = arg->flags & O_DIRECT;
+	c->in_blocks = c->unheard = arg->flags & O_DIRECT;
 	c->refusable = c->transfer;
 }
 
@@ -91,7 +91,7 @@ static void classify_write(const struct fuse_write_in *arg, struct classified *c
 	c->cost.bytes = arg->size;
 	c->transfer = h->direct_io && !write_back;
 	c->nonblock = c->transfer && (arg->flags & O_NONBLOCK);
-	c->unheard = (arg->flags & O_DIRECT) && !write_back;
+	c->in_blocks = c->unheard = (arg->flags & O_DIRECT) && !write_back;
 	c->refusable = !write_back;
 }
 

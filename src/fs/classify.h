@@ -22,6 +22,7 @@ struct classified {
 	 * Page faults and write-back may not: that is SIGBUS, or silent loss (FUSE-FACTS 1). */
 	bool transfer;
 	bool nonblock;	/* transfer on a handle that is O_NONBLOCK at this moment */
+	bool in_blocks; /* O_DIRECT: the backing file takes whole blocks only */
 	/* O_DIRECT: if it is asynchronous (AIO, io_uring) the kernel sends no interrupt when its
 	 * caller dies, and the caller is not gone before it is answered. */
 	bool unheard;

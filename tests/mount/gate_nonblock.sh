@@ -48,3 +48,17 @@ mount_ratefs -o read_bps=100K,nonblock=wait
 at_least 500ms nonblock read "$MNT/file" 32768 3 >"$TMP/out"
 equal "$(tr '\n' ' ' <"$TMP/out")" "32768 32768 32768 " "nonblock=wait"
 unmount_ratefs
+
+# O_DIRECT goes in whole blocks, or the backing file says EINVAL; also where a block is more than
+# the bucket holds.
+in_blocks() {
+	head -c 1M /dev/zero >"$SRC/file"
+	for limit in 100K 20K; do
+		mount_ratefs -o "read_bps=$limit,write_bps=$limit"
+		equal "$(nonblock direct "$MNT/file" 65536 5)" "5" "reads and writes with O_DIRECT at $limit"
+		unmount_ratefs
+	done
+}
+umount "$BACK"
+loop_works || exit 0
+on_each_backing in_blocks

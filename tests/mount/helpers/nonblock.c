@@ -9,6 +9,8 @@
  *					METHOD, then reads: prints ms waited and bytes read
  *	nonblock edge FILE SIZE N	N times: epoll_wait(EPOLLET), then reads until EAGAIN: prints
  *					how often it was woken
+ *	nonblock direct FILE SIZE N	with O_DIRECT, N reads and writes each that move something, poll
+ *					between them: prints how many it were
  *	nonblock mmap FILE		touches pages through an O_NONBLOCK handle: no SIGBUS
  *	nonblock dir DIR		opendir(O_NONBLOCK) and list: number of names */
 #define _GNU_SOURCE
@@ -130,6 +132,32 @@ static int edges(const char *path, size_t size, int n)
 	return 0;
 }
 
+static int direct_once(int fd, char *buf, size_t size, int writing)
+{
+	struct pollfd p = {.fd = fd, .events = writing ? POLLOUT : POLLIN};
+	ssize_t n;
+	while ((n = writing ? pwrite(fd, buf, size, 0) : pread(fd, buf, size, 0)) < 0) {
+		if (errno != EAGAIN || poll(&p, 1, 10000) != 1) {
+			perror(writing ? "pwrite" : "pread");
+			return 0;
+		}
+	}
+	return n > 0;
+}
+
+static int direct(const char *path, size_t size, int n)
+{
+	int fd = open(path, O_RDWR | O_DIRECT | O_NONBLOCK), done = 0;
+	char *buf = aligned_alloc(4096, size);
+	if (fd < 0 || !buf)
+		fatal(path);
+	memset(buf, 0, size);
+	while (done < n && direct_once(fd, buf, size, 0) && direct_once(fd, buf, size, 1))
+		done++;
+	printf("%d\n", done);
+	return 0;
+}
+
 static int faults(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK);
@@ -175,6 +203,8 @@ int main(int argc, char **argv)
 		return waits(argv[2], argv[3], strtoul(argv[4], NULL, 0));
 	if (!strcmp(cmd, "edge"))
 		return edges(argv[2], strtoul(argv[3], NULL, 0), atoi(argv[4]));
+	if (!strcmp(cmd, "direct"))
+		return direct(argv[2], strtoul(argv[3], NULL, 0), atoi(argv[4]));
 	if (!strcmp(cmd, "mmap"))
 		return faults(argv[2]);
 	if (!strcmp(cmd, "dir"))
