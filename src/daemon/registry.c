@@ -262,10 +262,10 @@ void registry_stop(struct registry *r)
 		registry_forget_mount(list_entry(it, struct served_mount, link));
 	list_for_each_safe (it, &r->fs)
 		registry_forget_fs(list_entry(it, struct served_fs, link));
-	if (r->stepper)
-		stepper_free(r->stepper);
 	if (r->workers)
 		workers_free(r->workers);
+	if (r->stepper)
+		stepper_free(r->stepper);
 	if (r->gate)
 		gate_free(r->gate);
 	if (r->wake_fd >= 0)

@@ -65,23 +65,30 @@ static void on_fuse_log(enum fuse_log_level level, const char *fmt, va_list ap)
 		log_warning("%s", line);
 }
 
-static struct fuse_session *new_session(const struct mount_config *cfg, struct fs *fs,
-					struct error *err)
+static struct fuse_session *new_session(const struct fs_mount *m, bool debug, struct error *err)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	struct fuse_session *se = NULL;
 	if (fuse_opt_add_arg(&args, "ratefs") == 0 &&
-	    (!cfg->fuse_options || !cfg->fuse_options[0] ||
-	     (fuse_opt_add_arg(&args, "-o") == 0 && fuse_opt_add_arg(&args, cfg->fuse_options) == 0)) &&
-	    (!cfg->debug || fuse_opt_add_arg(&args, "-d") == 0)) {
+	    (!m->fuse_options[0] || (fuse_opt_add_arg(&args, "-o") == 0 &&
+				     fuse_opt_add_arg(&args, m->fuse_options) == 0)) &&
+	    (!debug || fuse_opt_add_arg(&args, "-d") == 0)) {
 		fuse_words = err;
-		se = fuse_session_new(&args, &fs_ops, sizeof(fs_ops), fs);
+		se = fuse_session_new(&args, &fs_ops, sizeof(fs_ops), m->fs);
 		fuse_words = NULL;
 	}
 	fuse_opt_free_args(&args);
 	if (!se && !error_is_set(err))
 		error_set(err, "cannot make a FUSE session: %s", strerror(ENOMEM));
 	return se;
+}
+
+/* A source that is mounted read-only shows as such: programs then get EROFS where they do there. */
+static bool set_options(struct fs_mount *m, const char *options)
+{
+	const char *given = options ? options : "";
+	const char *ro = !fs_source_is_read_only(m->fs) ? "" : given[0] ? ",ro" : "ro";
+	return asprintf(&m->fuse_options, "%s%s", given, ro) >= 0;
 }
 
 struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
@@ -101,11 +108,10 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	parked_init(&m->parked);
 	poll_init(&m->polls);
 	m->mountpoint = strdup(cfg->mountpoint);
-	m->fuse_options = strdup(cfg->fuse_options ? cfg->fuse_options : "");
-	if (m->mountpoint && m->fuse_options)
+	if (m->mountpoint)
 		m->fs = fs_new(&cfg->fs, err);
-	if (m->fs)
-		m->se = new_session(cfg, m->fs, err);
+	if (m->fs && set_options(m, cfg->fuse_options))
+		m->se = new_session(m, cfg->debug, err);
 	if (!m->se) {
 		fs_mount_free(m);
 		return NULL;
