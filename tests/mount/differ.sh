@@ -26,6 +26,6 @@ each_mode() {
 		esac
 	done
 }
-export RATEFS_ROUNDS=${RATEFS_ROUNDS:-5000}
+export RATEFS_ROUNDS=${RATEFS_ROUNDS:-3000}
 on_each_backing each_mode
 

@@ -25,5 +25,5 @@ storm() {
 }
 same_names() { [ "$(cd "$MNT" && find . | sort | sha256sum)" = "$(cd "$SRC" && find . | sort | sha256sum)" ]; }
 few_fds() { [ "$(daemon_fds)" -le $(($1 + 40)) ] || { echo 2 >/proc/sys/vm/drop_caches; false; }; }
-export RATEFS_ROUNDS=${RATEFS_ROUNDS:-3000}
+export RATEFS_ROUNDS=${RATEFS_ROUNDS:-2000}
 on_each_backing storm

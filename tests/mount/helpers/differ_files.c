@@ -5,6 +5,8 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -167,6 +169,25 @@ static long run_copy(const struct step *s, int side)
 	return n;
 }
 
+static sigjmp_buf cut_off;
+
+static void on_bus_error(int sig)
+{
+	siglongjmp(cut_off, sig);
+}
+
+static long use_map(const struct step *s, int fd, char *p, size_t len, bool writes)
+{
+	note(p, len);
+	if (!writes)
+		return 0;
+	size_t at = (size_t)s->at % len, n = (size_t)s->len < len - at ? (size_t)s->len : len - at;
+	fill(p + at, n, s->seed);
+	/* At once: later write-back would move the time of a file whose time was set since.  And once
+	 * more by hand: tmpfs does not move it for a mapping. */
+	return msync(p, len, MS_SYNC) || pwrite(fd, p + at, 1, (off_t)at) != 1 ? -1 : 0;
+}
+
 /* Only inside the file: past its end a mapping is SIGBUS. */
 static long run_mmap(const struct step *s, int side)
 {
@@ -181,16 +202,15 @@ static long run_mmap(const struct step *s, int side)
 	char *p = mmap(NULL, len, prot, s->flags & 2 ? MAP_SHARED : MAP_PRIVATE, fd, 0);
 	if (p == MAP_FAILED)
 		return -1;
-	note(p, len);
-	long r = 0;
-	if (writes) {
-		size_t at = (size_t)s->at % len,
-		       n = (size_t)s->len < len - at ? (size_t)s->len : len - at;
-		fill(p + at, n, s->seed);
-		/* At once: later write-back would move the time of a file whose time was set since.
-		 * And once more by hand: tmpfs does not move it for a mapping. */
-		r = msync(p, len, MS_SYNC) || pwrite(fd, p + at, 1, (off_t)at) != 1 ? -1 : 0;
+	/* In a storm somebody else may cut the file in between. */
+	volatile long r = -1;
+	if (sigsetjmp(cut_off, 1) == 0) {
+		signal(SIGBUS, on_bus_error);
+		r = use_map(s, fd, p, len, writes);
+	} else {
+		errno = EFAULT;
 	}
+	signal(SIGBUS, SIG_DFL);
 	munmap(p, len);
 	return r;
 }

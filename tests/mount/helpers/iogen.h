@@ -39,7 +39,7 @@ struct result {
 /* Between all clients, whether processes or threads. */
 struct shared {
 	_Atomic uint64_t start_ns; /* UINT64_MAX: not yet */
-	_Atomic uint32_t go; /* a futex: start_ns is set */
+	_Atomic uint32_t go;	   /* a futex: start_ns is set */
 	atomic_uint opened, entered;
 	struct result results[];
 };

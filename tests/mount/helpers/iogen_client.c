@@ -283,7 +283,8 @@ void client_run(const struct plan *p, struct shared *sh, unsigned id)
 		return;
 	}
 	atomic_fetch_add(&sh->opened, 1);
-	while (!atomic_load(&sh->go)) /* asleep: a thousand that poll would be a load of their own */
+	while (!atomic_load(
+		&sh->go)) /* asleep: a thousand that poll would be a load of their own */
 		syscall(SYS_futex, &sh->go, FUTEX_WAIT, 0, NULL, NULL, 0);
 	uint64_t start = atomic_load(&sh->start_ns), ops_done = 0, bytes_done = 0;
 	uint64_t from = start + (uint64_t)(p->skip_s * 1e9);
