@@ -11,7 +11,7 @@ install -m 755 "$RATEFS" /usr/local/bin/ratefs
 backing tmpfs
 echo hello >"$SRC/file"
 cat >"$TMP/fstab" <<EOF
-$SRC $MNT fuse.ratefs iops=200,read_bps=10M,weight=uid:0=4+gid:50=2,nosuid,nodev,nofail,_netdev,x-systemd.requires=x 0 0
+$SRC $MNT fuse.ratefs iops=200,read_bps=10M,fair=uid,weight=uid:0=4+uid:50=2,nosuid,nodev,nofail,_netdev,x-systemd.requires=x 0 0
 EOF
 ok mount -T "$TMP/fstab" "$MNT"
 equal "$(cat "$MNT/file")" hello
@@ -19,9 +19,9 @@ equal "$(findmnt -no SOURCE,FSTYPE "$MNT" | tr -s ' ')" "$SRC fuse.ratefs"
 findmnt -no OPTIONS "$MNT" | grep -q nosuid,nodev || fail "nosuid,nodev are lost: $(findmnt -no OPTIONS "$MNT")"
 pid=$(ctl list --json | jq '.daemons[0].pid')
 equal "$(ctl show "$MNT" --json | jq -r '.options | .iops.value, .read_bps.value, .weight.value' | tr '\n' ' ')" \
-	"200 10M uid:0=4+gid:50=2 "
+	"200 10M uid:0=4+uid:50=2 "
 ok umount "$MNT"
-within 5s gone "$pid" || fail "the daemon is still there after umount"
+within 15s gone "$pid" || fail "the daemon is still there after umount"
 
 says "iops: '20mbit': bits are not accepted" mount -t fuse.ratefs "$SRC" "$MNT" -o iops=20mbit
 says "source '.*/nothing': No such file or directory" mount -t fuse.ratefs "$TMP/nothing" "$MNT" -o iops=20
