@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The systemd units: systemd accepts them, and the daemon does what they count on.
 . "${srcdir:-.}/tests/mount/lib.sh"
-requires systemd-analyze python3
+requires python3
 
 mkdir "$TMP/units"
 for unit in ratefs.service ratefs@.service; do
@@ -10,10 +10,13 @@ for unit in ratefs.service ratefs@.service; do
 	sed "s#^ExecStart=[^ ]*#ExecStart=$RATEFS#" "$builddir/conf/$unit" >"$TMP/units/$unit"
 done
 # A systemd that cannot even load the units of its own has nothing to say about ours.
-systemd-analyze verify --man=no basic.target >/dev/null 2>&1 || skip "systemd-analyze does not work here"
-said=$(systemd-analyze verify --man=no "$TMP/units/ratefs.service" "$TMP/units/ratefs@test.service" 2>&1 |
-	grep -F ratefs)
-equal "$said" "" "systemd-analyze verify complains"
+if systemd-analyze verify --man=no basic.target >/dev/null 2>&1; then
+	said=$(systemd-analyze verify --man=no "$TMP/units/ratefs.service" "$TMP/units/ratefs@test.service" 2>&1 |
+		grep -F ratefs)
+	equal "$said" "" "systemd-analyze verify complains"
+else
+	say "systemd-analyze is not here, or does not work here: the units are not verified"
+fi
 
 # Type=notify: READY=1 when the mounts answer, not before.  ExecReload: SIGHUP.  Stop: SIGTERM.
 cat >"$TMP/test.conf" <<EOF
