@@ -301,6 +301,48 @@ static void g_tmpfile(void)
 	DENIED(EINVAL, open(".", O_TMPFILE | O_RDONLY, 0600));
 }
 
+static void g_splice(void)
+{
+	int p[2], in = new_file("in", 0), out = new_file("out", 0);
+	char buf[30000];
+	fill(buf, sizeof(buf), 23);
+	MUST(pwrite(in, buf, sizeof(buf), 0));
+	MUST(pipe2(p, O_CLOEXEC));
+	for (int i = 0; i < 4; i++) {
+		loff_t from = i * 7000, to = i * 9000;
+		ssize_t n = splice(in, &from, p[1], NULL, 7000, 0);
+		traced("in", n < 0 ? -1 : 0, 0);
+		/* A splice may be short; what matters is what arrives. */
+		for (ssize_t done = 0, m; done<n; done += m> 0 ? m : n)
+			m = splice(p[0], NULL, out, &to, (size_t)(n - done), 0);
+	}
+	show_data(out);
+	loff_t past = 1 << 20;
+	MUST(splice(in, &past, p[1], NULL, 100, SPLICE_F_NONBLOCK));
+	close(p[0]), close(p[1]), close(in), close(out);
+}
+
+static void g_madvise(void)
+{
+	int fd = new_file("f", 0);
+	char buf[65536];
+	fill(buf, sizeof(buf), 29);
+	MUST(pwrite(fd, buf, sizeof(buf), 0));
+	char *m = mmap(NULL, sizeof(buf), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	MUST(m == MAP_FAILED ? -1 : 0);
+	MUST(madvise(m, sizeof(buf), MADV_WILLNEED));
+	MUST(madvise(m, sizeof(buf), MADV_DONTNEED));
+	trace("still there %d", memcmp(m, buf, sizeof(buf)) == 0);
+	MUST(madvise(m + 8192, 8192, MADV_REMOVE));
+	trace("punched %d", m[8192] == 0 && m[16383] == 0 && m[16384] == buf[16384]);
+	m[100] = 'x';
+	MUST(msync(m, sizeof(buf), MS_ASYNC));
+	MUST(msync(m, sizeof(buf), MS_SYNC | MS_INVALIDATE));
+	MUST(munmap(m, sizeof(buf)));
+	show_data(fd);
+	close(fd);
+}
+
 static void g_poll(void)
 {
 	int fd = new_file("f", 0);
@@ -320,6 +362,8 @@ const struct topic topics_data[] = {
 	{"direct", g_direct, false},
 	{"copy", g_copy, false},
 	{"tmpfile", g_tmpfile, false},
+	{"splice", g_splice, false},
+	{"madvise", g_madvise, false},
 	{"poll", g_poll, false},
 	{0},
 };

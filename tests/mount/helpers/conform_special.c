@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "conform.h"
 
+#include <sys/mount.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
@@ -145,7 +146,60 @@ static void g_same_file(void)
 	close(a), close(b);
 }
 
+/* Another filesystem is another filesystem, and a mountpoint is in use. */
+static void g_borders(void)
+{
+	make_file("f", 0644);
+	DENIED(EXDEV, link("f", "/dev/shm/conform-f"));
+	DENIED(EXDEV, rename("f", "/dev/shm/conform-f"));
+	MUST(mkdir("m", 0755));
+	MUST(mkdir("d", 0755));
+	if (MUST(mount("tmpfs", "m", "tmpfs", 0, NULL)) < 0)
+		return;
+	DENIED(EBUSY, rmdir("m"));
+	DENIED(EBUSY, rename("m", "n"));
+	DENIED(EBUSY, rename("d", "m"));
+	DENIED(EXDEV, rename("f", "m/f"));
+	DENIED(EXDEV, link("f", "m/f"));
+	MUST(chmod("m", 0700));
+	MUST(umount2("m", 0));
+	show("m");
+	MUST(rename("m", "n"));
+	MUST(rmdir("n"));
+}
+
+/* What NFS servers and backup programs do. */
+static void g_by_handle(void)
+{
+	union {
+		struct file_handle h;
+		char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} u = {.h = {.handle_bytes = MAX_HANDLE_SZ}};
+	int mount_id, there = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = MUST_FD(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+	write_all(fd, "by handle");
+	close(fd);
+	MUST(name_to_handle_at(AT_FDCWD, "f", &u.h, &mount_id, 0));
+	MUST(rename("f", "g"));
+	fd = MUST_FD(open_by_handle_at(there, &u.h, O_RDWR | O_CLOEXEC));
+	show_data(fd);
+	write_all(fd, "BY");
+	close(fd);
+	show("g");
+	MUST(unlink("g"));
+	DENIED(ESTALE, open_by_handle_at(there, &u.h, O_RDONLY | O_CLOEXEC));
+	u.h.handle_bytes = MAX_HANDLE_SZ;
+	MUST(mkdir("d", 0755));
+	MUST(name_to_handle_at(AT_FDCWD, "d", &u.h, &mount_id, 0));
+	fd = MUST_FD(open_by_handle_at(there, &u.h, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	MUST(mkdirat(fd, "in", 0755));
+	show("d/in");
+	close(fd);
+	close(there);
+}
+
 const struct topic topics_special[] = {
+	{"borders", g_borders, false},	   {"by_handle", g_by_handle, false},
 	{"exec", g_exec, false},	   {"standing_in", g_standing_in, false},
 	{"deep_tree", g_deep_tree, false}, {"many_open", g_many_open, false},
 	{"same_file", g_same_file, false}, {0},
