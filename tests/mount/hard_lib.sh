@@ -31,7 +31,7 @@ nothing_held() {
 # Nothing waits, nothing runs, nothing is open, every admission has ended, and the mount is alive.
 settled() {
 	within 5s nothing_held || { cat "$TMP/stats.json" >&2; fail "${1:-something} is still held"; }
-	before 2s stat "$MNT/." >/dev/null
+	before 10s stat "$MNT/." >/dev/null
 }
 parked() { [ "$(stat_of .parked_now)" -ge "$1" ]; }
 # Buckets are as full as time makes them: what was not used came back.
@@ -54,3 +54,6 @@ slay() {
 	kill -9 "$1" 2>/dev/null
 	wait "$1" 2>/dev/null
 }
+
+# Is the daemon built with a sanitizer?  It is slower then, larger, and outside of its sandbox.
+sanitized() { grep -qa '__[at]san_init' "$RATEFS"; }

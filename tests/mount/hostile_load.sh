@@ -12,7 +12,6 @@ head -c 4M /dev/zero >"$SRC/file"
 chmod 666 "$SRC/file"
 
 no_more_fds() { [ "$(daemon_fds)" -le $((fds + 40)) ]; }
-sanitized() { nm "$RATEFS" 2>/dev/null | grep -q '__asan_init\|__tsan_init'; }
 HANDLES=20000 FORKS=2000 PARK=2000
 ! sanitized || HANDLES=3000 FORKS=300 PARK=300
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Room for those who wait: bounded, and not for one alone. */
+#include "unit/gate_check.h"
+#include "unit/world.h"
+
+#define ROOM 40
+
+static struct world w;
+static struct gate_fs *fs;
+static struct gate_mount *m;
+static struct gate_mount_config cfg;
+static struct work hog[2 * ROOM], others[ROOM];
+
+static void up(void)
+{
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+}
+
+/* Parks all that it gets; how many that were. */
+static unsigned park_all(struct work *k, unsigned n, uint64_t key)
+{
+	unsigned parked = 0;
+	for (unsigned i = 0; i < n; i++)
+		parked += work_submit(&w, &k[i], m, COST_META, 0, key) == GATE_PARKED;
+	return parked;
+}
+
+START_TEST(who_parks_all_it_can_leaves_a_quarter_of_the_room)
+{
+	cfg = mount_config();
+	cfg.max_parked = ROOM;
+	set_limit(&cfg.limits, LIMIT_IOPS, 1);
+	up();
+	struct work first = {0};
+	ck_assert_int_eq(work_submit(&w, &first, m, COST_META, 0, 9), GATE_GO);
+	ck_assert_uint_eq(park_all(hog, ARRAY_SIZE(hog), 1), ROOM * 3 / 4);
+	/* each of the others has as much as is left, in its turn, and the last one something */
+	ck_assert_uint_eq(park_all(others, ROOM, 2), ROOM / 8);
+	struct work small = {0};
+	ck_assert_int_eq(work_submit(&w, &small, m, COST_META, 0, 3), GATE_PARKED);
+	world_until(&w, w.clock.now + 1000 * SEC);
+	ck_assert_int_ne(small.fate, PENDING);
+	gate_check_empty(w.gate);
+	world_fini(&w, fs, m);
+}
+END_TEST
+
+UNIT_MAIN("gate_room", who_parks_all_it_can_leaves_a_quarter_of_the_room)
