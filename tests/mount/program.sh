@@ -79,9 +79,10 @@ umount "$MNT"
 nothing_left options
 
 # --- help and version ------------------------------------------------------------------------
-"$RATEFS" -h | grep -q '^usage: ratefs SOURCE MOUNTPOINT' || fail "-h"
+"$RATEFS" -h >"$TMP/help" || fail "-h"
+grep -q '^usage: ratefs SOURCE MOUNTPOINT' "$TMP/help" || fail "-h does not say how"
 "$RATEFS" --help >/dev/null || fail "--help"
-"$RATEFS" -V | grep -Eq '^ratefs [0-9]+\.[0-9]+' || fail "-V"
+[[ $("$RATEFS" -V) =~ ^ratefs\ [0-9]+\.[0-9]+ ]] || fail "-V"
 
 # --- one clear line, and nothing left behind ---------------------------------------------------
 touch "$TMP/a-file"

@@ -29,6 +29,8 @@ make_tree() {
 	setfattr -n trusted.note -v 0x00ff01 "$1/dir"
 	setfacl -m u:1001:rw,g:2000:r "$1/dir/text"
 	setfacl -d -m u:1002:rwx "$1/shared"
+	# Nothing of today: rsync leaves times alone that differ by less than a second.
+	find "$1" -exec touch -h -d '2010-10-10 10:10:10.987654321' {} +
 	touch -d '1999-12-31 23:59:59.123456789' "$1/dir/text"
 	touch -h -d '2001-02-03 04:05:06.789' "$1/dir/sub/soft"
 	touch -d '2005-05-05 05:05:05.5' "$1/dir" "$1/shared" "$1"
