@@ -12,8 +12,8 @@ head -c 4M /dev/zero >"$SRC/file"
 chmod 666 "$SRC/file"
 
 no_more_fds() { [ "$(daemon_fds)" -le $((fds + 40)) ]; }
-HANDLES=20000 FORKS=2000 PARK=2000
-! sanitized || HANDLES=3000 FORKS=300 PARK=300
+HANDLES=20000 FORKS=2000 PARK=2000 SLOW=3
+! sanitized || HANDLES=3000 FORKS=300 PARK=300 SLOW=10
 
 # Handles: more than the daemon can have.  The others still open theirs.
 DAEMON_WRAPPER=(prlimit --nofile=$((HANDLES / 2)):$((HANDLES / 2)))
@@ -25,9 +25,9 @@ within 60s test -s "$TMP/had" || fail "the handles were not had"
 had=$(cat "$TMP/had")
 [ "$had" -lt $((HANDLES / 2)) ] || fail "$had handles with $((HANDLES / 2)) descriptors"
 [ "$had" -gt $((HANDLES / 4)) ] || fail "only $had handles: is there another limit?"
-before 5s as_user bob cat "$MNT/file" >"$TMP/out"
-before 5s as_user bob sh -c "echo hello >$MNT/bob && cat $MNT/bob" >/dev/null
-before 5s as_user bob ls -l "$MNT" >/dev/null
+before $((5 * SLOW))s as_user bob cat "$MNT/file" >"$TMP/out"
+before $((5 * SLOW))s as_user bob sh -c "echo hello >$MNT/bob && cat $MNT/bob" >/dev/null
+before $((5 * SLOW))s as_user bob ls -l "$MNT" >/dev/null
 slay $hog
 settled "after $had handles"
 within 5s no_more_fds || fail "descriptors leaked: $fds before, $(daemon_fds) now"
@@ -51,8 +51,8 @@ as_user alice iogen --op write --clients 200 --threads --size 1M --forever --pat
 hog=$!
 within 20s parked 20 || fail "nothing parked"
 nap 500ms
-before 5s as_user bob dd if="$MNT/file" of=/dev/null bs=64K status=none
-before 20s as_user bob dd if=/dev/zero of="$MNT/of-bob" bs=64K count=8 status=none
+before $((5 * SLOW))s as_user bob dd if="$MNT/file" of=/dev/null bs=64K status=none
+before $((20 * SLOW))s as_user bob dd if=/dev/zero of="$MNT/of-bob" bs=64K count=8 status=none
 grown=$(($(daemon_kb) - kb))
 sanitized || [ $grown -lt $((32 * 1024 + 160 * 1024)) ] || fail "the daemon has grown by $grown KiB"
 [ "$(stat_of .parked_bytes_now)" -le $((32 << 20)) ] || fail "more is parked than max_parked_bytes"
@@ -69,7 +69,7 @@ mount_ratefs -o iops=50,max_parked=$PARK,fair=uid
 as_user alice iogen --op read --clients $((PARK * 2)) --threads --forever --path "$MNT/dir-alice/file" >/dev/null 2>&1 &
 hog=$!
 within 30s parked $((PARK / 2)) || fail "nothing parked"
-before 20s as_user bob cat "$MNT/dir-bob/file" >/dev/null
+before $((20 * SLOW))s as_user bob cat "$MNT/dir-bob/file" >/dev/null
 [ "$(stat_of .parked_now)" -le "$PARK" ] || fail "more is parked than max_parked"
 slay $hog
 settled "after $PARK parked"
@@ -93,7 +93,7 @@ for i in 1 2 3 4; do
 	storms+=($!)
 done
 nap 500ms
-before 3s as_user bob cat "$MNT/file" >/dev/null
+before $((3 * SLOW))s as_user bob cat "$MNT/file" >/dev/null
 wait "${storms[@]}"
 for i in 1 2 3 4; do equal "$(cat "$TMP/storm.$i")" 0 "reads failed in a storm of harmless signals"; done
 settled "after a storm"
