@@ -117,10 +117,10 @@ jain() {
 }
 fairness() {
 	wanted "fairness weights light" || return 0
-	ratefs_target ratefs read_bps=100MB,fair=process
-	target bindfs bindfs --multithreaded -o direct_io --read-rate=100000000
+	ratefs_target ratefs read_bps=50MB,fair=process
+	target bindfs bindfs --multithreaded -o direct_io --read-rate=50000000
 	targets_up
-	jain 8 "$T"
+	jain 8 10
 	jain 64 10
 	light
 	targets_forget
@@ -128,7 +128,7 @@ fairness() {
 
 # One 4 KiB read in 100 ms beside 64 that read a megabyte at a time; in units of such a read's time.
 light() {
-	local t out bulk_us=10485.76
+	local t out bulk_us=20971.52
 	for t in "${TARGETS[@]}"; do
 		out=$(iogen --op read --clients 65 --light 1 --interval 0.1 --size 1M --skip 1 --time 10 \
 			--random --path "$(dir_of "$t")/data") || fail "light client on $t"
@@ -238,7 +238,7 @@ cost_row() {
 			out=$(iogen "$@" --time 0.3 --path "$(dir_of "$t")/data") || fail "$row on $t"
 			cpu=$(($(cpu_us "$t") - cpu))
 			sample "$row" ops/s "$t" "$round" "$(number .total.ops_per_s <<<"$out")"
-			sample "$row: daemon's CPU" us/op "$t" "$round" "$(number "$cpu / .total.ops" <<<"$out")"
+			sample "$row: daemon's CPU" us/op "$t" "$round" "$(number "$cpu / ([.total.ops, 1] | max)" <<<"$out")"
 		done
 	done
 	summary "$row"
