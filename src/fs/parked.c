@@ -231,8 +231,9 @@ static unsigned recheck_batch(struct fs_mount *m, size_t *looked)
 
 	bool same = false, leaving = false;
 	for (unsigned i = 0; i < n; i++) {
-		/* Asynchronous callers come in rows: once is enough. */
-		same = i && !who[i].signalled && !who[i - 1].signalled && who[i].pid == who[i - 1].pid;
+		/* Many are of the same process: asked once. */
+		same = i && !who[i].signalled && !who[i - 1].signalled &&
+		       who[i].process == who[i - 1].process;
 		if (!same)
 			leaving = leaves(m, &who[i]);
 		if (!leaving)

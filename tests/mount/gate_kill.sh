@@ -11,7 +11,7 @@ mkdir "$SRC/dir"
 
 LIMIT_MS=${RATEFS_TEST_KILL_MS:-250}	# 50 ms is promised; a loaded test machine gets more
 for cache in auto page; do
-	mount_ratefs -o "cache=$cache,iops=2,window=1s,attr_timeout=0,entry_timeout=0"
+	mount_ratefs -o "cache=$cache,iops=4,window=1ms,attr_timeout=0,entry_timeout=0"
 	for op in read aio mmap write open stat mkdir readdir fsync rename getxattr; do
 		[ $op != aio ] || dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue
 		[ $cache = auto ] || [ $op = read ] || [ $op = mmap ] || [ $op = write ] || continue
