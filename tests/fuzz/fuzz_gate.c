@@ -19,6 +19,7 @@ struct fuzz_job {
 	enum state state;
 	unsigned mount;
 	uint64_t order; /* of parking */
+	bool fresh;	/* ready, and not looked at yet */
 };
 
 static struct world {
@@ -50,15 +51,26 @@ static void on_ready(void *ctx, struct list *ready)
 		struct fuzz_job *j = list_entry(ready->next, struct fuzz_job, job.link);
 		list_remove(&j->job.link);
 		MUST(j->state == PARKED);
-		for (unsigned i = 0; i < JOBS; i++)
-			MUST(w.draining || w.mixes[j->mount] || w.job[i].state != PARKED ||
-			     &w.job[i] == j || !same_queue(&w.job[i], j) ||
-			     w.job[i].order > j->order);
 		j->state = READY;
+		j->fresh = true;
 		w.parked--;
 		w.ready++;
 		if (!j->job.probe)
 			model_grant(w.model, &j->job.grant, w.draining);
+	}
+}
+
+/* First come, first served.  Looked at when a step is over: who is refused in the same step is told after those who go. */
+static void check_order(void)
+{
+	for (unsigned k = 0; k < JOBS; k++) {
+		struct fuzz_job *j = &w.job[k];
+		if (j->state != READY || !j->fresh)
+			continue;
+		j->fresh = false;
+		for (unsigned i = 0; i < JOBS; i++)
+			MUST(w.draining || w.mixes[j->mount] || w.job[i].state != PARKED ||
+			     !same_queue(&w.job[i], j) || w.job[i].order > j->order);
 	}
 }
 
@@ -361,6 +373,7 @@ static void let_all_go(void)
 			continue;
 		MUST(w.clock.armed_ns != NEVER);
 		advance(w.clock.armed_ns > w.clock.now ? w.clock.armed_ns - w.clock.now : 1);
+		check_order();
 	}
 }
 
@@ -392,8 +405,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&w, 0, sizeof(w));
 	w.in = (struct input){data, size};
 	start();
-	for (unsigned i = 0; i < STEPS && w.in.left; i++)
+	for (unsigned i = 0; i < STEPS && w.in.left; i++) {
 		one_step();
+		check_order();
+	}
 	end();
 	return 0;
 }
