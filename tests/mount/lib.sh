@@ -18,6 +18,10 @@
 #	srcdir, builddir	as automake sets them
 #	RATEFS, RATEFSCTL	other binaries to test (default: those of builddir)
 #	RATEFS_TEST_SHARED=1	stay in the caller's namespaces, to look at a mount from outside
+#	RATEFS_TEST_KEEP=1	leave the scratch directory of a failed test
+#	RATEFS_TEST_BACKINGS	instead of "tmpfs ext4"; RATEFS_TEST_FULL=1: every mode on each of them
+#	RATEFS_TEST_FILES	how many files many_files.sh makes; RATEFS_TEST_DIFF: lines of a difference shown
+#	RATEFS_SEED, RATEFS_ROUNDS	the sequence of differ.sh and storm.sh, and its length
 #
 # Each test runs in mount and pid namespaces of its own: whatever happens to it, its mounts and its
 # daemons go with it and nobody else's are touched.  Exit 77 means skipped, with a reason.
