@@ -229,7 +229,7 @@ five_thousand() {
 
 cost_row() {
 	local row="unbound: $1" round t rounds=${FULL:+31} out cpu
-	rounds=${BENCH_ROUNDS:-${rounds:-11}}
+	rounds=${BENCH_ROUNDS:-${rounds:-15}}
 	wanted "$row" || return 0
 	shift
 	for ((round = 1; round <= rounds; round++)); do
