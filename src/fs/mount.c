@@ -120,11 +120,13 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 }
 
 /* Takes the mount out of the tree while the threads still serve, so that what the kernel has to
- * write back can be written. */
-static void detach(const struct fs_mount *m)
+ * write back can be written.  On a thread of its own: the kernel's lock on all mounts may take long
+ * on a busy machine, and clients that go on meanwhile make it busier. */
+static void *detach(void *arg)
 {
+	const struct fs_mount *m = arg;
 	if (umount2(m->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno != EPERM)
-		return;
+		return NULL;
 	const char *argv[] = {"fusermount3", "-u", "-q", "-z", "--", m->mountpoint, NULL};
 	extern char **environ;
 	pid_t pid;
@@ -134,6 +136,7 @@ static void detach(const struct fs_mount *m)
 			;
 	else
 		log_error("%s: cannot run fusermount3 to unmount: %s", m->mountpoint, strerror(rc));
+	return NULL;
 }
 
 /* By ourselves where we may, else as libfuse does it: through fusermount3, or the mountpoint is a
@@ -227,8 +230,12 @@ void fs_mount_stop(struct fs_mount *m)
 	atomic_store(&m->ended_once, true); /* who stops it need not be told of the end */
 	atomic_store(&m->abort_after_ns, grace);
 	gate_mount_drain(m->gate, true);
-	if (!atomic_load(&m->ended))
+	pthread_t detacher;
+	bool detaches = !atomic_load(&m->ended);
+	if (detaches && pthread_create(&detacher, NULL, detach, m) != 0) {
 		detach(m);
+		detaches = false;
+	}
 	if (m->started) {
 		parked_wait_empty(m, grace);
 		if (!receivers_wait_ended(m, grace))
@@ -239,6 +246,8 @@ void fs_mount_stop(struct fs_mount *m)
 		poll_forget_all(m);
 	}
 	close_session_fd(m);
+	if (detaches)
+		pthread_join(detacher, NULL);
 }
 
 void fs_mount_free(struct fs_mount *m)
