@@ -44,7 +44,7 @@ for way in reader writer; do
 		ENOMEM) text="Cannot allocate memory" ;;
 		esac
 		start $way
-		within 5s parked 10 || fail "nothing parked"
+		within 20s parked 10 || fail "nothing parked"
 		fault $call errno=$error
 		t0=$(now_ms)
 		all_end "$text"
@@ -62,7 +62,7 @@ unmount_ratefs
 # A real full disk: writers parked, the disk fills up below them.
 mount_ratefs -o write_bps=256K
 start writer
-within 5s parked 10 || fail "nothing parked"
+within 20s parked 10 || fail "nothing parked"
 dd if=/dev/zero of="$PLAIN/fill" bs=1M status=none 2>/dev/null
 all_end "No space left on device"
 rm "$PLAIN/fill" "$SRC"/out.*
@@ -73,7 +73,7 @@ unmount_ratefs
 # The source is removed below parked readers: open files go on, the rest is gone, the mount lives.
 mount_ratefs -o read_bps=256K
 start reader
-within 5s parked 10 || fail "nothing parked"
+within 20s parked 10 || fail "nothing parked"
 rm -r "$SRC"
 for p in "${PIDS[@]}"; do
 	wait "$p" || fail "an open file ended with its name: $(cat "$TMP"/err.* | head -2)"
@@ -88,7 +88,7 @@ mkdir "$SRC"
 mount_ratefs -o meta_iops=4,window=1s
 maker() { mkdir "$MNT/dir.$1" 2>"$TMP/err.$1"; }
 start maker
-within 5s parked 10 || fail "nothing parked"
+within 20s parked 10 || fail "nothing parked"
 mount -o remount,ro "$BACK" || fail "remount"
 ok ctl set "$MNT" meta_iops=1000 >/dev/null
 all_end "Read-only file system"
