@@ -12,8 +12,8 @@ head -c 4M /dev/zero >"$SRC/file"
 chmod 666 "$SRC/file"
 
 no_more_fds() { [ "$(daemon_fds)" -le $((fds + 40)) ]; }
-HANDLES=20000 FORKS=2000 PARK=2000 SLOW=3
-! sanitized || HANDLES=3000 FORKS=300 PARK=300 SLOW=10
+HANDLES=20000 FORKS=2000 PARK=2000 HOGS=200 SLOW=3
+! sanitized || HANDLES=3000 FORKS=300 PARK=300 HOGS=60 SLOW=10
 
 # Handles: more than the daemon can have.  The others still open theirs.
 DAEMON_WRAPPER=(prlimit --nofile=$((HANDLES / 2)):$((HANDLES / 2)))
@@ -47,7 +47,7 @@ DAEMON_WRAPPER=()
 # Parked requests: as many threads as can be had wait in writes of 1 MiB; memory is bounded, others have their turn.
 mount_ratefs -o write_bps=1M,read_bps=100M,max_parked_bytes=32M,fair=uid
 kb=$(daemon_kb)
-as_user alice iogen --op write --clients 200 --threads --size 1M --forever --path "$MNT/hog" >/dev/null 2>&1 &
+as_user alice iogen --op write --clients $HOGS --threads --size 1M --forever --path "$MNT/hog" >/dev/null 2>&1 &
 hog=$!
 within 20s parked 20 || fail "nothing parked"
 nap 500ms
@@ -57,7 +57,7 @@ grown=$(($(daemon_kb) - kb))
 sanitized || [ $grown -lt $((32 * 1024 + 160 * 1024)) ] || fail "the daemon has grown by $grown KiB"
 [ "$(stat_of .parked_bytes_now)" -le $((32 << 20)) ] || fail "more is parked than max_parked_bytes"
 slay $hog
-settled "after 200 big writes"
+settled "after big writes"
 unmount_ratefs
 
 # Parked requests by number: past max_parked the hog is refused, the others are not.
