@@ -59,8 +59,9 @@ static int handles(char **arg)
 	}
 	printf("%ld\n", had);
 	fflush(stdout);
-	if (getenv("HOSTILE_HOLD"))
-		sleep((unsigned)atoi(getenv("HOSTILE_HOLD")));
+	const char *hold = getenv("HOSTILE_HOLD");
+	if (hold)
+		sleep((unsigned)atoi(hold));
 	close(go[1]);
 	while (wait(NULL) > 0)
 		;
