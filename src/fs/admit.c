@@ -79,12 +79,12 @@ static enum gate_verdict try_nonblocking(struct fs_mount *m, const struct classi
 	struct cost block = c->cost;
 	block.bytes = min_u64(block.bytes, BLOCK);
 	bool tiny = c->in_blocks && gate_piece_bytes(m->gate, c->cost.cls, 1) < block.bytes;
-	enum gate_verdict v = tiny ? gate_try(m->gate, &block, grant) :
-				     gate_try_partial(m->gate, &c->cost, grant);
+	enum gate_verdict v = tiny ? gate_try(m->gate, &block, grant)
+				   : gate_try_partial(m->gate, &c->cost, grant);
 	if (v != GATE_GO)
 		return v;
 	*bytes = grant->cost.bytes; /* what is not moved of it is given back */
-	if (c->in_blocks && *bytes < c->cost.bytes && *bytes > BLOCK)
+	if (c->in_blocks && *bytes<c->cost.bytes && * bytes> BLOCK)
 		*bytes -= *bytes % BLOCK;
 	return v;
 }

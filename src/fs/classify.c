@@ -108,7 +108,8 @@ struct classified classify(const struct fuse_in_header *in, size_t len)
 		classify_read(wire_args(in, len, struct fuse_read_in), &c);
 	else if (in->opcode == FUSE_WRITE)
 		classify_write(wire_args(in, len, struct fuse_write_in), &c);
-	else if (in->opcode == FUSE_COPY_FILE_RANGE && wire_args(in, len, struct fuse_copy_file_range_in))
+	else if (in->opcode == FUSE_COPY_FILE_RANGE &&
+		 wire_args(in, len, struct fuse_copy_file_range_in))
 		c.cost.bytes = wire_args(in, len, struct fuse_copy_file_range_in)->len;
 	return c;
 }

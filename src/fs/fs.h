@@ -22,7 +22,7 @@ struct fs_config {
 	const char *source;
 	enum cache_mode cache;
 	double attr_timeout_s, entry_timeout_s; /* < 0: what the cache mode says */
-	bool multi_user;    /* root with allow_other: act as the caller (fsuid, groups, umask) */
+	bool multi_user; /* root with allow_other: act as the caller (fsuid, groups, umask) */
 	bool debug;
 	struct gate_mount *gate; /* asked for "is this class unlimited", max_open; NULL: no limits */
 };

@@ -35,9 +35,10 @@ static int reopen_by_open_file(struct fs *fs, struct inode_shard *s, struct inod
 {
 	int fd = -ESTALE;
 	pthread_mutex_lock(&s->lock);
-	if (inode->open && !list_empty(&inode->open->handles)) {
-		int open_fd = list_first(&inode->open->handles, struct handle, of_inode)->fd;
-		fd = openat(AT_FDCWD, fd_path(open_fd).text, O_PATH | O_CLOEXEC);
+	const struct handle *h =
+		inode->open ? list_first(&inode->open->handles, struct handle, of_inode) : NULL;
+	if (h) {
+		fd = openat(AT_FDCWD, fd_path(h->fd).text, O_PATH | O_CLOEXEC);
 		if (fd < 0)
 			fd = -errno;
 	}

@@ -39,8 +39,8 @@ struct inode {
 	uint64_t nlookup; /* references of the kernel, and of children by name */
 	uint64_t ino;
 	dev_t dev;
-	mode_t type;    /* S_IFMT part only */
-	int fd;         /* O_PATH, or -1 */
+	mode_t type;	/* S_IFMT part only */
+	int fd;		/* O_PATH, or -1 */
 	uint32_t users; /* operations that use fd now */
 	bool recently_used;
 	bool pinned; /* has no name any more: the fd is the only way to it */
@@ -57,7 +57,7 @@ struct inode {
 };
 
 #define INODE_SHARD_BITS 6
-#define INODE_SHARDS     (1U << INODE_SHARD_BITS)
+#define INODE_SHARDS	 (1U << INODE_SHARD_BITS)
 
 struct inode_shard {
 	pthread_mutex_t lock;

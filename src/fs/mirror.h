@@ -24,7 +24,7 @@ struct fs {
 	int mount_fd; /* the same directory opened for reading: the anchor of file handles */
 	int proc_fd;  /* /proc/self/fd */
 	bool no_xdev;
-	bool is_root;   /* threads act as the caller */
+	bool is_root;	/* threads act as the caller */
 	bool by_handle; /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
@@ -32,7 +32,7 @@ struct fs {
 	struct inode_table inodes;
 	struct habits habits;
 
-	int dev_fd;                      /* of the session; -1 until fs_attach */
+	int dev_fd;			 /* of the session; -1 until fs_attach */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that will not pass */
 	_Atomic uint64_t handles, passthrough_handles;
 	struct handle_shard handle_shards[HANDLE_SHARDS];

@@ -197,7 +197,8 @@ int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 	uint64_t until_ns = mount_now_ns() + READY_NS;
 	while (!receivers_have_served(m)) {
 		if (atomic_load(&m->ended) || mount_now_ns() > until_ns)
-			return error_set(err, "%s: the kernel does not talk to the daemon", m->mountpoint);
+			return error_set(err, "%s: the kernel does not talk to the daemon",
+					 m->mountpoint);
 		const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC / 4};
 		nanosleep(&nap, NULL);
 	}

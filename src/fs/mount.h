@@ -18,7 +18,7 @@ enum interrupt_mode { INTERRUPT_FATAL, INTERRUPT_ANY };
 
 /* May change while mounted (fs_mount_set). */
 struct mount_policy {
-	bool nonblock_waits;	  /* nonblock=wait */
+	bool nonblock_waits;	   /* nonblock=wait */
 	bool timeout_is_etimedout; /* on_timeout=etimedout */
 	enum interrupt_mode interrupt;
 	enum fair_kind fair;

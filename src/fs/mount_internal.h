@@ -18,11 +18,11 @@
 
 #define MESSAGE_MAX (FS_MAX_TRANSFER + (64U << 10)) /* header, arguments and data of a request */
 
-#define PARKED_HASH    4096
-#define POLL_HASH      512
-#define RECEIVERS_MAX  64
-#define READY_NS       (10 * NSEC_PER_SEC)   /* until the kernel has sent its first message */
-#define STOP_GRACE_NS  (500 * NSEC_PER_MSEC) /* for what is parked and for open files at the end */
+#define PARKED_HASH   4096
+#define POLL_HASH     512
+#define RECEIVERS_MAX 64
+#define READY_NS      (10 * NSEC_PER_SEC)   /* until the kernel has sent its first message */
+#define STOP_GRACE_NS (500 * NSEC_PER_MSEC) /* for what is parked and for open files at the end */
 
 /* Requests that wait or are being run by a worker, by the kernel's number, for FUSE_INTERRUPT. */
 struct parked_table {
@@ -46,7 +46,7 @@ struct poll_table {
 struct receiver {
 	_Alignas(CACHE_LINE) _Atomic uint64_t current; /* unique of the request it runs; 0: none */
 	_Atomic uint64_t served;
-	uint64_t interrupted; /* parked.lock: an interrupt came for this request of its */
+	uint64_t interrupted;	/* parked.lock: an interrupt came for this request of its */
 	uint64_t served_before; /* the watchdog's */
 	_Atomic int state;	/* enum receiver_state */
 	pthread_t thread;
@@ -72,8 +72,8 @@ struct fs_mount {
 	struct receiver receiver[RECEIVERS_MAX];
 	unsigned receivers_base; /* as many are always there */
 	_Atomic unsigned receivers_wanted;
-	unsigned calm_ticks;	       /* the watchdog's */
-	_Atomic bool stopping;	       /* receivers leave as soon as they see it */
+	unsigned calm_ticks;		 /* the watchdog's */
+	_Atomic bool stopping;		 /* receivers leave as soon as they see it */
 	_Atomic uint64_t abort_after_ns; /* parked requests are refused past it; 0: run them */
 	_Atomic bool ended_once;
 	_Atomic bool ended; /* the kernel has closed the connection */
@@ -84,7 +84,7 @@ struct fs_mount {
 	pthread_mutex_t watchdog_lock;
 	pthread_cond_t watchdog_cond;
 	_Atomic bool watchdog_sleeps;
-	bool watchdog_stop;    /* watchdog_lock */
+	bool watchdog_stop; /* watchdog_lock */
 	bool watchdog_started;
 	bool started;
 };
@@ -115,13 +115,13 @@ void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t le
 void poll_fell_short(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
 		     enum cost_class cls);
 void poll_forget(struct fs_mount *m, uint64_t fh); /* the handle is being released */
-void poll_forget_all(struct fs_mount *m); /* returns when none is left */
+void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
 
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
 int receivers_start(struct fs_mount *m);
 bool receivers_have_served(const struct fs_mount *m); /* anything yet */
-void receivers_adapt(struct fs_mount *m); /* the watchdog's */
+void receivers_adapt(struct fs_mount *m);	      /* the watchdog's */
 bool receivers_wait_ended(struct fs_mount *m, uint64_t until_ns);
 void receivers_kick_out(struct fs_mount *m);
 

@@ -222,7 +222,7 @@ static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct 
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       struct fuse_file_info *fi)
 {
-	struct inode_ref dir;
+	struct inode_ref dir = INODE_REF_INIT;
 	int res = mirror_check_name(name);
 	if (res < 0) {
 		reply_status(req, res);
@@ -237,7 +237,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
 {
 	struct fs *fs = fs_of(req);
-	struct inode_ref dir;
+	struct inode_ref dir = INODE_REF_INIT;
 	if (!begin_create(req, parent, mode, &dir))
 		return;
 	/* O_EXCL here means "never to be linked". */

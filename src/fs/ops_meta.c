@@ -88,7 +88,7 @@ void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forg
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = fs_of(req);
-	struct stat st;
+	struct stat st = {0};
 	int res;
 	if (fi) {
 		res = mirror_stat(handle_from_fh(fi->fh)->fd, &st);

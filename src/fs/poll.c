@@ -25,7 +25,7 @@ struct poller {
 	bool wanted;	  /* polls.lock: somebody will sleep until it is told */
 	bool joined;	  /* polls.lock: more than one will */
 	bool entering;	  /* polls.lock: gate_park has not returned */
-	bool over;	  /* polls.lock: forgotten while it was entering, or its kernel is being told */
+	bool over; /* polls.lock: forgotten while it was entering, or its kernel is being told */
 };
 
 static void unlink_locked(struct poll_table *t, struct poller *p)
@@ -181,8 +181,8 @@ static _Atomic uint64_t *listener(struct handle *h, enum cost_class cls)
 	return &h->listener[cls == COST_WRITE];
 }
 
-static bool ready(struct fs_mount *m, const struct fuse_in_header *in, const struct fuse_poll_in *arg,
-		  size_t len, enum cost_class cls)
+static bool ready(struct fs_mount *m, const struct fuse_in_header *in,
+		  const struct fuse_poll_in *arg, size_t len, enum cost_class cls)
 {
 	if (gate_unlimited(m->gate, cls))
 		return true;
@@ -213,9 +213,10 @@ void poll_fell_short(struct fs_mount *m, const struct fuse_in_header *in, size_t
 
 void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len)
 {
+	uint64_t unique = in->unique;
 	const struct fuse_poll_in *arg = wire_args(in, len, struct fuse_poll_in);
 	if (!arg) {
-		wire_reply_err(m->fd, in->unique, EINVAL);
+		wire_reply_err(m->fd, unique, EINVAL);
 		return;
 	}
 	struct fuse_poll_out out = {.revents = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM};
@@ -227,7 +228,7 @@ void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t le
 		if ((want & (POLLOUT | POLLWRNORM)) && !ready(m, in, arg, len, COST_WRITE))
 			out.revents &= ~(uint32_t)(POLLOUT | POLLWRNORM);
 	}
-	wire_reply(m->fd, in->unique, &out, sizeof(out));
+	wire_reply(m->fd, unique, &out, sizeof(out));
 }
 
 void poll_forget(struct fs_mount *m, uint64_t fh)

@@ -66,7 +66,8 @@ static void serve(struct receiver *r, char *buf)
 			if (errno == EINTR || errno == EAGAIN || errno == ENOENT)
 				continue;
 			if (errno != ENODEV && !atomic_load(&m->stopping))
-				log_error("%s: cannot read requests: %s", m->mountpoint, strerror(errno));
+				log_error("%s: cannot read requests: %s", m->mountpoint,
+					  strerror(errno));
 			connection_ended(m);
 			return;
 		}
@@ -92,7 +93,8 @@ static void *receiver_main(void *arg)
 	self = r;
 	pin(r->cpu);
 	fs_thread_start();
-	char *buf = mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *buf =
+		mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buf == MAP_FAILED) {
 		log_error("%s: no memory for a receive buffer", r->mount->mountpoint);
 	} else {
@@ -165,14 +167,16 @@ void receivers_adapt(struct fs_mount *m)
 			continue;
 		alive++;
 		uint64_t served = atomic_load_explicit(&r->served, memory_order_relaxed);
-		if (atomic_load_explicit(&r->current, memory_order_relaxed) && served == r->served_before)
+		if (atomic_load_explicit(&r->current, memory_order_relaxed) &&
+		    served == r->served_before)
 			stuck++;
 		r->served_before = served;
 	}
 	if (stuck < alive || alive == 0) {
 		if (++m->calm_ticks >= CALM_TICKS && wanted > m->receivers_base) {
 			m->calm_ticks = 0;
-			atomic_store(&m->receivers_wanted, (unsigned)max_u64(wanted / 2, m->receivers_base));
+			atomic_store(&m->receivers_wanted,
+				     (unsigned)max_u64(wanted / 2, m->receivers_base));
 		}
 		return;
 	}

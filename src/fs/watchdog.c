@@ -8,9 +8,9 @@
 
 #include "fs/mount_internal.h"
 
-#define TICK_NS	     (5 * NSEC_PER_MSEC)
+#define TICK_NS	      (5 * NSEC_PER_MSEC)
 #define RECHECK_EVERY 4	  /* ticks: 20 ms until a killed caller is seen */
-#define IDLE_AFTER   200  /* ticks without a request: one second */
+#define IDLE_AFTER    200 /* ticks without a request: one second */
 
 static uint64_t served_total(const struct fs_mount *m)
 {

@@ -171,7 +171,7 @@ static void scope_relane(struct scope *s, uint64_t now_ns)
 void gate_lanes_locked(struct gate *g, uint64_t now_ns)
 {
 	uint32_t kinds[COST_CLASSES] = {0};
-	unsigned lanes = 0, lane_of[COST_CLASSES];
+	unsigned lanes = 0, lane_of[COST_CLASSES] = {0};
 	collect_kinds(&g->global, kinds);
 	for (unsigned c = 0; c < COST_CLASSES; c++) {
 		unsigned like = 0;
