@@ -9,9 +9,21 @@ backing tmpfs
 head -c 16M /dev/zero >"$SRC/file"
 mkdir "$SRC/dir"
 
-LIMIT_MS=${RATEFS_TEST_KILL_MS:-250}	# 50 ms is promised; a loaded test machine gets more
+# 50 ms is promised, and measured by the bench; here a busy machine gets more, and three tries.  Without
+# the promise a killed process stays until its token comes, up to half a second.
+LIMIT_MS=${RATEFS_TEST_KILL_MS:-150}
+gone_in_time() {	# op path
+	local ms i
+	for i in 1 2 3; do
+		ms=$(before 60s reap "$1" "$2" 1) || fail "$1"
+		awk -v ms="$ms" -v limit="$LIMIT_MS" 'BEGIN { exit !(ms <= limit) }' && return
+		say "killed in $1 (cache=$cache): gone after $ms ms"
+	done
+	fail "killed in $1 (cache=$cache): never gone within $LIMIT_MS ms"
+}
+
 for cache in auto page; do
-	mount_ratefs -o "cache=$cache,iops=4,window=1ms,attr_timeout=0,entry_timeout=0"
+	mount_ratefs -o "cache=$cache,iops=2,window=1ms,attr_timeout=0,entry_timeout=0"
 	for op in read aio mmap write open stat mkdir readdir fsync rename getxattr; do
 		[ $op != aio ] || dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue
 		[ $cache = auto ] || [ $op = read ] || [ $op = mmap ] || [ $op = write ] || continue
@@ -19,9 +31,7 @@ for cache in auto page; do
 		path=$MNT/file
 		[ $op != readdir ] || path=$MNT/dir
 		[ $cache.$op != page.read ] || continue
-		ms=$(before 60s reap $op "$path" 2) || fail "$op"
-		awk -v ms="$ms" -v limit="$LIMIT_MS" 'BEGIN { exit !(ms <= limit) }' ||
-			fail "killed in $op (cache=$cache): gone after $ms ms"
+		gone_in_time $op "$path"
 	done
 	stop_ratefs
 done
