@@ -54,6 +54,7 @@ mount_ratefs -o read_bps=20M
 three_tries light_reader
 # And ls does not wait behind reads: 200 of them would take 10 s.
 park_readers 200 --size 1M
-before 5s bash -c 'for _ in {1..20}; do ls -l "$0/" >/dev/null; done' "$MNT"
+list_often() { for _ in {1..20}; do ls -l "$MNT/" >/dev/null || return; done; }
+before 5s list_often
 unpark
 unmount_ratefs
