@@ -13,8 +13,8 @@ mkdir "$SRC/dir"
 # the promise a killed process stays until its token comes, up to half a second.
 LIMIT_MS=${RATEFS_TEST_KILL_MS:-150}
 gone_in_time() {	# op path
-	local ms i
-	for i in 1 2 3; do
+	local ms
+	for _ in 1 2 3; do
 		ms=$(before 60s reap "$1" "$2" 1) || fail "$1"
 		awk -v ms="$ms" -v limit="$LIMIT_MS" 'BEGIN { exit !(ms <= limit) }' && return
 		say "killed in $1 (cache=$cache): gone after $ms ms"

@@ -193,7 +193,10 @@ try_mount_ratefs() {
 	within 10s answers_or_gone || return 1
 	kill -0 "$DAEMON" 2>/dev/null && answers
 }
-answers() { findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' && stat --cached=never "$MNT/." >/dev/null 2>\&1 # a dead mount is remembered for a second; }
+# Asks the daemon: the kernel remembers a dead mount for a second.
+answers() {
+	findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' && stat --cached=never "$MNT/." >/dev/null 2>&1
+}
 answers_or_gone() { answers || gone "$DAEMON"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
