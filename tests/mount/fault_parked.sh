@@ -84,10 +84,12 @@ settled "after the source was removed"
 unmount_ratefs
 mkdir "$SRC"
 
-# Remounted read-only below parked directory operations.
+# Remounted read-only below parked metadata operations (of files: making names, they would wait for the
+# kernel's lock on the directory instead).
+for ((i = 1; i <= READERS; i++)); do : >"$SRC/file.$i"; done
 mount_ratefs -o meta_iops=4,window=1s
-maker() { mkdir "$MNT/dir.$1" 2>"$TMP/err.$1"; }
-start maker
+changer() { chmod 600 "$MNT/file.$1" 2>"$TMP/err.$1"; }
+start changer
 within 20s parked 10 || fail "nothing parked"
 mount -o remount,ro "$BACK" || fail "remount"
 ok ctl set "$MNT" meta_iops=1000 >/dev/null
