@@ -51,7 +51,6 @@ struct receiver {
 	_Atomic int state;	/* enum receiver_state */
 	pthread_t thread;
 	struct fs_mount *mount;
-	int cpu; /* pinned to it; -1: free */
 };
 enum receiver_state { RECEIVER_UNUSED, RECEIVER_ALIVE, RECEIVER_ENDED };
 

@@ -2,9 +2,11 @@
 /* The receive threads of a mount: each reads a message, admits it, and in the common case carries
  * it out and replies itself, so that a request costs one wake-up.
  *
- * There are as many as CPUs, one pinned to each: a wake-up on another CPU costs more than all the
- * rest of a small request (PERF-FACTS).  While all of them are stuck in the backing filesystem
- * the watchdog adds free ones; they leave when they are no longer wanted.
+ * There are a few more than CPUs, and the kernel's scheduler places them.  (One pinned to each CPU
+ * looks better where the client's is known; but the kernel wakes whoever waits longest, on whatever
+ * CPU, and a client that stays on its own then pays two wake-ups across CPUs for every other
+ * request.  Many more have cold buffers.)  While all of them are stuck in the backing filesystem the
+ * watchdog adds more; they leave when they are no longer wanted.
  * libfuse's own loop is not used: it allocates per request, and starts threads by the load instead
  * of by need. */
 #include <errno.h>
@@ -19,7 +21,8 @@
 #include "fs/context.h"
 #include "fs/mount_internal.h"
 
-#define CALM_TICKS 200
+#define CALM_TICKS     200
+#define MORE_THAN_CPUS 8
 
 /* The data of a write begins on a page: that is copied faster, and O_DIRECT takes it as it is. */
 #define BUFFER_SKIP (4096 - sizeof(struct fuse_in_header) - sizeof(struct fuse_write_in))
@@ -30,16 +33,6 @@ static _Thread_local struct receiver *self;
 struct receiver *receiver_self(void)
 {
 	return self;
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-	if (cpu < 0)
-		return;
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set); /* a wish: without it all works, slower */
 }
 
 static void connection_ended(struct fs_mount *m)
@@ -91,7 +84,6 @@ static void *receiver_main(void *arg)
 {
 	struct receiver *r = arg;
 	self = r;
-	pin(r->cpu);
 	fs_thread_start();
 	char *buf =
 		mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -106,13 +98,12 @@ static void *receiver_main(void *arg)
 	return NULL;
 }
 
-static int start_one(struct fs_mount *m, unsigned i, int cpu)
+static int start_one(struct fs_mount *m, unsigned i)
 {
 	struct receiver *r = &m->receiver[i];
 	if (atomic_load(&r->state) == RECEIVER_ENDED)
 		pthread_join(r->thread, NULL);
 	r->mount = m;
-	r->cpu = cpu;
 	atomic_store(&r->state, RECEIVER_ALIVE);
 	int rc = pthread_create(&r->thread, NULL, receiver_main, r);
 	if (rc)
@@ -131,22 +122,15 @@ int receivers_start(struct fs_mount *m)
 	sigaction(SIGUSR2, &sa, NULL);
 
 	cpu_set_t allowed;
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
-		CPU_ZERO(&allowed);
-	unsigned base = (unsigned)CPU_COUNT(&allowed);
-	base = base < 2 ? 2 : base > RECEIVERS_MAX / 4 ? RECEIVERS_MAX / 4 : base;
-	m->receivers_base = base;
-	atomic_store(&m->receivers_wanted, base);
-	int cpu = -1;
-	for (unsigned i = 0; i < base; i++) {
-		do
-			cpu++;
-		while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, &allowed));
-		int rc = start_one(m, i, cpu < CPU_SETSIZE ? cpu : -1);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	unsigned cpus = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
+				? (unsigned)CPU_COUNT(&allowed)
+				: 1;
+	m->receivers_base = (unsigned)min_u64(cpus + MORE_THAN_CPUS, RECEIVERS_MAX / 4);
+	atomic_store(&m->receivers_wanted, m->receivers_base);
+	int rc = 0;
+	for (unsigned i = 0; i < m->receivers_base && rc == 0; i++)
+		rc = start_one(m, i);
+	return rc;
 }
 
 bool receivers_have_served(const struct fs_mount *m)
@@ -184,7 +168,7 @@ void receivers_adapt(struct fs_mount *m)
 	unsigned target = wanted * 2 > RECEIVERS_MAX ? RECEIVERS_MAX : wanted * 2;
 	atomic_store(&m->receivers_wanted, target);
 	for (unsigned i = m->receivers_base; i < target; i++)
-		if (atomic_load(&m->receiver[i].state) != RECEIVER_ALIVE && start_one(m, i, -1) < 0)
+		if (atomic_load(&m->receiver[i].state) != RECEIVER_ALIVE && start_one(m, i) < 0)
 			break;
 }
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# How fast is the mirror beside the directory itself and beside bindfs?
+# How fast is the mirror beside the directory itself, beside bindfs, and beside a daemon that does
+# nothing (floor.c): no daemon that is asked for every read and write is faster than that one.
 . "${srcdir:-.}/tests/bench/lib.sh"
 requires bindfs
 
@@ -13,6 +14,7 @@ target bindfs bindfs --multithreaded
 # Before 1.17 it is libfuse's option only.
 bindfs --help | grep -q -- --direct-io && direct=--direct-io || direct='-o direct_io'
 target bindfs_dio bindfs --multithreaded "$direct"
+target floor "$BENCH_HELPERS/floor"
 
 ROUNDS=${BENCH_ROUNDS:-${FULL:+9}}
 ROUNDS=${ROUNDS:-3}
@@ -62,12 +64,15 @@ data_rows() {
 				data "$row" MB/s "$op" "$size" "$jobs"
 				compare "$row" auto native $native_bar
 				compare "$row" strict bindfs_dio "$([ $size = 128K ] && echo 1.3 || echo 1)"
+				compare "$row" strict floor
 				compare "$row" page bindfs
 			done
 			row="random $op 4K x$jobs"
 			data "$row" MB/s "$op" 4K "$jobs" --random
 			compare "$row" auto native $native_bar
 			compare "$row" strict bindfs_dio 2
+			compare "$row" floor bindfs_dio
+			compare "$row" strict floor
 			compare "$row" page bindfs
 			compare "$row: daemon's CPU" strict bindfs_dio
 		done
