@@ -33,6 +33,18 @@ static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+/* In a loop that waits for another CPU. */
+static inline void cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}
+
 /* Text that may come from anybody, for a line of a log or of an answer: no second line, nothing that
  * a terminal obeys. */
 static inline void make_one_line(char *text)

@@ -10,7 +10,8 @@
  * a moment in which one of them is new and the other old.) */
 #include "limit/bucket_view.h"
 
-#define HORIZON_TOKENS (1ULL << 62)
+#define HORIZON_TOKENS	 (1ULL << 62)
+#define STEP_BACK_PAUSES 64
 
 /* --- the line --- */
 
@@ -221,6 +222,12 @@ void bucket_restart(struct bucket *b, const struct bucket_config *cfg, uint64_t 
 }
 
 /* --- taking --- */
+
+void bucket_step_back(void)
+{
+	for (unsigned i = 0; i < STEP_BACK_PAUSES; i++)
+		cpu_pause();
+}
 
 static void return_once(struct bucket *b, uint64_t part)
 {

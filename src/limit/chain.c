@@ -257,16 +257,37 @@ static __attribute__((noinline)) enum grant_result leave_short(const struct chai
 	return try_exact(ch, c, now_ns, why, end > ch->link);
 }
 
-ALWAYS_INLINE bool short_link(const struct chain_link *l, const struct cost *c)
+enum short_result { SHORT_TAKEN, SHORT_REFUSED, SHORT_RACED };
+
+ALWAYS_INLINE enum short_result short_link(const struct chain_link *l, uint64_t ops, uint64_t bytes)
 {
 	struct bucket *b = l->bucket;
-	uint64_t used = atomic_load(&b->used), tokens = chain_tokens(l, c);
-	do {
-		uint64_t known = atomic_load_explicit(&b->known, memory_order_relaxed);
-		if (UNLIKELY((int64_t)(known - used - tokens) < 0 || atomic_load(&b->gate)))
-			return false;
-	} while (UNLIKELY(!atomic_compare_exchange_strong(&b->used, &used, used + tokens)));
-	return true;
+	uint64_t used = atomic_load(&b->used);
+	uint64_t to = used + (l->per_byte ? bytes * l->per_byte : ops);
+	uint64_t known = atomic_load_explicit(&b->known, memory_order_relaxed);
+	if (UNLIKELY((int64_t)(known - to) < 0 || atomic_load(&b->gate)))
+		return SHORT_REFUSED;
+	return LIKELY(atomic_compare_exchange_strong(&b->used, &used, to)) ? SHORT_TAKEN
+									   : SHORT_RACED;
+}
+
+/* Goes on from `l`, where somebody was faster. */
+static __attribute__((noinline)) enum grant_result short_again(const struct chain *ch,
+							       const struct cost *c,
+							       uint64_t now_ns, struct refusal *why,
+							       const struct chain_link *l)
+{
+	const struct chain_link *end = ch->link + ch->links;
+	while (l < end) {
+		enum short_result r = short_link(l, c->ops, c->bytes);
+		if (r == SHORT_REFUSED)
+			return leave_short(ch, c, now_ns, why, l);
+		if (r == SHORT_TAKEN)
+			l++;
+		else
+			bucket_step_back();
+	}
+	return GRANT_OK;
 }
 
 /* What is not short leaves by a last call, which keeps this a leaf that saves no registers.
@@ -277,12 +298,15 @@ HOT enum grant_result chain_try(const struct chain *ch, const struct cost *c, ui
 	uint64_t fresh_ns = atomic_load_explicit(&ch->fresh_ns, memory_order_acquire);
 	if (UNLIKELY(now_ns - fresh_ns >= CHAIN_FRESH_NS)) /* a clock that went back, too */
 		return try_exact(ch, c, now_ns, why, false);
-	const struct chain_link *l = ch->link;
-	unsigned left = ch->links;
-	do
-		if (UNLIKELY(!short_link(l, c)))
+	const struct chain_link *l = ch->link, *end = l + ch->links;
+	const uint64_t ops = c->ops, bytes = c->bytes;
+	do {
+		enum short_result r = short_link(l, ops, bytes);
+		if (UNLIKELY(r == SHORT_REFUSED))
 			return leave_short(ch, c, now_ns, why, l);
-	while (l++, --left);
+		if (UNLIKELY(r == SHORT_RACED))
+			return short_again(ch, c, now_ns, why, l);
+	} while (++l < end);
 	return GRANT_OK;
 }
 

@@ -68,17 +68,23 @@ static inline bool ref_try_six(struct ref_chain *r, const double cost[2], uint64
 	return ok;
 }
 
-/* Six buckets under one mutex: look at all, then take from all. */
+/* Six buckets under one mutex; what was taken goes back when a later one refuses. */
 static inline bool ref_try_one(struct ref_chain *r, const double cost[2], uint64_t now_ns)
 {
-	bool ok = true;
+	unsigned n = 0;
 	pthread_mutex_lock(&r->lock);
-	for (unsigned i = 0; i < REF_BUCKETS; i++) {
-		ref_refill(&r->bucket[i], now_ns);
-		ok &= r->bucket[i].tokens >= cost[i & 1];
+	for (; n < REF_BUCKETS; n++) {
+		struct ref_bucket *b = &r->bucket[n];
+		ref_refill(b, now_ns);
+		if (b->tokens < cost[n & 1])
+			break;
+		b->tokens -= cost[n & 1];
 	}
-	for (unsigned i = 0; ok && i < REF_BUCKETS; i++)
-		r->bucket[i].tokens -= cost[i & 1];
+	bool ok = n == REF_BUCKETS;
+	while (!ok && n > 0) {
+		n--;
+		r->bucket[n].tokens += cost[n & 1];
+	}
 	pthread_mutex_unlock(&r->lock);
 	return ok;
 }
