@@ -181,7 +181,9 @@ static void world_down(void)
 	for (unsigned i = 0; i < MOUNTS; i++)
 		gate_mount_drain(mount[i], i % 2);
 	workers_free(workers);
+	pthread_mutex_lock(&gate->lock); /* the stepper is still there */
 	gate_check_empty(gate);
+	pthread_mutex_unlock(&gate->lock);
 	for (unsigned i = 0; i < MOUNTS; i++)
 		gate_mount_free(mount[i]);
 	for (unsigned i = 0; i < 2; i++)
