@@ -243,6 +243,7 @@ void fs_mount_stop(struct fs_mount *m)
 			log_info("%s: still in use; its open files end here", m->mountpoint);
 		watchdog_stop(m);
 		receivers_kick_out(m);
+		late_answer(m, NEVER);
 		parked_wait_empty(m, NEVER);
 		poll_forget_all(m);
 	}

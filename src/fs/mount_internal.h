@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of a mount share: mount.c (life), receive.c (threads), admit.c (may it go),
- * parked.c (requests that wait), poll.c (who asks when), watchdog.c (who is stuck or dying).
+ * parked.c (requests that wait), late.c (those that found no room), poll.c (who asks when), watchdog.c (who is stuck or dying).
  *
  * Lock order: parked.lock or polls.lock → the gate's lock.  None is held over a backing call, a
  * reply, or a look into /proc. */
@@ -32,6 +32,8 @@ struct parked_table {
 	struct list watched; /* lock: interrupted, but their callers were not dying when asked,
 				or never to be interrupted */
 	unsigned n;	     /* lock */
+	struct list late;    /* lock: refused, to be told so later (late.c) */
+	unsigned n_late;     /* lock */
 };
 
 struct poll_table {
@@ -105,6 +107,13 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique);
 bool parked_recheck(struct fs_mount *m); /* false: nobody is watched */
 bool parked_watches(struct fs_mount *m); /* somebody */
 bool parked_wait_empty(struct fs_mount *m, uint64_t until_ns);
+
+/* late.c: a refusal that is held back, so that who asks again at once does not take the time of
+ * others.  Answers EAGAIN then, or when the caller gets a signal. */
+void late_refuse(struct fs_mount *m, uint64_t unique);
+/* Called with parked.lock held, which it drops if it was a late one; false: it is not. */
+bool late_interrupt_unlock(struct fs_mount *m, uint64_t unique);
+void late_answer(struct fs_mount *m, uint64_t now_ns); /* those that are due */
 
 /* poll.c */
 void poll_init(struct poll_table *t);

@@ -18,6 +18,8 @@
 #include "fs/key.h"
 #include "fs/mount_internal.h"
 
+#define LARGE_MESSAGE (64U << 10) /* worth a look whether there is room before it is copied */
+
 struct parked {
 	struct job job;
 	struct fs_mount *mount;
@@ -199,6 +201,8 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	} else if (p) {
 		interrupted_unlock(m, p);
 		return;
+	} else if (late_interrupt_unlock(m, unique)) {
+		return;
 	} else if (!mark_receiver_locked(m, unique)) {
 		/* Another thread has read the request but not got as far as saying so (or it has been
 		 * answered, then the kernel ignores this): ask the kernel to say it again. */
@@ -284,20 +288,37 @@ static void entered(struct fs_mount *m, uint64_t unique)
 		pthread_mutex_unlock(&t->lock);
 }
 
+static void no_room(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
+{
+	if (c->refusable)
+		late_refuse(m, ((const struct fuse_in_header *)msg)->unique);
+	else
+		refuse(m, msg, len, c, EAGAIN);
+}
+
 void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 {
 	const struct fuse_in_header *in = msg;
 	uint64_t unique = in->unique, now_ns = mount_now_ns();
+	const struct job job = {
+		.ops = &parked_ops,
+		.cost = c->cost,
+		.key = key_of(atomic_load_explicit(&m->fair, memory_order_relaxed), msg, len,
+			      now_ns),
+		.memory_bytes = sizeof(struct parked) + len,
+		.patient = !c->refusable,
+	};
+	if (len >= LARGE_MESSAGE && gate_has_no_room(m->gate, &job)) {
+		no_room(m, msg, len, c);
+		return;
+	}
 	struct parked *p = malloc(sizeof(*p) + len);
 	if (!p) {
 		refuse(m, msg, len, c, ENOMEM);
 		return;
 	}
 	*p = (struct parked){
-		.job = {.ops = &parked_ops,
-			.cost = c->cost,
-			.memory_bytes = sizeof(*p) + len,
-			.patient = !c->refusable},
+		.job = job,
 		.mount = m,
 		.unique = unique,
 		.pid = in->pid,
@@ -308,7 +329,6 @@ void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 	};
 	list_init(&p->watch);
 	memcpy(p->msg, msg, len);
-	p->job.key = key_of(atomic_load_explicit(&m->fair, memory_order_relaxed), msg, len, now_ns);
 	insert(&m->parked, p);
 
 	enum gate_verdict v = gate_park(m->gate, &p->job);
@@ -318,6 +338,10 @@ void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 		break;
 	case GATE_GO:
 		run_message(m, p->msg, p->len, &p->job.grant);
+		finish(p);
+		break;
+	case GATE_NO_ROOM:
+		no_room(m, p->msg, p->len, c);
 		finish(p);
 		break;
 	default:
@@ -338,7 +362,8 @@ int parked_init(struct parked_table *t)
 	for (unsigned i = 0; i < PARKED_HASH; i++)
 		list_init(&t->hash[i]);
 	list_init(&t->watched);
-	t->n = 0;
+	list_init(&t->late);
+	t->n = t->n_late = 0;
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One thread per mount that looks every few milliseconds while requests come, and sleeps when none
- * do: adds receive threads when all are stuck in the backing filesystem, and looks again at
- * callers that got a signal while parked, since the kernel sends no second INTERRUPT when a fatal
- * one follows. */
+ * do: adds receive threads when all are stuck in the backing filesystem, answers those whose
+ * refusal was held back, and looks again at callers that got a signal while parked, since the
+ * kernel sends no second INTERRUPT when a fatal one follows. */
 #include <errno.h>
 #include <time.h>
 
@@ -74,6 +74,7 @@ static void *watchdog_main(void *arg)
 		idle = now == before ? idle + 1 : 0;
 		before = now;
 		receivers_adapt(m);
+		late_answer(m, mount_now_ns());
 		if (++ticks % RECHECK_EVERY == 0)
 			watching = parked_recheck(m);
 	}

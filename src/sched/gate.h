@@ -79,8 +79,9 @@ enum gate_verdict {
 	GATE_GO,	  /* run it on this thread, then gate_done */
 	GATE_PARKED,	  /* the gate has it now; the caller must not touch it any more */
 	GATE_WOULD_BLOCK, /* not now */
-	GATE_FULL,	  /* max_inflight with on_full=reject, or max_parked; the last quarter of
-			   * that room is not for a key that has as much parked as is left */
+	GATE_FULL,	  /* max_inflight with on_full=reject */
+	GATE_NO_ROOM,	  /* max_parked; the last quarter of that room is not for a key that has as
+			   * much parked as is left */
 	GATE_MISCONFIGURED,
 };
 
@@ -101,6 +102,15 @@ void gate_take(struct gate_mount *m, const struct cost *cost, struct grant *gran
 
 /* Parks a job in fair order.  GO: it could go after all; job->grant is filled, run it here. */
 enum gate_verdict gate_park(struct gate_mount *m, struct job *job);
+
+/* True: gate_park would answer NO_ROOM, and this has been counted as such an answer.  Spares who asks
+ * the copy of what a large job pins. */
+bool gate_has_no_room(struct gate_mount *m, const struct job *job);
+
+/* How long an answer of NO_ROOM should be held back: who asks again at once would take the time of
+ * others. */
+uint64_t gate_no_room_delay_ns(const struct gate_mount *m);
+#define GATE_NO_ROOM_DELAY_NS (100 * NSEC_PER_MSEC)
 
 /* True: the job was parked and is the caller's again, its tokens unspent.  False: it is on its way
  * to run or refuse, which will come (or has come).  Call only while the job cannot be freed:

@@ -173,7 +173,7 @@ static enum gate_verdict park_locked(struct gate_mount *m, struct job *j, uint64
 	struct gate *g = m->scope.gate;
 	struct key *key = keys_get(m, j->key, now_ns);
 	if (greedy(m, key, j) || !heap_reserve(&g->deadlines, g->parked + 1))
-		return GATE_FULL;
+		return GATE_NO_ROOM;
 	j->state = JOB_PARKED;
 	j->mount = m;
 	j->parked_ns = now_ns;
@@ -215,7 +215,7 @@ static enum gate_verdict gate_park_locked(struct gate_mount *m, struct job *j, u
 	if (route_misconfigured(&m->route[cls], &j->cost))
 		return GATE_MISCONFIGURED;
 	if (!room_for(m, j))
-		return GATE_FULL;
+		return GATE_NO_ROOM;
 	if (atomic_load_explicit(&m->full_rejects, memory_order_relaxed) && limits &&
 	    inflight_full(limits))
 		return GATE_FULL;
@@ -232,11 +232,32 @@ enum gate_verdict gate_park(struct gate_mount *m, struct job *j)
 	gate_unlock_deliver(g);
 	if (verdict != GATE_PARKED && !j->probe)
 		mount_count(m, j->cost.cls,
-			    verdict == GATE_GO	   ? COUNT_AT_ONCE
-			    : verdict == GATE_FULL ? COUNT_FULL
-						   : COUNT_MISCONFIGURED,
+			    verdict == GATE_GO		    ? COUNT_AT_ONCE
+			    : verdict == GATE_MISCONFIGURED ? COUNT_MISCONFIGURED
+							    : COUNT_FULL,
 			    1);
 	return verdict;
+}
+
+bool gate_has_no_room(struct gate_mount *m, const struct job *j)
+{
+	struct gate *g = m->scope.gate;
+	gate_lock(g);
+	bool none = atomic_load_explicit(&m->chain[j->cost.cls], memory_order_relaxed) &&
+		    (!room_for(m, j) || greedy(m, keys_get(m, j->key, clock_now(g->clock)), j));
+	gate_unlock_deliver(g);
+	if (none)
+		mount_count(m, j->cost.cls, COUNT_FULL, 1);
+	return none;
+}
+
+uint64_t gate_no_room_delay_ns(const struct gate_mount *m)
+{
+	struct gate *g = m->scope.gate;
+	gate_lock(g);
+	uint64_t max_wait_ns = m->max_wait_ns;
+	gate_unlock_deliver(g);
+	return max_wait_ns ? min_u64(max_wait_ns, GATE_NO_ROOM_DELAY_NS) : GATE_NO_ROOM_DELAY_NS;
 }
 
 bool gate_cancel(struct gate *g, struct job *j)

@@ -57,5 +57,19 @@ mount_ratefs -o read_bps=4K,max_parked=3
 READ_FILE=$MNT/deep/file park_readers 3 --size 64K
 out=$(dd if="$MNT/deep/file" of=/dev/null bs=64K count=2 2>&1) && fail "a fourth request was parked"
 [[ $out == *'temporarily unavailable'* ]] || fail "past max_parked: '$out'"
+# Who is refused is told a tenth of a second later, or when it is killed.
+refused() { ! dd if="$MNT/deep/file" of=/dev/null bs=64K count=2 2>/dev/null; }
+at_least 90ms refused
+exec 11<"$MNT/deep/file"
+soon=0
+for i in {1..5}; do
+	head -c 64K <&11 >/dev/null 2>&1 &
+	nap 20ms
+	kill -9 $!
+	! within 50ms gone $! || soon=$((soon + 1))
+	wait $! 2>/dev/null
+done
+[ $soon -gt 0 ] || fail "none of the refused that were killed was gone before its time"
+exec 11<&-
 unpark
 unmount_ratefs

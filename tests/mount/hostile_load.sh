@@ -51,6 +51,12 @@ as_user alice iogen --op write --clients $HOGS --threads --size 1M --forever --p
 hog=$!
 within 20s parked 20 || fail "nothing parked"
 nap 500ms
+# Who is refused does not come back ten thousand times a second.
+refusals=$(stat_of '.classes.write.full')
+nap 1s
+refusals=$(($(stat_of '.classes.write.full') - refusals))
+[ $refusals -gt 0 ] || fail "nobody was refused"
+[ $refusals -lt $((HOGS * 20)) ] || fail "$refusals refusals in a second, of $HOGS callers"
 before $((5 * SLOW))s as_user bob dd if="$MNT/file" of=/dev/null bs=64K status=none
 before $((20 * SLOW))s as_user bob dd if=/dev/zero of="$MNT/of-bob" bs=64K count=8 status=none
 grown=$(($(daemon_kb) - kb))

@@ -246,11 +246,11 @@ START_TEST(bounds_on_what_is_parked_refuse_the_rest)
 	ask(&k[0], COST_META, 0, 1);
 	ck_assert_int_eq(ask(&k[1], COST_META, 0, 1), GATE_PARKED);
 	ck_assert_int_eq(ask(&k[2], COST_META, 0, 1), GATE_PARKED);
-	ck_assert_int_eq(ask(&k[3], COST_META, 0, 1), GATE_FULL);
+	ck_assert_int_eq(ask(&k[3], COST_META, 0, 1), GATE_NO_ROOM);
 	cfg.max_parked = 0;
 	cfg.max_parked_bytes = 250;
 	gate_set_mount(m, &cfg);
-	ck_assert_int_eq(ask(&k[3], COST_META, 0, 1), GATE_FULL); /* 100 bytes each */
+	ck_assert_int_eq(ask(&k[3], COST_META, 0, 1), GATE_NO_ROOM); /* 100 bytes each */
 	world_pass(&w, 5 * SEC);
 	struct scope_stats st;
 	gate_stats_mount(m, &st);

@@ -284,7 +284,7 @@ static void submit(struct sim *s)
 	s->at[i] = WAITING;
 	enum gate_verdict v =
 		work_submit(&s->w, k, s->mount[m], cls, random_bytes(s, cls), rnd(s, KEYS));
-	if (v == GATE_FULL || v == GATE_MISCONFIGURED)
+	if (v == GATE_FULL || v == GATE_NO_ROOM || v == GATE_MISCONFIGURED)
 		s->at[i] = FREE;
 	s->parked += v == GATE_PARKED;
 }

@@ -46,4 +46,48 @@ START_TEST(who_parks_all_it_can_leaves_a_quarter_of_the_room)
 }
 END_TEST
 
-UNIT_MAIN("gate_room", who_parks_all_it_can_leaves_a_quarter_of_the_room)
+START_TEST(who_would_find_no_room_can_know_before)
+{
+	cfg = mount_config();
+	cfg.max_parked = ROOM;
+	set_limit(&cfg.limits, LIMIT_IOPS, 1);
+	up();
+	const struct job mine = {.cost = {COST_META, 1, 0}, .key = {FAIR_PROCESS, 1}};
+	const struct job other = {.cost = {COST_META, 1, 0}, .key = {FAIR_PROCESS, 2}};
+	struct work first = {0};
+	ck_assert_int_eq(work_submit(&w, &first, m, COST_META, 0, 9), GATE_GO);
+	ck_assert(!gate_has_no_room(m, &mine));
+	ck_assert_uint_eq(park_all(hog, ROOM * 3 / 4, 1), ROOM * 3 / 4);
+	struct scope_stats st;
+	ck_assert(gate_has_no_room(m, &mine)); /* the share is used up … */
+	ck_assert(!gate_has_no_room(m, &other));
+	gate_stats_mount(m, &st);
+	ck_assert_uint_eq(st.cls[COST_META].full, 1);
+	cfg.max_parked = 1;
+	gate_set_mount(m, &cfg);
+	ck_assert(gate_has_no_room(m, &other)); /* … or all of it */
+	gate_mount_drain(m, true);
+	ck_assert(!gate_has_no_room(m, &other)); /* at the end all may go */
+	gate_check_empty(w.gate);
+	world_fini(&w, fs, m);
+}
+END_TEST
+
+START_TEST(a_refusal_is_not_held_back_for_longer_than_a_wait_may_take)
+{
+	cfg = mount_config();
+	up();
+	ck_assert_uint_eq(gate_no_room_delay_ns(m), GATE_NO_ROOM_DELAY_NS);
+	cfg.max_wait_ns = 1000;
+	gate_set_mount(m, &cfg);
+	ck_assert_uint_eq(gate_no_room_delay_ns(m), 1000);
+	cfg.max_wait_ns = 1000 * SEC;
+	gate_set_mount(m, &cfg);
+	ck_assert_uint_eq(gate_no_room_delay_ns(m), GATE_NO_ROOM_DELAY_NS);
+	world_fini(&w, fs, m);
+}
+END_TEST
+
+UNIT_MAIN("gate_room", who_parks_all_it_can_leaves_a_quarter_of_the_room,
+	  who_would_find_no_room_can_know_before,
+	  a_refusal_is_not_held_back_for_longer_than_a_wait_may_take)
