@@ -198,6 +198,7 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	struct parked *p = find_locked(t, unique);
 	if (p && p->entering) {
 		p->interrupted = true;
+		mark_receiver_locked(m, unique); /* it may find no room */
 	} else if (p) {
 		interrupted_unlock(m, p);
 		return;
@@ -288,14 +289,6 @@ static void entered(struct fs_mount *m, uint64_t unique)
 		pthread_mutex_unlock(&t->lock);
 }
 
-static void no_room(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
-{
-	if (c->refusable)
-		late_refuse(m, ((const struct fuse_in_header *)msg)->unique);
-	else
-		refuse(m, msg, len, c, EAGAIN);
-}
-
 void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 {
 	const struct fuse_in_header *in = msg;
@@ -308,8 +301,8 @@ void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 		.memory_bytes = sizeof(struct parked) + len,
 		.patient = !c->refusable,
 	};
-	if (len >= LARGE_MESSAGE && gate_has_no_room(m->gate, &job)) {
-		no_room(m, msg, len, c);
+	if (c->refusable && len >= LARGE_MESSAGE && gate_has_no_room(m->gate, &job)) {
+		late_refuse(m, unique);
 		return;
 	}
 	struct parked *p = malloc(sizeof(*p) + len);
@@ -341,11 +334,13 @@ void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 		finish(p);
 		break;
 	case GATE_NO_ROOM:
-		no_room(m, p->msg, p->len, c);
-		finish(p);
-		break;
+		if (c->refusable) {
+			finish(p);
+			late_refuse(m, unique);
+			break;
+		} /* fall through */
 	default:
-		refuse(m, p->msg, p->len, c, v == GATE_FULL ? EAGAIN : EINVAL);
+		refuse(m, p->msg, p->len, c, v == GATE_MISCONFIGURED ? EINVAL : EAGAIN);
 		finish(p);
 		break;
 	}
