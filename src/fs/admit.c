@@ -152,8 +152,10 @@ static void run_limited(struct fs_mount *m, struct fuse_in_header *in, size_t le
 		refuse(m, in, len, c, EINVAL);
 		break;
 	case GATE_FULL:
-		refuse(m, in, len, c, EAGAIN);
-		break;
+		if (c->refusable) {
+			refuse(m, in, len, c, EAGAIN);
+			break;
+		} /* fall through */
 	default:
 		park(m, in, len, c);
 		break;

@@ -19,8 +19,9 @@ struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
 };
 
-/* What a thread may do: all; all but keep set-id bits; what a caller without privileges may. */
-enum power { POWER_FULL, POWER_NO_FSETID, POWER_CALLER, POWERS };
+/* What a thread may do: all; all but keep set-id bits; what a caller without privileges may; all but
+ * what is reserved for root. */
+enum power { POWER_FULL, POWER_NO_FSETID, POWER_CALLER, POWER_MAPPER, POWERS };
 
 static _Thread_local struct {
 	bool started;
@@ -64,6 +65,10 @@ void creds_thread_start(void)
 	drop(&self.caps[POWER_NO_FSETID], CAP_FSETID);
 	self.caps[POWER_CALLER] = self.caps[POWER_NO_FSETID];
 	drop(&self.caps[POWER_CALLER], CAP_SYS_RESOURCE);
+	drop(&self.caps[POWER_CALLER], CAP_FOWNER);
+	drop(&self.caps[POWER_CALLER], CAP_CHOWN);
+	self.caps[POWER_MAPPER] = self.caps[POWER_FULL];
+	drop(&self.caps[POWER_MAPPER], CAP_SYS_RESOURCE);
 	if (self.uid == 0)
 		syscall(SYS_setgroups, 0, NULL);
 }
@@ -99,6 +104,12 @@ void creds_be_daemon(const struct fs *fs)
 {
 	if (fs->is_root)
 		become(0, 0, POWER_FULL);
+}
+
+void creds_be_mapper(const struct fs *fs, uid_t uid, gid_t gid)
+{
+	if (fs->is_root)
+		become(uid, gid, uid ? POWER_MAPPER : POWER_FULL);
 }
 
 void creds_be_passthrough(const struct fs *fs, uid_t uid, gid_t gid)
@@ -148,10 +159,11 @@ void creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode)
 	creds_umask(ctx->umask);
 }
 
-void creds_be_remover(const struct fs *fs)
+void creds_be_remover(const struct fs *fs, fuse_req_t req)
 {
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	if (fs->is_root)
-		become(0, 0, any_full());
+		become(ctx->uid, ctx->gid, ctx->uid ? POWER_CALLER : any_full());
 }
 
 bool creds_membership_matters(fuse_req_t req, const struct stat *st)

@@ -41,6 +41,7 @@ struct handle {
 	_Atomic bool written;
 	_Atomic uint64_t listener[2]; /* read, write: the kernel's name of who polls it; 0: nobody */
 	bool membership_matters;      /* to writes: see creds_be_writer */
+	bool append_only;	      /* the backing file can only be opened so */
 	pid_t pid;		      /* the opener: release and write-back come without one */
 	uid_t uid;
 	gid_t gid;
@@ -60,6 +61,7 @@ struct open_state {
 	struct list handles;
 	unsigned n_direct, n_cached, n_pass; /* n_pass counts IO_PASS and IO_PASS_DIRECT */
 	int32_t backing_id;		     /* of all n_pass handles; 0: none */
+	uid_t backing_uid;		     /* with whose credentials it acts */
 	/* The data that the page cache may hold is as of these. */
 	struct timespec cached_mtime;
 	off_t cached_size;

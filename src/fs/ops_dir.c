@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "fs/context.h"
+#include "fs/creds.h"
 #include "fs/fdlimit.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
@@ -59,6 +60,8 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	res = inode_get(fs, ino, &ref);
 	if (res == 0) {
 		int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (fi->flags & O_NOATIME);
+		if (fi->flags & O_NOATIME)
+			creds_be_caller(fs, req);
 		AUTO_FD fd = openat(ref.fd, ".", flags);
 		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
 			fd = openat(ref.fd, ".", flags);

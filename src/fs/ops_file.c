@@ -57,6 +57,8 @@ static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_fl
 		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
 	if (caller_flags & O_TRUNC)
 		be_truncator(fs, req, ref->inode);
+	else if (caller_flags & O_NOATIME) /* for the owner */
+		creds_be_caller(fs, req);
 	int flags = caller_flags & BACKING_FLAGS;
 	AUTO_FD fd = open_known(fs, ref->inode, ref->fd, flags);
 	/* An append-only file must be opened so. */
@@ -118,6 +120,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		res = res ? res : -ENOMEM;
 	} else {
 		h->membership_matters = creds_membership_matters(req, &st);
+		h->append_only = (fi->flags & O_APPEND) && (fcntl(h->fd, F_GETFL) & O_APPEND);
 		res = handle_open_mode(fs, h, ref.inode, &st, fi);
 		if (res < 0)
 			handle_free(fs, h);

@@ -155,6 +155,20 @@ static int set_times(int fd, const struct stat *attr, int to_set)
 	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |                     \
 	 FUSE_SET_ATTR_MTIME_NOW)
 
+static bool takes_set_id(int fd, mode_t mode)
+{
+	struct stat now;
+	const mode_t both = S_ISUID | S_ISGID;
+	return mirror_stat(fd, &now) == 0 && (now.st_mode & both & ~mode) &&
+	       ((now.st_mode ^ mode) & 07777 & ~(now.st_mode & both)) == 0;
+}
+
+static bool explicit_times(int to_set)
+{
+	return ((to_set & FUSE_SET_ATTR_ATIME) && !(to_set & FUSE_SET_ATTR_ATIME_NOW)) ||
+	       ((to_set & FUSE_SET_ATTR_MTIME) && !(to_set & FUSE_SET_ATTR_MTIME_NOW));
+}
+
 static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 		   struct fuse_file_info *fi)
 {
@@ -167,16 +181,30 @@ static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 		creds_be_writer(fs, req, ask);
 		res = set_size(fd, attr->st_size, fi);
 	}
-	/* The kernel has checked who asks, and taken off a set-group-id bit that is not theirs to
-	 * give.  Owner before mode: a change of owner clears set-id bits that are given with it. */
-	creds_be_daemon(fs);
 	/* Nothing but the change time, and set-id bits: chown(-1, -1), which is not even sent as
-	 * such. */
+	 * such; the kernel also does it for who writes, which need not be the owner. */
 	bool touch = !(to_set & (FUSE_SET_ATTR_SIZE | SET_OWNER | FUSE_SET_ATTR_MODE | SET_TIMES));
+	/* The groups of the caller decide to which one it may give the file, and whether it may be
+	 * set-group-id.  Owner before mode: a change of owner clears set-id bits that are given with
+	 * it. */
+	if (touch)
+		creds_be_daemon(fs);
+	else if ((to_set & FUSE_SET_ATTR_GID) ||
+		 ((to_set & FUSE_SET_ATTR_MODE) && (attr->st_mode & S_ISGID)))
+		creds_be_caller_with_groups(fs, req);
+	else
+		creds_be_caller(fs, req);
 	if (res == 0 && ((to_set & SET_OWNER) || touch))
 		res = set_owner(fd, attr, to_set);
-	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE))
+	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE)) {
+		/* The kernel takes set-id bits off for who writes, which need not be the owner. */
+		if (takes_set_id(fd, attr->st_mode))
+			creds_be_daemon(fs);
 		res = set_mode(fd, attr->st_mode & 07777);
+	}
+	/* "Now" is for everybody who may write, and comes with a truncation. */
+	if (!explicit_times(to_set))
+		creds_be_daemon(fs);
 	if (res == 0 && (to_set & SET_TIMES))
 		res = set_times(fd, attr, to_set);
 	return res;
@@ -272,9 +300,9 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
 		}
 		memcpy(data, in_buf, in_size);
 	}
-	creds_be_daemon(fs);
+	creds_be_caller(fs, req);
 	if (ioctl(handle_from_fh(fi->fh)->fd, cmd, data) < 0)
 		reply_status(req, -errno);
 	else
-		reply_ioctl(req, data, sets ? 0 : out_size);
+		reply_ioctl(req, data, sets ? 0 : min_u64(size, out_size));
 }

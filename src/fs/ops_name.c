@@ -76,7 +76,7 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 		answer_made(req, &dir, newname, res);
 		return;
 	}
-	creds_be_remover(fs);
+	creds_be_remover(fs, req);
 	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
 	res = linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0
 		      ? -errno
@@ -94,7 +94,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 	if (!get_dir(req, parent, name, &dir))
 		return;
 	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name);
-	creds_be_remover(fs);
+	creds_be_remover(fs, req);
 	int res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
 	if (res < 0)
 		inode_unpin(fs, kept);
@@ -130,7 +130,7 @@ static int do_rename(fuse_req_t req, const struct inode_ref *from, const char *n
 	if (flags & RENAME_WHITEOUT)
 		creds_be_maker(fs, req, S_IFCHR);
 	else
-		creds_be_remover(fs);
+		creds_be_remover(fs, req);
 	int res = (int)syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags);
 	if (res < 0) {
 		res = -errno;

@@ -11,15 +11,19 @@
 #include "fs/mirror.h"
 #include "fs/reply.h"
 
-#define ACL_ACCESS "system.posix_acl_access"
-#define TRUSTED	   "trusted."
+#define ACL_ACCESS  "system.posix_acl_access"
+#define ACL_DEFAULT "system.posix_acl_default"
+#define TRUSTED	    "trusted."
+#define USER	    "user."
 
-/* An ACL that is set or removed by someone outside the file's group takes its set-group-id bit
- * away: the one attribute where it matters who asks. */
+/* An ACL is for the owner to change, and who does so from outside the file's group takes its
+ * set-group-id bit away; what users store is theirs.  The rest is the kernel's to allow. */
 static void be_who_matters(fuse_req_t req, const char *name)
 {
 	if (fuse_req_ctx(req)->uid != 0 && !strcmp(name, ACL_ACCESS))
 		creds_be_caller_with_groups(fs_of(req), req);
+	else if (!strcmp(name, ACL_DEFAULT) || !strncmp(name, USER, strlen(USER)))
+		creds_be_caller(fs_of(req), req);
 	else
 		creds_be_daemon(fs_of(req));
 }

@@ -82,7 +82,9 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 {
 	if (fs->cfg.cache == CACHE_PAGE)
 		return IO_CACHED;
-	bool direct = limited(fs) || needs_us(h, st);
+	/* Who may use reserved blocks, and whose quota it is, depends on who writes. */
+	bool others = o->n_pass && o->backing_uid != h->uid && (h->flags & O_ACCMODE) != O_RDONLY;
+	bool direct = limited(fs) || needs_us(h, st) || others;
 	if (o->n_pass)
 		return direct ? IO_PASS_DIRECT : IO_PASS;
 	if (direct || o->n_direct)
@@ -90,6 +92,7 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 	if (o->n_cached || !atomic_load_explicit(&fs->passthrough_usable, memory_order_relaxed))
 		return IO_CACHED;
 	o->backing_id = register_backing(fs, h);
+	o->backing_uid = h->uid;
 	return o->backing_id ? IO_PASS : IO_CACHED;
 }
 

@@ -342,6 +342,17 @@ enum grant_result chain_try_partial(const struct chain *ch, struct cost *c, uint
 	return r;
 }
 
+bool chain_may_take(const struct chain *ch, const struct cost *c, uint64_t now_ns, uint64_t most_ns)
+{
+	for (unsigned i = 0; i < ch->links; i++) {
+		const struct chain_link *l = &ch->link[i];
+		if (atomic_load(&l->bucket->gate) ||
+		    bucket_wait_ns(l->bucket, chain_tokens(l, c), now_ns) > most_ns)
+			return false;
+	}
+	return true;
+}
+
 uint64_t chain_take(const struct chain *ch, const struct cost *c, uint64_t now_ns)
 {
 	uint64_t wait_ns = 0;

@@ -88,6 +88,11 @@ enum grant_result chain_look(const struct chain *ch, const struct cost *c, uint6
  * NEVER against a zero rate. */
 uint64_t chain_take(const struct chain *ch, const struct cost *c, uint64_t now_ns);
 
+/* May a request that cannot be made to wait be charged?  Not where somebody waits, who would wait for
+ * ever beside a stream of them, nor where the debt takes most_ns to be paid already.  Looks only. */
+bool chain_may_take(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+		    uint64_t most_ns);
+
 /* Gives back what a grant took: all of it (tokens and permits) … */
 void chain_refund(const struct chain *ch, const struct cost *c);
 /* … only bytes that were not moved … */

@@ -195,8 +195,13 @@ void gate_take(struct gate_mount *m, const struct cost *cost, struct grant *gran
 		go_dry(m, grant, clock_now(m->scope.gate->clock));
 		return;
 	}
-	if (ch)
-		chain_take(ch, cost, clock_now(m->scope.gate->clock));
+	if (ch) {
+		uint64_t now_ns = clock_now(m->scope.gate->clock);
+		if (chain_may_take(ch, cost, now_ns, GATE_DEBT_NS))
+			chain_take(ch, cost, now_ns);
+		else
+			grant->chain = NULL;
+	}
 	count_at_once(m, cost);
 }
 

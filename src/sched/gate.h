@@ -97,7 +97,9 @@ enum gate_verdict gate_try(struct gate_mount *m, const struct cost *cost, struct
 enum gate_verdict gate_try_partial(struct gate_mount *m, const struct cost *cost,
 				   struct grant *grant);
 
-/* Charged, never made to wait (flush; write-back past the cap on parked bytes). */
+/* Never made to wait (flush; page faults where memory is out).  Charged, which may leave debt, but not
+ * where others wait already, nor past GATE_DEBT_NS of debt: that would be for others to pay. */
+#define GATE_DEBT_NS NSEC_PER_SEC
 void gate_take(struct gate_mount *m, const struct cost *cost, struct grant *grant);
 
 /* Parks a job in fair order.  GO: it could go after all; job->grant is filled, run it here. */

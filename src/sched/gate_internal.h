@@ -170,6 +170,8 @@ struct gate_mount {
 	struct list chains; /* all that were ever compiled: grants may name them */
 	bool draining;
 	uint64_t parked;
+	uint64_t patient,
+		patient_bytes; /* of these, and of their memory, what has room in any case */
 	uint64_t max_wait_ns, max_parked, max_parked_bytes;
 };
 

@@ -48,6 +48,10 @@ void job_count_admitted(const struct job *j, struct gate_mount *m)
 static void count_parked_now(struct gate_mount *m, const struct job *j, int by)
 {
 	m->parked += (uint64_t)by;
+	if (j->patient) {
+		m->patient += (uint64_t)by;
+		m->patient_bytes += by > 0 ? j->memory_bytes : -j->memory_bytes;
+	}
 	m->scope.gate->parked += (uint64_t)by;
 	for (struct scope *s = &m->scope; s; s = s->parent) {
 		s->parked_now[j->cost.cls] += (uint64_t)by;
@@ -139,10 +143,22 @@ void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uin
 
 /* --- the verbs --- */
 
+/* What may not be refused always has room, and takes none from the others: it is the kernel that
+ * bounds its page faults and its write-back. */
+static uint64_t impatient(const struct gate_mount *m)
+{
+	return m->parked - m->patient;
+}
+
+static uint64_t impatient_bytes(const struct gate_mount *m)
+{
+	return m->scope.parked_bytes_now - m->patient_bytes;
+}
+
 static bool room_for(const struct gate_mount *m, const struct job *j)
 {
-	return m->parked < m->max_parked &&
-	       m->scope.parked_bytes_now + j->memory_bytes <= m->max_parked_bytes;
+	return j->patient || (impatient(m) < m->max_parked &&
+			      impatient_bytes(m) + j->memory_bytes <= m->max_parked_bytes);
 }
 
 /* The last quarter of the room is for those who hold little: whoever has as much as is left must not
@@ -154,9 +170,9 @@ static bool takes_too_much(uint64_t own, uint64_t used, uint64_t max)
 
 static bool greedy(const struct gate_mount *m, const struct key *key, const struct job *j)
 {
-	return j->key.kind != FAIR_NONE &&
-	       (takes_too_much(key->parked, m->parked, m->max_parked) ||
-		takes_too_much(key->parked_bytes, m->scope.parked_bytes_now, m->max_parked_bytes));
+	return j->key.kind != FAIR_NONE && !j->patient &&
+	       (takes_too_much(key->parked, impatient(m), m->max_parked) ||
+		takes_too_much(key->parked_bytes, impatient_bytes(m), m->max_parked_bytes));
 }
 
 static bool inflight_full(const struct chain *ch)
@@ -216,7 +232,7 @@ static enum gate_verdict gate_park_locked(struct gate_mount *m, struct job *j, u
 		return GATE_MISCONFIGURED;
 	if (!room_for(m, j))
 		return GATE_NO_ROOM;
-	if (atomic_load_explicit(&m->full_rejects, memory_order_relaxed) && limits &&
+	if (atomic_load_explicit(&m->full_rejects, memory_order_relaxed) && limits && !j->patient &&
 	    inflight_full(limits))
 		return GATE_FULL;
 	gate_catch_up_locked(g, now_ns);

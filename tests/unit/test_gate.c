@@ -398,6 +398,33 @@ START_TEST(what_is_taken_without_asking_delays_the_others)
 }
 END_TEST
 
+START_TEST(what_cannot_wait_never_takes_the_turn_of_who_does)
+{
+	struct cost c = {COST_META, 1, 0};
+	struct grant g;
+	struct work k = {0};
+	with(LIMIT_IOPS, 10);
+	up();
+	uint64_t t0 = w.clock.now;
+	for (unsigned i = 0; i < 1000; i++) { /* a second's worth of debt, not a hundred */
+		gate_take(m, &c, &g);
+		gate_done(m, &g, OUTCOME_OK, 0);
+	}
+	ck_assert_int_eq(ask(&k, COST_META, 0, 1), GATE_PARKED);
+	for (unsigned i = 0; i < 20; i++) {
+		gate_take(m, &c, &g);
+		gate_done(m, &g, OUTCOME_OK, 0);
+		world_pass(&w, 100 * MS);
+	}
+	ck_assert_uint_ge(k.end_ns - t0, SEC);
+	ck_assert_uint_le(k.end_ns - t0, SEC + 200 * MS);
+	struct scope_stats st;
+	gate_stats_mount(m, &st);
+	ck_assert_uint_eq(st.cls[COST_META].ops, 1021); /* counted all the same */
+	down();
+}
+END_TEST
+
 /* --- changes --- */
 
 START_TEST(a_new_limit_is_felt_at_once_by_those_who_wait)
@@ -711,6 +738,7 @@ UNIT_MAIN("gate", unlimited_goes_at_once_and_reads_no_clock,
 	  bytes_not_moved_come_back_and_wake_who_waits,
 	  bytes_known_late_are_charged_and_may_leave_debt,
 	  what_is_taken_without_asking_delays_the_others,
+	  what_cannot_wait_never_takes_the_turn_of_who_does,
 	  a_new_limit_is_felt_at_once_by_those_who_wait, order_within_a_key_survives_new_lanes,
 	  a_paused_scope_admits_nothing_until_it_is_resumed,
 	  a_drained_mount_lets_everything_through,

@@ -73,6 +73,28 @@ START_TEST(who_would_find_no_room_can_know_before)
 }
 END_TEST
 
+START_TEST(what_may_not_be_refused_has_room_and_takes_none)
+{
+	cfg = mount_config();
+	cfg.max_parked = ROOM;
+	set_limit(&cfg.limits, LIMIT_IOPS, 1);
+	up();
+	struct work first = {0}, small = {0};
+	ck_assert_int_eq(work_submit(&w, &first, m, COST_META, 0, 9), GATE_GO);
+	for (unsigned i = 0; i < ARRAY_SIZE(hog); i++)
+		hog[i] = (struct work){.job = {.patient = true}};
+	ck_assert_uint_eq(park_all(hog, ARRAY_SIZE(hog), 1), ARRAY_SIZE(hog));
+	ck_assert_uint_eq(park_all(others, ROOM, 2), ROOM * 3 / 4);
+	ck_assert_int_eq(work_submit(&w, &small, m, COST_META, 0, 3), GATE_PARKED);
+	world_until(&w, w.clock.now + 1000 * SEC);
+	ck_assert_int_ne(small.fate, PENDING);
+	gate_check_empty(w.gate);
+	ck_assert_uint_eq(m->patient, 0);
+	ck_assert_uint_eq(m->patient_bytes, 0);
+	world_fini(&w, fs, m);
+}
+END_TEST
+
 START_TEST(a_refusal_is_not_held_back_for_longer_than_a_wait_may_take)
 {
 	cfg = mount_config();
@@ -89,5 +111,5 @@ START_TEST(a_refusal_is_not_held_back_for_longer_than_a_wait_may_take)
 END_TEST
 
 UNIT_MAIN("gate_room", who_parks_all_it_can_leaves_a_quarter_of_the_room,
-	  who_would_find_no_room_can_know_before,
+	  who_would_find_no_room_can_know_before, what_may_not_be_refused_has_room_and_takes_none,
 	  a_refusal_is_not_held_back_for_longer_than_a_wait_may_take)
