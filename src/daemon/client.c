@@ -60,6 +60,8 @@ int daemons_find(struct daemons *d, const char *which, struct error *err)
 	}
 	if (runtime_dir(dir, sizeof(dir), err) < 0)
 		return -1;
+	if (access(dir, F_OK) == 0 && runtime_dir_check(dir, err) < 0)
+		return -1;
 	snprintf(by.end, sizeof(by.end), "-%.20s.sock", which ? which : "");
 	if (which)
 		runtime_each_socket(dir, add_if_pid, &by);

@@ -178,15 +178,18 @@ int config_parse(struct configuration *c, char *text, size_t size, struct proble
 
 static char *read_all(const char *path, size_t *size, struct problems *p)
 {
-	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		problems_add(p, 0, "%s", strerror(errno));
 		return NULL;
 	}
 	AUTO_FREE char *text = malloc(CONFIG_SIZE_MAX + 1);
-	if (!text || S_ISDIR(st.st_mode)) {
-		problems_add(p, 0, "%s", text ? "is a directory" : "out of memory");
+	if (!text || !S_ISREG(st.st_mode)) {
+		problems_add(p, 0, "%s",
+			     !text		   ? "out of memory"
+			     : S_ISDIR(st.st_mode) ? "is a directory"
+						   : "is not a regular file");
 		return NULL;
 	}
 	ssize_t n;

@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -48,6 +49,18 @@ static void fill_standard_fds(void)
 			return;
 }
 
+/* The limits of callers are the kernel's to see to; ours would be everybody's, and the end of the
+ * daemon. */
+static void unlimit_file_size(void)
+{
+	struct rlimit size = {RLIM_INFINITY, RLIM_INFINITY};
+	if (setrlimit(RLIMIT_FSIZE, &size) < 0 && getrlimit(RLIMIT_FSIZE, &size) == 0) {
+		size.rlim_cur = size.rlim_max;
+		setrlimit(RLIMIT_FSIZE, &size);
+	}
+	signal(SIGXFSZ, SIG_IGN);
+}
+
 void privileges_enter(void)
 {
 	struct rlimit none = {0, 0};
@@ -56,6 +69,7 @@ void privileges_enter(void)
 	if (!SANITIZED)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	setrlimit(RLIMIT_CORE, &none);
+	unlimit_file_size();
 	umask(077);
 }
 

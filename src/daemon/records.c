@@ -151,6 +151,18 @@ char *records_text(const struct records *r, const char *path, ...)
 	return text;
 }
 
+char *records_line(const struct records *r, const char *path, ...)
+{
+	const struct record *rec;
+	FIND(rec, r, path);
+	char *text = strdup(rec ? rec->value : "");
+	if (text) {
+		unquote(text);
+		make_one_line(text);
+	}
+	return text;
+}
+
 void records_set_text(struct records *r, const char *text, const char *path, ...)
 {
 	struct record *rec;

@@ -31,6 +31,8 @@ double records_real(const struct records *r, const char *path, ...) PRINTF_LIKE(
 bool records_true(const struct records *r, const char *path, ...) PRINTF_LIKE(2, 3);
 /* A string without quotes and escapes, to be freed; never NULL but when memory is out. */
 char *records_text(const struct records *r, const char *path, ...) PRINTF_LIKE(2, 3);
+/* For a terminal: names of processes and files are whatever somebody likes. */
+char *records_line(const struct records *r, const char *path, ...) PRINTF_LIKE(2, 3);
 /* Replaces a string. */
 void records_set_text(struct records *r, const char *text, const char *path, ...) PRINTF_LIKE(3, 4);
 

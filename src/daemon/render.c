@@ -48,15 +48,15 @@ void render_list_head(FILE *out)
 void render_list(const struct records *r, FILE *out)
 {
 	for (unsigned i = 0; records_have(r, "mounts.%u.name", i); i++) {
-		AUTO_FREE char *name = records_text(r, "mounts.%u.name", i);
-		AUTO_FREE char *state = records_text(r, "mounts.%u.state", i);
-		AUTO_FREE char *at = records_text(r, "mounts.%u.mountpoint", i);
-		AUTO_FREE char *source = records_text(r, "mounts.%u.source", i);
+		AUTO_FREE char *name = records_line(r, "mounts.%u.name", i);
+		AUTO_FREE char *state = records_line(r, "mounts.%u.state", i);
+		AUTO_FREE char *at = records_line(r, "mounts.%u.mountpoint", i);
+		AUTO_FREE char *source = records_line(r, "mounts.%u.source", i);
 		fprintf(out, "%-16s %-10s %-8" PRIu64 " %-32s %-32s", name, state,
 			records_u64(r, "pid"), at, source);
 		for (unsigned k = 0; records_have(r, "mounts.%u.limits.%u.name", i, k); k++) {
-			AUTO_FREE char *limit = records_text(r, "mounts.%u.limits.%u.name", i, k);
-			AUTO_FREE char *rate = records_text(r, "mounts.%u.limits.%u.rate", i, k);
+			AUTO_FREE char *limit = records_line(r, "mounts.%u.limits.%u.name", i, k);
+			AUTO_FREE char *rate = records_line(r, "mounts.%u.limits.%u.rate", i, k);
 			fprintf(out, " %s=%s", limit, rate);
 		}
 		fputc('\n', out);
@@ -71,7 +71,7 @@ static void show_option(const struct records *r, const char *path, FILE *out)
 	int n = strcspn(name, ".");
 	if (strcmp(name + n, ".value") != 0)
 		return;
-	AUTO_FREE char *value = records_text(r, "%s", path);
+	AUTO_FREE char *value = records_line(r, "%s", path);
 	bool def = records_true(r, "options.%.*s.default", n, name);
 	bool live = records_true(r, "options.%.*s.live", n, name);
 	if (def && !*value)
@@ -82,8 +82,8 @@ static void show_option(const struct records *r, const char *path, FILE *out)
 
 void render_show(const struct records *r, FILE *out)
 {
-	AUTO_FREE char *scope = records_text(r, "scope"), *name = records_text(r, "name");
-	AUTO_FREE char *source = records_text(r, "source"), *state = records_text(r, "state");
+	AUTO_FREE char *scope = records_line(r, "scope"), *name = records_line(r, "name");
+	AUTO_FREE char *source = records_line(r, "source"), *state = records_line(r, "state");
 	fprintf(out, "# %s%s%s", scope, strcmp(scope, "global") == 0 ? "" : " ",
 		strcmp(scope, "global") == 0 ? "" : name);
 	if (*state)
@@ -98,7 +98,7 @@ void render_show(const struct records *r, FILE *out)
 
 static void name_key(struct records *r, const char *list, unsigned i)
 {
-	AUTO_FREE char *kind = records_text(r, "%s.%u.kind", list, i);
+	AUTO_FREE char *kind = records_line(r, "%s.%u.kind", list, i);
 	uint64_t id = records_u64(r, "%s.%u.id", list, i);
 	if (strcmp(kind, "uid") == 0) {
 		const struct passwd *pw = getpwuid(id);

@@ -10,8 +10,8 @@
 
 static void head(const struct records *r, FILE *out)
 {
-	AUTO_FREE char *scope = records_text(r, "scope"), *name = records_text(r, "name");
-	AUTO_FREE char *source = records_text(r, "source"), *at = records_text(r, "mountpoint");
+	AUTO_FREE char *scope = records_line(r, "scope"), *name = records_line(r, "name");
+	AUTO_FREE char *source = records_line(r, "source"), *at = records_line(r, "mountpoint");
 	char buf[RENDER_MAX];
 	fprintf(out, "%s", scope);
 	if (strcmp(scope, "global") != 0)
@@ -36,7 +36,7 @@ static void limit_row(const struct records *r, const char *name, FILE *out)
 	char rate[RENDER_MAX], level[RENDER_MAX], room[RENDER_MAX];
 	if (!records_have(r, "limits.%s.rate", name))
 		return;
-	AUTO_FREE char *unit = records_text(r, "limits.%s.unit", name);
+	AUTO_FREE char *unit = records_line(r, "limits.%s.unit", name);
 	double base = strcmp(unit, "bytes") == 0 ? 1024 : 1000;
 	fprintf(out, "  %-12s %9s/s %10s %10s %8.1f%%\n", name,
 		render_amount(records_u64(r, "limits.%s.rate", name), base, rate),
@@ -115,8 +115,8 @@ static void classes(const struct records *r, const struct records *before, FILE 
 static void key_row(const struct records *r, const char *list, unsigned i, FILE *out)
 {
 	char who[64], wait[RENDER_MAX], max[RENDER_MAX], bytes[RENDER_MAX];
-	AUTO_FREE char *kind = records_text(r, "%s.%u.kind", list, i);
-	AUTO_FREE char *name = records_text(r, "%s.%u.name", list, i);
+	AUTO_FREE char *kind = records_line(r, "%s.%u.kind", list, i);
+	AUTO_FREE char *name = records_line(r, "%s.%u.name", list, i);
 	snprintf(who, sizeof(who), "%s %" PRIu64 " %s", kind, records_u64(r, "%s.%u.id", list, i),
 		 name);
 	if (strcmp(kind, "none") == 0 || strcmp(kind, "cgroup") == 0)

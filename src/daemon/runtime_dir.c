@@ -45,9 +45,14 @@ int runtime_dir(char *buf, size_t size, struct error *err)
 
 int runtime_dir_make(const char *dir, struct error *err)
 {
-	struct stat st;
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
 		return error_set(err, "%s: %s", dir, strerror(errno));
+	return runtime_dir_check(dir, err);
+}
+
+int runtime_dir_check(const char *dir, struct error *err)
+{
+	struct stat st;
 	if (lstat(dir, &st) < 0)
 		return error_set(err, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))

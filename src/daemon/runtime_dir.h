@@ -15,6 +15,8 @@
 int runtime_dir(char *buf, size_t size, struct error *err);
 /* Makes it, mode 0700; refuses one that belongs to somebody else or that others may write to. */
 int runtime_dir_make(const char *dir, struct error *err);
+/* The same refusals, for one that is there: what answers in it may be anybody's. */
+int runtime_dir_check(const char *dir, struct error *err);
 
 /* A connection to a socket; -errno.  One that nobody listens at (-ECONNREFUSED) is removed. */
 int runtime_connect(const char *path);

@@ -17,7 +17,7 @@
 static struct {
 	pthread_mutex_t lock; /* tables */
 	struct list tables;
-	_Atomic int64_t inode_fds, client_fds;
+	_Atomic int64_t inode_fds, client_fds, pinned_fds;
 	_Atomic int64_t max_inode_fds, max_total;
 } limit = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	   .tables = LIST_INIT(limit.tables),
@@ -90,6 +90,20 @@ void fdlimit_client_done(uid_t uid)
 {
 	atomic_fetch_sub_explicit(slot_of(uid), 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&limit.client_fds, 1, memory_order_relaxed);
+}
+
+bool fdlimit_pin_try(void)
+{
+	int64_t max = atomic_load_explicit(&limit.max_total, memory_order_relaxed) / 4;
+	if (atomic_fetch_add_explicit(&limit.pinned_fds, 1, memory_order_relaxed) < max)
+		return true;
+	fdlimit_pin_done();
+	return false;
+}
+
+void fdlimit_pin_done(void)
+{
+	atomic_fetch_sub_explicit(&limit.pinned_fds, 1, memory_order_relaxed);
 }
 
 static bool in_bounds(void)

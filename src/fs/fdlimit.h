@@ -26,6 +26,12 @@ void fdlimit_inode_fds(int n);
 bool fdlimit_client_try(uid_t uid);
 void fdlimit_client_done(uid_t uid);
 
+/* One more inode fd that cannot be let go, because its file has no name any more.  False: there are
+ * enough of them; this one is like any other, and whoever holds such a file by O_PATH alone may find
+ * it stale. */
+bool fdlimit_pin_try(void);
+void fdlimit_pin_done(void);
+
 /* Closes inode fds until the counts are in bounds again. */
 void fdlimit_keep(void);
 /* Closes up to n; false: none could be closed. */

@@ -23,6 +23,7 @@ struct fs_config {
 	enum cache_mode cache;
 	double attr_timeout_s, entry_timeout_s; /* < 0: what the cache mode says */
 	bool multi_user; /* root with allow_other: act as the caller (fsuid, groups, umask) */
+	bool owner_only; /* allow_root: nobody else but root */
 	bool debug;
 	struct gate_mount *gate; /* asked for "is this class unlimited", max_open; NULL: no limits */
 };

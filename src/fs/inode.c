@@ -331,12 +331,11 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name)
 			it = it->next_by_key;
 		if (it && it->fd < 0 && fd >= 0)
 			inode_adopt_fd_locked(fs, s, it, &fd);
-		if (it && it->fd >= 0) {
-			it->pinned = true;
+		bool has_fd = it && it->fd >= 0;
+		if (has_fd && inode_set_pinned_locked(it, true))
 			id = it->id;
-		}
 		pthread_mutex_unlock(&s->lock);
-		if (!it)
+		if (!it || (has_fd && !id))
 			return 0;
 		if (id || round)
 			break;
@@ -358,7 +357,7 @@ void inode_unpin(struct fs *fs, uint64_t id)
 	pthread_mutex_lock(&s->lock);
 	struct inode *inode = inode_find_id_locked(s, id);
 	if (inode)
-		inode->pinned = false;
+		inode_set_pinned_locked(inode, false);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -368,7 +367,7 @@ void inode_pin(struct fs *fs, struct inode *inode, int *fd)
 	pthread_mutex_lock(&s->lock);
 	if (inode->fd < 0 && *fd >= 0)
 		inode_adopt_fd_locked(fs, s, inode, fd);
-	inode->pinned = inode->fd >= 0;
+	inode_set_pinned_locked(inode, inode->fd >= 0);
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -160,8 +160,21 @@ void inode_adopt_fd_locked(struct fs *fs, struct inode_shard *s, struct inode *i
 	fdlimit_inode_fds(1);
 }
 
+bool inode_set_pinned_locked(struct inode *inode, bool pinned)
+{
+	if (inode->pinned == pinned)
+		return pinned;
+	if (pinned && !fdlimit_pin_try())
+		return false;
+	if (!pinned)
+		fdlimit_pin_done();
+	inode->pinned = pinned;
+	return pinned;
+}
+
 int inode_drop_fd_locked(struct fs *fs, struct inode *inode)
 {
+	inode_set_pinned_locked(inode, false);
 	int fd = take_fd(&inode->fd);
 	list_remove(&inode->with_fd);
 	atomic_fetch_sub_explicit(&fs->inodes.n_fds, 1, memory_order_relaxed);

@@ -26,5 +26,7 @@ bool inode_same_handle(const struct inode *inode, const struct fhandle *fh);
 void inode_adopt_fd_locked(struct fs *fs, struct inode_shard *s, struct inode *inode, int *fd);
 /* The fd, to be closed without the lock. */
 int inode_drop_fd_locked(struct fs *fs, struct inode *inode);
+/* Its fd is the only way to it, and stays; true: so it is now. */
+bool inode_set_pinned_locked(struct inode *inode, bool pinned);
 
 #endif

@@ -99,12 +99,27 @@ int fhandle_open(const struct fs *fs, const struct fhandle *fh, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
+uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino)
+{
+	if (dev == fs->inodes.root->dev)
+		return ino;
+	uint64_t mixed = (uint64_t)dev * 0x9E3779B97F4A7C15ULL;
+	return ino ^ (1ULL << 63 | (mixed & ~(uint64_t)UINT32_MAX) >> 1);
+}
+
+struct stat mirror_shown(const struct fs *fs, const struct stat *st)
+{
+	struct stat shown = *st;
+	shown.st_ino = mirror_shown_ino(fs, st->st_dev, st->st_ino);
+	return shown;
+}
+
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e)
 {
 	e->ino = inode->id;
 	e->generation = fs->generation;
-	e->attr = *st;
+	e->attr = mirror_shown(fs, st);
 	e->attr_timeout = fs->attr_timeout_s;
 	e->entry_timeout = fs->entry_timeout_s;
 }

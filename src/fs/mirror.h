@@ -68,6 +68,12 @@ ssize_t data_read_all(int fd, char *buf, size_t size, off_t off);
 /* A name as it may come from the kernel: one component.  0 or -EINVAL. */
 int mirror_check_name(const char *name);
 
+/* What the kernel is told of a file.  A source may show several devices (subvolumes, an overlay), a
+ * mount has but one: the numbers of all but the root's are made different, or two files would look
+ * like two names of one. */
+uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino);
+struct stat mirror_shown(const struct fs *fs, const struct stat *st);
+
 /* Finds `name` in `dir`, takes one lookup reference and fills `e`.  0 or -errno. */
 int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 		  struct fuse_entry_param *e);

@@ -113,7 +113,8 @@ static ssize_t add_entry(fuse_req_t req, struct handle *h, const struct dent *de
 {
 	struct fs *fs = fs_of(req);
 	struct fuse_entry_param e = {
-		.attr = {.st_ino = de->d_ino, .st_mode = (mode_t)de->d_type << 12}};
+		.attr = {.st_ino = mirror_shown_ino(fs, h->inode->dev, de->d_ino),
+			 .st_mode = (mode_t)de->d_type << 12}};
 	size_t need = plus ? fuse_add_direntry_plus(req, NULL, 0, de->d_name, &e, 0)
 			   : fuse_add_direntry(req, NULL, 0, de->d_name, &e.attr, 0);
 	if (need > room)

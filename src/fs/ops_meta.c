@@ -106,6 +106,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	if (!fi && !S_ISDIR(st.st_mode))
 		habit_asked(&fs->habits, fuse_req_ctx(req)->pid);
+	st = mirror_shown(fs, &st);
 	reply_attr(req, &st, fs->attr_timeout_s);
 }
 
@@ -225,10 +226,12 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	if (res == 0)
 		res = mirror_stat(ref.fd, &st);
 	inode_put(fs, &ref);
-	if (res < 0)
+	if (res < 0) {
 		reply_status(req, res);
-	else
-		reply_attr(req, &st, fs->attr_timeout_s);
+		return;
+	}
+	st = mirror_shown(fs, &st);
+	reply_attr(req, &st, fs->attr_timeout_s);
 }
 
 void op_readlink(fuse_req_t req, fuse_ino_t ino)

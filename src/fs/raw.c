@@ -7,6 +7,7 @@
 #include <linux/stat.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -70,6 +71,12 @@ bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, siz
 	const struct fuse_in_header *head = msg;
 	if (len < sizeof(*head))
 		return false;
+	/* What libfuse looks at for allow_root. */
+	if (fs->cfg.owner_only && head->uid != 0 && head->uid != geteuid() &&
+	    (head->opcode == OPCODE_STATX || head->opcode == OPCODE_SYNCFS)) {
+		send_reply(se, head->unique, -EACCES, NULL, 0);
+		return true;
+	}
 	if (head->opcode == OPCODE_STATX && len >= sizeof(*head) + sizeof(struct statx_in)) {
 		struct statx_in in;
 		memcpy(&in, head + 1, sizeof(in));
@@ -80,6 +87,8 @@ bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, siz
 						    1e9),
 		};
 		int res = do_statx(fs, head->nodeid, &in, &out.stat);
+		dev_t dev = makedev(out.stat.stx_dev_major, out.stat.stx_dev_minor);
+		out.stat.stx_ino = mirror_shown_ino(fs, dev, out.stat.stx_ino);
 		send_reply(se, head->unique, res, &out, sizeof(out));
 		return true;
 	}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # How fast is the mirror beside the directory itself, beside bindfs, and beside a daemon that does
 # nothing (floor.c): no daemon that is asked for every read and write is faster than that one.
-. "${srcdir:-.}/tests/bench/lib.sh"
+. "${srcdir:-.}/tests/bench/lib.sh" || exit 1
 requires bindfs
 
 backing tmpfs 4G

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Does a limit hold exactly, is it shared fairly, and what does it cost who is not limited?
-. "${srcdir:-.}/tests/bench/lib.sh"
+. "${srcdir:-.}/tests/bench/lib.sh" || exit 1
 requires bindfs
 
 backing tmpfs 2G

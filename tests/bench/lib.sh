@@ -16,7 +16,7 @@
 #	BENCH_ROWS=RE	only rows that match
 #	BENCH_STRICT=1 (or the argument --strict)	exit 1 where a bar is missed
 
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq awk helper:iogen
 
 case " $* " in *" --strict "*) BENCH_STRICT=1 ;; esac

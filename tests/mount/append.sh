@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Records that several programs append to one file all arrive whole, also through two mounts.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen fold uniq
 
 # file, records per writer, writers: nothing torn, nothing lost.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What happens to the source behind the mount shows through: at once with cache=strict, else when
 # the timeouts are over.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 content_is() { [ "$(cat "$1" 2>/dev/null)" = "$2" ]; }
 shows() { within "$patience" content_is "$MNT/$1" "$2" || fail "$mode: $1 shows '$(cat "$MNT/$1" 2>&1)', not '$2'"; }

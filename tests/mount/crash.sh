@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The daemon is killed under load: clients get errors at once, what was acknowledged and fsynced is on the backing filesystem,
 # a new daemon takes the place of the dead mount and says so, and all continues.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:iogen
 
 backing tmpfs

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # One daemon, many mounts: configuration file, shared limits, reload.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
 backing tmpfs

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Limits, reloads and pauses come and go while hundreds of requests wait: nothing is lost, nothing hangs.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
 backing tmpfs

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # ratefs as a mount program: background, mount(8), errors in one line with nothing left behind, ends.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 backing tmpfs
 echo hello >"$SRC/file"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The control socket bears garbage, half lines, crowds and people who don't read; strangers stay out.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:ctlnoise jq
 
 backing tmpfs

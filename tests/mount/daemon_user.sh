@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A user without privileges mounts for himself, through fusermount3, and controls what is his.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires fusermount3 jq
 
 # In this namespace anybody may open /dev/fuse, whatever the machine says.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Random sequences of operations by three users give the same on the mount and on a plain directory.
 # RATEFS_SEED, RATEFS_ROUNDS: another sequence, a longer one (see helpers/differ.c).
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:differ
 
 sequence() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Every configuration in conf/ is served as it stands (its paths moved to where the test may be), and
 # each of its mounts carries a file.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq
 
 conf=$TMP/test.conf

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The line of fstab that README and ratefs(8) show: mount(8) finds ratefs, and says its errors.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires mount.fuse3 findmnt
 
 # Where mount(8) looks for it; this namespace is the test's own.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Every ratefs and ratefsctl command that README and ratefs(8) show, line by line, with its directories moved
 # to where the test may be.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq
 
 # Commands of indented and fenced blocks, continued lines joined, roff undone.

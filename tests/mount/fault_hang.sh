@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A slow and a hanging disk: who does not need it is served, parked requests can be killed, and the daemon can be ended.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:iogen
 
 backing tmpfs

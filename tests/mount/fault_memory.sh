@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # No memory for a while: operations fail with ENOMEM or work, nothing crashes, and afterwards all is well.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
 
 backing tmpfs

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The backing filesystem breaks while requests are parked and others are in flight: each caller gets the error in its turn,
 # bytes that were not moved come back, permits come back, nothing is left behind.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
 
 backing tmpfs 32M

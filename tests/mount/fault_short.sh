@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A backing filesystem that answers short, or with EINTR, loses no byte and shrinks no file.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:hostile
 
 backing tmpfs

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # max_inflight bounds what is at the backing tree at once: waits by default, fails fast as a
 # bulkhead; max_open bounds handles; max_parked bounds the queue.  Permits always come back.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
 backing tmpfs

@@ -3,7 +3,7 @@
 # The end of a mount with many requests parked: nothing hangs, nothing leaks, the daemon ends with
 # exit code 0 where the user asked for the end, and what was acknowledged is in the backing tree.
 LOG_EXPECTED="^ratefs: (serving|limits|.*: still in use; its open files end here)"
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen
 
 backing tmpfs

@@ -5,7 +5,7 @@
 #
 # A client that is not on a CPU does not ask for its share, so a busy machine can spoil a try: each
 # check has three.  Exactness belongs to the unit tests on the fake clock.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
 backing tmpfs

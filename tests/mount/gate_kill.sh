@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A process that is killed while its request is parked is gone in milliseconds, whatever it does,
 # and its tokens are not spent.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:reap
 
 backing tmpfs

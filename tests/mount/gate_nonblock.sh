@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # O_NONBLOCK handles get EAGAIN instead of a wait, transfers in part, and poll that tells when.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:nonblock
 
 backing tmpfs

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A handled signal does not disturb a program that waits (interrupt=fatal); with interrupt=any it
 # gets EINTR.  A git clone with its progress timer runs clean under a tight limit.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:signalled git
 
 backing tmpfs

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # max_wait ends a wait with EAGAIN or, if so asked, ETIMEDOUT; a page fault is served all the same.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:nonblock
 
 backing tmpfs

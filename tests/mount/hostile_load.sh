@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # A user who takes all that it can get — handles, parked requests, processes, signals — starves nobody, and the memory of
 # the daemon stays below the bound that SECURITY states.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:hostile helper:iogen
 
 backing tmpfs

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # A user of the mount gets nowhere that it could not go on the backing filesystem: not out of the tree, not into others' files,
 # not into a device, and it cannot make the daemon wait for a FIFO.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:hostile
 
 backing tmpfs

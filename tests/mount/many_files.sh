@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A tree of far more files than the daemon may have open lists completely; what the kernel forgets
 # is given back.  RATEFS_TEST_FILES=1000000 for the full size.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 files=${RATEFS_TEST_FILES:-60000}
 nofile=2000

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Unusual places: over the source, inside the source, on top of FUSE, overlay and submounts.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 fresh() {
 	backing tmpfs
@@ -91,6 +91,23 @@ if mount -t overlay -o "lowerdir=$SRC,upperdir=$BACK/upper,workdir=$BACK/work" o
 	umount "$TMP/mnt2"
 else
 	say "no overlay here"
+fi
+
+# A source that shows several devices: an overlay of two filesystems, whose files may have the same numbers.
+mkdir -p "$TMP/lower" "$TMP/top" "$TMP/mnt3"
+if mount -t tmpfs -o mode=755 lower "$TMP/lower" && mount -t tmpfs -o mode=755 top "$TMP/top" &&
+	mkdir "$TMP/top/upper" "$TMP/top/work" "$TMP/lower/d" && touch "$TMP"/lower/d/l{1..40} &&
+	mount -t overlay -o "xino=off,lowerdir=$TMP/lower,upperdir=$TMP/top/upper,workdir=$TMP/top/work" overlay "$TMP/mnt3" \
+		2>/dev/null; then
+	touch "$TMP"/mnt3/d/u{1..40}
+	numbers() { stat -c "%i" "$1"/d/[lu]* | sort | uniq -d | wc -l; }
+	[ "$(numbers "$TMP/mnt3")" -gt 0 ] || say "no two files have the same number here"
+	SRC_BEFORE=$SRC SRC=$TMP/mnt3
+	mount_ratefs
+	equal "$(numbers "$MNT")" 0 "different files with the same number"
+	unmount_ratefs
+	SRC=$SRC_BEFORE
+	umount "$TMP/mnt3" "$TMP/lower" "$TMP/top"
 fi
 
 # Names that would fool a parser of paths.

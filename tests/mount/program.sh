@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # ratefs as a mount program: background, foreground, mount(8), fstab, what others see of it, and
 # one clear line when it cannot.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires mount findmnt df
 
 backing tmpfs

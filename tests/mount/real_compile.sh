@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # This project compiles on the mount, in parallel, to the same objects.  RATEFS_TEST_FULL=1: all of
 # it, with configure.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires gcc ar make
 
 compile() {

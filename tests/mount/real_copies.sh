@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tar, rsync and cp -a carry a tree with everything in it onto the mount and off it again: the bytes,
 # the holes, hard links, owners, modes, times, attributes and ACLs are those of the original.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires tar rsync cp setfattr setfacl getfacl
 
 make_tree() {

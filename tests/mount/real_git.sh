@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # git: commits, clone, fsck, gc and checkout on the mount, with the same result as beside it.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires git
 
 export HOME=$TMP GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_DATE='2026-01-01T00:00:00Z' GIT_COMMITTER_DATE='2026-01-01T00:00:00Z'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # sqlite3 with rollback journal and with write-ahead log: concurrent writers, crash of a writer,
 # integrity_check.  Locks and shared mappings at work.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires sqlite3
 
 writer() {	# database: 10 transactions of 50 rows

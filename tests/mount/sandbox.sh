@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Least privilege: every thread of root's daemon has only the capabilities of the list, no_new_privs and a system call filter;
 # no inherited files, no core dumps; and behind all that everything works, mounts added later too.
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
 
 backing tmpfs

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Many programs change one tree at once: nothing hangs, nothing is said, the mount shows exactly
 # what is on the backing filesystem, and the daemon's memory and files come back.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:differ
 
 blow() { RATEFS_SEED=$((${RATEFS_SEED:-$RANDOM} + I)) differ "$1" >/dev/null; }

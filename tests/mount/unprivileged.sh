@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A user without privileges mounts what is theirs, by fusermount3, and gets what they may do.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires fusermount3 helper:differ
 [ -u "$(command -v fusermount3)" ] || skip "needs fusermount3 to be set-user-ID"
 

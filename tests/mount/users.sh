@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Privileges on files work through the mount as they do on the backing filesystem: set-user-ID and
 # set-group-ID programs, file capabilities, device files; and not where the mount says no.
-. "${srcdir:-.}/tests/mount/lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 prepare() {
 	local d

@@ -5,8 +5,8 @@
 #
 #	make soak SOAK_SECONDS=3600		default 600; 60 as one of the mount tests
 #	SOAK_SEED=7				the same choices again
-. "${srcdir:-.}/tests/mount/lib.sh"
-. "${srcdir:-.}/tests/mount/hard_lib.sh"
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:iogen helper:hostile
 
 SECONDS_ALL=${SOAK_SECONDS:-60}
