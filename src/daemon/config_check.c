@@ -98,8 +98,4 @@ void config_check(struct configuration *c, struct problems *p)
 		check_mount(c, i, p);
 	if (!c->n_mounts)
 		problems_add(p, 0, "there is no [mount:NAME]: nothing to serve");
-	if (c->global.control && c->global.control[0] != '/' &&
-	    strcmp(c->global.control, "off") != 0)
-		problems_add(p, 0, "[global] control: '%s' is neither an absolute path nor off",
-			     c->global.control);
 }

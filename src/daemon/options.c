@@ -141,12 +141,25 @@ static int parse_bool_value(const char *value, bool *out, struct error *err)
 	return 0;
 }
 
+/* By its name a mount is found again: not by what stands for something else. */
+static int check_text(const struct option_def *o, const char *value, struct error *err)
+{
+	if (!*value)
+		return error_set(err, "is empty");
+	if (!strcmp(o->name, "name") && (!strcmp(value, "global") || !strncmp(value, "fs:", 3)))
+		return error_set(err, "'%s' means something else to ratefsctl; take another name",
+				 value);
+	if (!strcmp(o->name, "control") && value[0] != '/' && strcmp(value, "off") != 0)
+		return error_set(err, "'%s' is neither an absolute path nor off", value);
+	return 0;
+}
+
 static int parse_text(const struct option_def *o, struct settings *s, const char *value,
 		      struct error *err)
 {
 	char **out = field(o, s);
-	if (!*value)
-		return error_set(err, "is empty");
+	if (check_text(o, value, err) < 0)
+		return -1;
 	char *copy = strdup(value);
 	if (!copy)
 		return no_memory(err);

@@ -154,6 +154,9 @@ START_TEST(wrong_values_are_named_with_what_would_be_right)
 	says("iops", NULL, "iops: needs a value: iops=OPS");
 	says("max_read", "12", "max_read: '12': must be between 4K and 1M");
 	says("source", "", "source: is empty");
+	says("name", "global",
+	     "name: 'global' means something else to ratefsctl; take another name");
+	says("name", "fs:x", "name: 'fs:x' means something else to ratefsctl; take another name");
 	says("bps", "99999T", "bps: '99999T': too large; the most is 2^53 per second");
 }
 END_TEST
@@ -176,6 +179,8 @@ START_TEST(an_option_of_another_scope_is_refused)
 	ck_assert_str_eq(err.text, "fair: belongs to the mount scope, not to global");
 	ck_assert_int_eq(option_set(&s, OPTION_MOUNT, "control", "off", batch, &err), -1);
 	ck_assert_str_eq(err.text, "control: belongs to the global scope, not to mount");
+	ck_assert_int_eq(option_set(&s, OPTION_GLOBAL, "control", "x", batch, &err), -1);
+	ck_assert_str_eq(err.text, "control: 'x' is neither an absolute path nor off");
 }
 END_TEST
 
