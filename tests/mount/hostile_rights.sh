@@ -90,7 +90,7 @@ for mode in cache=auto cache=strict cache=page iops=1M,bps=10G; do
 	left=$(reserved)
 	mount_ratefs -o $mode
 	py alice "$map_all" "$MNT/sparse" >"$TMP/out" 2>/dev/null # SIGBUS, or the error of fsync
-	! grep -q done "$TMP/out" || fail "$mode: a map was filled out of the reserved blocks"
+	! grep -q "done" "$TMP/out" || fail "$mode: a map was filled out of the reserved blocks"
 	exec 11<>"$MNT/shared"
 	py alice 'fd = os.open(a[0], os.O_WRONLY); n = os.write(fd, b"x" * (1 << 20)); print(n)' "$MNT/shared" >"$TMP/out"
 	equal "$(cat "$TMP/out")" "No space left on device" "$mode: a write by alice while root has the file open"
@@ -173,5 +173,6 @@ unmount_ratefs
 
 # A configuration file that is a FIFO is an error, not a wait.
 mkfifo "$TMP/fifo"
-before 5s bash -c '! "$0" -c "$1" --check 2>"$1.err"' "$RATEFS" "$TMP/fifo"
-grep -q 'not a regular file' "$TMP/fifo.err" || fail "$(cat "$TMP/fifo.err")"
+check_fifo() { ! "$RATEFS" -c "$TMP/fifo" --check 2>"$TMP/err"; }
+before 5s check_fifo
+grep -q 'not a regular file' "$TMP/err" || fail "$(cat "$TMP/err")"
