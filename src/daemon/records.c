@@ -141,25 +141,28 @@ static void unquote(char *s)
 	*to = '\0';
 }
 
-char *records_text(const struct records *r, const char *path, ...)
+static char *text_of(const struct record *rec)
 {
-	const struct record *rec;
-	FIND(rec, r, path);
 	char *text = strdup(rec ? rec->value : "");
 	if (text)
 		unquote(text);
 	return text;
 }
 
+char *records_text(const struct records *r, const char *path, ...)
+{
+	const struct record *rec;
+	FIND(rec, r, path);
+	return text_of(rec);
+}
+
 char *records_line(const struct records *r, const char *path, ...)
 {
 	const struct record *rec;
 	FIND(rec, r, path);
-	char *text = strdup(rec ? rec->value : "");
-	if (text) {
-		unquote(text);
+	char *text = text_of(rec);
+	if (text)
 		make_one_line(text);
-	}
 	return text;
 }
 

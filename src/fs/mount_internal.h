@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of a mount share: mount.c (life), receive.c (threads), admit.c (may it go),
- * parked.c (requests that wait), late.c (those that found no room), poll.c (who asks when), watchdog.c (who is stuck or dying).
+ * parked.c (requests that wait), late.c (those that found no room), poll.c (who asks when),
+ * watchdog.c (who is stuck or dying).
  *
  * Lock order: parked.lock or polls.lock → the gate's lock.  None is held over a backing call, a
  * reply, or a look into /proc. */

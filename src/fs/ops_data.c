@@ -121,11 +121,11 @@ static void answer_write(fuse_req_t req, struct handle *h, ssize_t n)
  * through an O_DIRECT file, which would refuse the odd length. */
 static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t size, off_t off)
 {
-	creds_be_mapper(fs_of(req), h->uid, h->gid);
 	if (h->append_only) {
 		reply_status(req, -EPERM); /* at its end is not where it was stored */
 		return;
 	}
+	creds_be_mapper(fs_of(req), h->uid, h->gid);
 	AUTO_FD plain = -1;
 	if (atomic_load_explicit(&h->flags, memory_order_relaxed) & O_DIRECT)
 		plain = mirror_reopen(fs_of(req), h->fd, O_WRONLY);

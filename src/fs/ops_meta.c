@@ -156,14 +156,6 @@ static int set_times(int fd, const struct stat *attr, int to_set)
 	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |                     \
 	 FUSE_SET_ATTR_MTIME_NOW)
 
-static bool takes_set_id(int fd, mode_t mode)
-{
-	struct stat now;
-	const mode_t both = S_ISUID | S_ISGID;
-	return mirror_stat(fd, &now) == 0 && (now.st_mode & both & ~mode) &&
-	       ((now.st_mode ^ mode) & 07777 & ~(now.st_mode & both)) == 0;
-}
-
 static bool explicit_times(int to_set)
 {
 	return ((to_set & FUSE_SET_ATTR_ATIME) && !(to_set & FUSE_SET_ATTR_ATIME_NOW)) ||
@@ -197,17 +189,14 @@ static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 		creds_be_caller(fs, req);
 	if (res == 0 && ((to_set & SET_OWNER) || touch))
 		res = set_owner(fd, attr, to_set);
-	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE)) {
-		/* The kernel takes set-id bits off for who writes, which need not be the owner. */
-		if (takes_set_id(fd, attr->st_mode))
-			creds_be_daemon(fs);
+	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE))
 		res = set_mode(fd, attr->st_mode & 07777);
-	}
-	/* "Now" is for everybody who may write, and comes with a truncation. */
-	if (!explicit_times(to_set))
-		creds_be_daemon(fs);
-	if (res == 0 && (to_set & SET_TIMES))
+	if (res == 0 && (to_set & SET_TIMES)) {
+		/* "Now" is for everybody who may write, and comes with a truncation. */
+		if (!explicit_times(to_set))
+			creds_be_daemon(fs);
 		res = set_times(fd, attr, to_set);
+	}
 	return res;
 }
 
