@@ -300,16 +300,7 @@ HOT bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns)
 
 bool bucket_try_taken(struct bucket *b, uint64_t tokens, uint64_t now_ns, struct bucket_taken *t)
 {
-	struct bucket_view v;
 	*t = (struct bucket_taken){.tokens = tokens};
-	if (LIKELY(bucket_view_plain(b, now_ns, &v) &&
-		   bucket_view_level(&v) >= 2 * (int64_t)tokens)) {
-		/* before the swap: a refund after it must have the last word */
-		atomic_store_explicit(&b->known, v.supply, memory_order_relaxed);
-		t->again = bucket_swap(b, &v, v.from + tokens);
-		if (LIKELY(t->again))
-			return true;
-	}
 	return try_any(b, tokens, now_ns, &t->once_part);
 }
 

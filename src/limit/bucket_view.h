@@ -51,8 +51,9 @@ ALWAYS_INLINE bool bucket_view_plain(const struct bucket *b, uint64_t now_ns, st
 		capacity = atomic_load_explicit(&l->capacity, memory_order_acquire);
 	} while (UNLIKELY(atomic_load_explicit(&b->seq, memory_order_relaxed) != seq));
 	uint64_t seen = atomic_load(&b->used);
-	u128 part = (u128)now_ns * rate_part + base_part; /* cannot carry out of 128 bits */
-	uint64_t supply = base + now_ns * rate + (uint64_t)(part >> 64);
+	u128 part = (u128)now_ns * rate_part;
+	bool carry = (uint64_t)part + base_part < base_part;
+	uint64_t supply = base + now_ns * rate + (uint64_t)(part >> 64) + carry;
 	uint64_t floor = supply - capacity;
 	uint64_t from = (int64_t)(seen - floor) < 0 ? floor : seen;
 	*v = (struct bucket_view){seen, from, supply, capacity, false};
@@ -84,10 +85,9 @@ ALWAYS_INLINE bool bucket_swap(struct bucket *b, const struct bucket_view *v, ui
 	return false;
 }
 
-/* What a grant took, so that it can be undone whole, and whether the same could go again. */
+/* What a grant took, so that it can be undone whole. */
 struct bucket_taken {
 	uint64_t tokens, once_part;
-	bool again;
 };
 bool bucket_try_taken(struct bucket *b, uint64_t tokens, uint64_t now_ns, struct bucket_taken *t);
 void bucket_undo(struct bucket *b, const struct bucket_taken *t);

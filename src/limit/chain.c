@@ -2,7 +2,8 @@
 /* Two ways to a grant.
  *
  * The exact way looks at everything, and then takes narrow to wide, one compare-and-swap per limit;
- * what a rival snatched in between makes it give back what it had and look again.
+ * what a rival snatched in between makes it give back what it had and look again.  Where every limit
+ * has enough steady tokens, the look is not repeated for the taking (try_plain).
  *
  * The short way is for a chain that was granted the exact way not long ago, with room for more.
  * Then each bucket has lost its overflow and knows a supply that time has reached.  For the next
@@ -119,6 +120,14 @@ static void refuse_link(struct refusal *r, const struct chain_link *l, enum gran
 	r->kind = (int)l->kind;
 }
 
+/* Needs no second look: open, steady tokens enough, a rate, a horizon that is far. */
+ALWAYS_INLINE bool plainly_grants(const struct chain_link *l, uint64_t tokens, uint64_t now_ns,
+				  struct bucket_view *v)
+{
+	return bucket_view_plain(l->bucket, now_ns, v) && bucket_view_level(v) >= (int64_t)tokens &&
+	       !atomic_load(&l->bucket->gate);
+}
+
 static void look_at_links(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			  struct refusal *r)
 {
@@ -126,6 +135,9 @@ static void look_at_links(const struct chain *ch, const struct cost *c, uint64_t
 	for (unsigned i = 0; i < ch->links; i++) {
 		const struct chain_link *l = &ch->link[i];
 		uint64_t tokens = chain_tokens(l, c);
+		struct bucket_view v;
+		if (plainly_grants(l, tokens, now_ns, &v))
+			continue;
 		if (link_misconfigured(l, tokens)) {
 			refuse_link(r, l, GRANT_MISCONFIGURED);
 			r->wait_ns = NEVER;
@@ -171,6 +183,8 @@ enum grant_result chain_look(const struct chain *ch, const struct cost *c, uint6
 
 /* --- taking --- */
 
+enum attempt { TAKEN, REFUSED, RACED }; /* RACED: somebody was faster */
+
 struct taken {
 	unsigned permits, links;
 	struct bucket_taken bucket[CHAIN_LINKS_MAX];
@@ -185,35 +199,58 @@ static bool give_back(const struct chain *ch, const struct taken *t)
 	return t->links || t->permits;
 }
 
-/* *again: the same request could go once more, so the short way is worth trying. */
-static bool take_all(const struct chain *ch, const struct cost *c, uint64_t now_ns, struct taken *t,
-		     bool *again)
+/* What is usual: all limits grant plainly, and nobody moves a bucket between the look and the swap.
+ * REFUSED: something else than that; nothing was written.  A function of its own for the sake of
+ * its registers. */
+static __attribute__((noinline)) enum attempt try_plain(const struct chain *ch,
+							const struct cost *c, uint64_t now_ns)
+{
+	struct {
+		uint64_t seen, to, supply;
+	} move[CHAIN_LINKS_MAX];
+	const struct chain_link *end = ch->link + ch->links, *l;
+	const uint64_t ops = c->ops, bytes = c->bytes;
+	bool again = true; /* the same request could go once more: the short way is worth trying */
+	unsigned i = 0;
+	for (l = ch->link; l < end; l++, i++) {
+		uint64_t tokens = l->per_byte ? bytes * l->per_byte : ops;
+		struct bucket_view v;
+		if (UNLIKELY(!plainly_grants(l, tokens, now_ns, &v)))
+			return REFUSED;
+		again &= bucket_view_level(&v) >= 2 * (int64_t)tokens;
+		move[i].seen = v.seen;
+		move[i].to = v.from + tokens;
+		move[i].supply = v.supply;
+	}
+	for (l = ch->link, i = 0; l < end; l++, i++) {
+		if (again) /* before the swap: a refund after it must have the last word */
+			atomic_store_explicit(&l->bucket->known, move[i].supply,
+					      memory_order_relaxed);
+		if (UNLIKELY(!atomic_compare_exchange_strong(&l->bucket->used, &move[i].seen,
+							     move[i].to)))
+			goto raced;
+	}
+	if (again) {
+		struct chain *hint = (struct chain *)ch; /* not part of what is promised */
+		atomic_store_explicit(&hint->fresh_ns, now_ns, memory_order_release);
+	}
+	return TAKEN;
+raced:
+	while (l-- > ch->link)
+		bucket_refund(l->bucket, chain_tokens(l, c));
+	bucket_step_back();
+	return RACED;
+}
+
+/* One bucket after the other, each in its own way: one-time burst, oversize, rivals. */
+static bool take_all(const struct chain *ch, const struct cost *c, uint64_t now_ns, struct taken *t)
 {
 	for (t->links = t->permits = 0; t->permits < ch->permits; t->permits++)
 		if (!permits_try(ch->permit[t->permits]))
 			return false;
-	*again = true;
 	for (; t->links < ch->links; t->links++) {
 		const struct chain_link *l = &ch->link[t->links];
-		struct bucket_taken *bt = &t->bucket[t->links];
-		if (!bucket_try_taken(l->bucket, chain_tokens(l, c), now_ns, bt))
-			return false;
-		*again &= bt->again;
-	}
-	return true;
-}
-
-/* The look in short, for what is usual. */
-static bool plainly_grants(const struct chain *ch, const struct cost *c, uint64_t now_ns)
-{
-	for (unsigned i = 0; i < ch->permits; i++)
-		if (permit_refuses(ch->permit[i]))
-			return false;
-	for (unsigned i = 0; i < ch->links; i++) {
-		const struct bucket *b = ch->link[i].bucket;
-		struct bucket_view v;
-		if (atomic_load(&b->gate) || !bucket_view_plain(b, now_ns, &v) ||
-		    bucket_view_level(&v) < (int64_t)chain_tokens(&ch->link[i], c))
+		if (!bucket_try_taken(l->bucket, chain_tokens(l, c), now_ns, &t->bucket[t->links]))
 			return false;
 	}
 	return true;
@@ -222,24 +259,20 @@ static bool plainly_grants(const struct chain *ch, const struct cost *c, uint64_
 static enum grant_result try_exact(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 				   struct refusal *why, bool gave_back)
 {
-	struct chain *hint = (struct chain *)ch; /* the hint is not part of what is promised */
+	enum attempt plain = ch->permits ? REFUSED : try_plain(ch, c, now_ns);
+	if (plain == TAKEN)
+		return GRANT_OK;
+	gave_back |= plain == RACED;
 	for (;;) {
-		enum grant_result r = GRANT_OK;
-		if (!plainly_grants(ch, c, now_ns))
-			r = chain_look(ch, c, now_ns, why);
+		enum grant_result r = chain_look(ch, c, now_ns, why);
 		if (r != GRANT_OK) {
 			if (why)
 				why->gave_back = gave_back;
 			return r;
 		}
 		struct taken t;
-		bool again;
-		if (take_all(ch, c, now_ns, &t, &again)) {
-			if (again && ch->links && !ch->permits)
-				atomic_store_explicit(&hint->fresh_ns, now_ns,
-						      memory_order_release);
+		if (take_all(ch, c, now_ns, &t))
 			return GRANT_OK;
-		}
 		gave_back |= give_back(ch, &t);
 	}
 }
@@ -257,18 +290,15 @@ static __attribute__((noinline)) enum grant_result leave_short(const struct chai
 	return try_exact(ch, c, now_ns, why, end > ch->link);
 }
 
-enum short_result { SHORT_TAKEN, SHORT_REFUSED, SHORT_RACED };
-
-ALWAYS_INLINE enum short_result short_link(const struct chain_link *l, uint64_t ops, uint64_t bytes)
+ALWAYS_INLINE enum attempt short_link(const struct chain_link *l, uint64_t ops, uint64_t bytes)
 {
 	struct bucket *b = l->bucket;
 	uint64_t used = atomic_load(&b->used);
 	uint64_t to = used + (l->per_byte ? bytes * l->per_byte : ops);
 	uint64_t known = atomic_load_explicit(&b->known, memory_order_relaxed);
 	if (UNLIKELY((int64_t)(known - to) < 0 || atomic_load(&b->gate)))
-		return SHORT_REFUSED;
-	return LIKELY(atomic_compare_exchange_strong(&b->used, &used, to)) ? SHORT_TAKEN
-									   : SHORT_RACED;
+		return REFUSED;
+	return LIKELY(atomic_compare_exchange_strong(&b->used, &used, to)) ? TAKEN : RACED;
 }
 
 /* Goes on from `l`, where somebody was faster. */
@@ -279,10 +309,10 @@ static __attribute__((noinline)) enum grant_result short_again(const struct chai
 {
 	const struct chain_link *end = ch->link + ch->links;
 	while (l < end) {
-		enum short_result r = short_link(l, c->ops, c->bytes);
-		if (r == SHORT_REFUSED)
+		enum attempt r = short_link(l, c->ops, c->bytes);
+		if (r == REFUSED)
 			return leave_short(ch, c, now_ns, why, l);
-		if (r == SHORT_TAKEN)
+		if (r == TAKEN)
 			l++;
 		else
 			bucket_step_back();
@@ -301,10 +331,10 @@ HOT enum grant_result chain_try(const struct chain *ch, const struct cost *c, ui
 	const struct chain_link *l = ch->link, *end = l + ch->links;
 	const uint64_t ops = c->ops, bytes = c->bytes;
 	do {
-		enum short_result r = short_link(l, ops, bytes);
-		if (UNLIKELY(r == SHORT_REFUSED))
+		enum attempt r = short_link(l, ops, bytes);
+		if (UNLIKELY(r == REFUSED))
 			return leave_short(ch, c, now_ns, why, l);
-		if (UNLIKELY(r == SHORT_RACED))
+		if (UNLIKELY(r == RACED))
 			return short_again(ch, c, now_ns, why, l);
 	} while (++l < end);
 	return GRANT_OK;
