@@ -27,6 +27,9 @@
 #ifndef FUSE_SUPER_MAGIC
 #define FUSE_SUPER_MAGIC 0x65735546
 #endif
+#ifndef EXFAT_SUPER_MAGIC
+#define EXFAT_SUPER_MAGIC 0x2011BAB0
+#endif
 
 _Thread_local struct fs_context fs_context;
 
@@ -82,10 +85,20 @@ static int open_source(struct fs *fs, struct error *err)
 	return 0;
 }
 
+/* Here a handle is good only for as long as the kernel remembers the file. */
+static bool handles_fade(const struct fs *fs)
+{
+	struct statfs st;
+	return fstatfs(fs->root_fd, &st) < 0 || st.f_type == FUSE_SUPER_MAGIC ||
+	       st.f_type == MSDOS_SUPER_MAGIC || st.f_type == EXFAT_SUPER_MAGIC;
+}
+
 /* Handles must not only be given but be accepted back: that needs CAP_DAC_READ_SEARCH. */
 static bool handles_work(struct fs *fs)
 {
 	struct fhandle fh;
+	if (handles_fade(fs))
+		return false;
 	fs->by_handle = true;
 	fhandle_of(fs, fs->root_fd, "", &fh);
 	if (!fh.bytes)
@@ -158,6 +171,11 @@ bool fs_source_is_read_only(const struct fs *fs)
 {
 	struct statvfs st;
 	return fstatvfs(fs->root_fd, &st) == 0 && (st.f_flag & ST_RDONLY);
+}
+
+bool fs_close_idle(struct fs *fs)
+{
+	return inode_table_close_idle(fs);
 }
 
 void fs_look(const struct fs *fs, struct fs_counts *out)

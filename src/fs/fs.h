@@ -55,6 +55,10 @@ void fs_thread_stop(void);
  * answered.  `msg` is the kernel's message, header included. */
 bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, size_t len);
 
+/* Lets go of what was not used since the last call and can be had again: it keeps the blocks of files
+ * that were deleted in the source.  True: worth calling again after a while. */
+bool fs_close_idle(struct fs *fs);
+
 /* For looking. */
 struct fs_counts {
 	uint64_t inodes, inode_fds, handles, passthrough_handles;

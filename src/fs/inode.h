@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* What the kernel knows by node id: the table of inodes.
  *
- * Ids       64 bits, never reused, checked on every use: a stale one (an NFS client's, for one)
- * gives ESTALE instead of another file.  The low bits name the shard. Identity  (st_dev, st_ino),
- * and for an inode that no fd pins also its file handle, which carries the generation: a number
- * that was reused is another inode. Holding   an O_PATH fd, opened when first needed and let go
- * when fds get short, and behind it whatever finds the file again: its file handle, or (parent,
- * name) where the backing or our privileges have no handles. Locking   one mutex per shard, held
- * for memory only, never over a system call that can wait. */
+ * Ids: 64 bits, never reused, checked on every use: a stale one (an NFS client's, for one) gives
+ * ESTALE instead of another file.  The low bits name the shard.
+ *
+ * Identity: (st_dev, st_ino), and for an inode that no fd pins also its file handle, which carries
+ * the generation: a number that was reused is another inode.
+ *
+ * Holding: an O_PATH fd, opened when first needed and let go when it was not used for a while or fds
+ * get short, and behind it whatever finds the file again: its file handle, or (parent, name) where
+ * the backing or our privileges have no handles (then only when fds get short).
+ *
+ * Locking: one mutex per shard, held for memory only, never over a system call that can wait. */
 #ifndef FS_INODE_H
 #define FS_INODE_H
 
@@ -90,6 +94,10 @@ void inode_put(struct fs *fs, struct inode_ref *ref);
 /* `root_fd` is not taken.  0 or -errno. */
 int inode_table_init(struct fs *fs, int root_fd);
 void inode_table_free(struct fs *fs);
+
+/* Closes the fds that were not used since the last call.  False: no other call will close more,
+ * unless some are used before. */
+bool inode_table_close_idle(struct fs *fs);
 
 /* The inode of a node id with an fd to use.  0, -ESTALE or why it cannot be opened. */
 int inode_get(struct fs *fs, uint64_t id, struct inode_ref *out);

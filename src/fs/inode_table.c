@@ -12,6 +12,8 @@
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
 
+#define IDLE_BATCH 64 /* fds closed in a row */
+
 static uint64_t key_hash(dev_t dev, uint64_t ino)
 {
 	uint64_t h = (ino ^ ((uint64_t)dev << 40)) * 0x9E3779B97F4A7C15ULL;
@@ -222,6 +224,45 @@ bool inode_table_close_one(struct fs *fs)
 		}
 	}
 	return false;
+}
+
+/* True: some were used since the last time, or are now. */
+static bool close_idle(struct fs *fs, struct inode_shard *s)
+{
+	struct list todo = LIST_INIT(todo);
+	bool left = false;
+	pthread_mutex_lock(&s->lock);
+	list_splice_tail(&todo, &s->with_fd);
+	while (!list_empty(&todo)) {
+		int fds[IDLE_BATCH];
+		unsigned n = 0;
+		while (n < IDLE_BATCH && !list_empty(&todo)) {
+			struct inode *it = list_first(&todo, struct inode, with_fd);
+			list_remove(&it->with_fd);
+			list_push_tail(&s->with_fd, &it->with_fd);
+			left |= it->recently_used || it->users;
+			if (it->recently_used)
+				it->recently_used = false;
+			else if (recoverable_locked(fs, it))
+				fds[n++] = inode_drop_fd_locked(fs, it);
+		}
+		pthread_mutex_unlock(&s->lock);
+		while (n)
+			close(fds[--n]); /* can be the end of a file, and take its time */
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return left;
+}
+
+bool inode_table_close_idle(struct fs *fs)
+{
+	bool left = false;
+	if (!fs->by_handle) /* a name is a poorer way back: the file may have been moved */
+		return false;
+	for (unsigned i = 0; i < INODE_SHARDS; i++)
+		left |= close_idle(fs, &fs->inodes.shards[i]);
+	return left;
 }
 
 /* -- the table -- */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* One thread per mount that looks every few milliseconds while requests come, and sleeps when none
  * do: adds receive threads when all are stuck in the backing filesystem, answers those whose
- * refusal was held back, and looks again at callers that got a signal while parked, since the
- * kernel sends no second INTERRUPT when a fatal one follows. */
+ * refusal was held back, looks again at callers that got a signal while parked, since the kernel
+ * sends no second INTERRUPT when a fatal one follows, and closes what is not used any more. */
 #include <errno.h>
 #include <time.h>
 
 #include "fs/mount_internal.h"
 
 #define TICK_NS	      (5 * NSEC_PER_MSEC)
-#define RECHECK_EVERY 4	  /* ticks: 20 ms until a killed caller is seen */
-#define IDLE_AFTER    200 /* ticks without a request: one second */
+#define RECHECK_EVERY 4			 /* ticks: 20 ms until a killed caller is seen */
+#define IDLE_AFTER    200		 /* ticks without a request: one second */
+#define SWEEP_NS      (5 * NSEC_PER_SEC) /* what is not used in two sweeps is closed */
 
 static uint64_t served_total(const struct fs_mount *m)
 {
@@ -21,16 +22,17 @@ static uint64_t served_total(const struct fs_mount *m)
 	return sum;
 }
 
+static struct timespec in_ns(uint64_t ns)
+{
+	uint64_t until_ns = mount_now_ns() + ns;
+	return (struct timespec){(time_t)(until_ns / NSEC_PER_SEC),
+				 (long)(until_ns % NSEC_PER_SEC)};
+}
+
 /* Sleeps a tick; false: stop. */
 static bool tick(struct fs_mount *m)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += TICK_NS;
-	if (until.tv_nsec >= (long)NSEC_PER_SEC) {
-		until.tv_nsec -= (long)NSEC_PER_SEC;
-		until.tv_sec++;
-	}
+	struct timespec until = in_ns(TICK_NS);
 	pthread_mutex_lock(&m->watchdog_lock);
 	int rc = 0;
 	while (!m->watchdog_stop && rc != ETIMEDOUT)
@@ -38,6 +40,23 @@ static bool tick(struct fs_mount *m)
 	bool go_on = !m->watchdog_stop;
 	pthread_mutex_unlock(&m->watchdog_lock);
 	return go_on;
+}
+
+/* Sleeps for as long as nothing is to be done.  watchdog_lock is held. */
+static void sleep_locked(struct fs_mount *m)
+{
+	bool sweep = true;
+	while (atomic_load(&m->watchdog_sleeps) && !m->watchdog_stop) {
+		struct timespec until = in_ns(SWEEP_NS);
+		if (!sweep) {
+			pthread_cond_wait(&m->watchdog_cond, &m->watchdog_lock);
+		} else if (pthread_cond_timedwait(&m->watchdog_cond, &m->watchdog_lock, &until) ==
+			   ETIMEDOUT) {
+			pthread_mutex_unlock(&m->watchdog_lock);
+			sweep = fs_close_idle(m->fs);
+			pthread_mutex_lock(&m->watchdog_lock);
+		}
+	}
 }
 
 /* Sleeps until a request comes; false: stop. */
@@ -49,8 +68,7 @@ static bool rest(struct fs_mount *m, uint64_t served)
 	if (served_total(m) != served || parked_watches(m))
 		atomic_store(&m->watchdog_sleeps, false);
 	pthread_mutex_lock(&m->watchdog_lock);
-	while (atomic_load(&m->watchdog_sleeps) && !m->watchdog_stop)
-		pthread_cond_wait(&m->watchdog_cond, &m->watchdog_lock);
+	sleep_locked(m);
 	bool go_on = !m->watchdog_stop;
 	pthread_mutex_unlock(&m->watchdog_lock);
 	return go_on;
@@ -77,6 +95,8 @@ static void *watchdog_main(void *arg)
 		late_answer(m, mount_now_ns());
 		if (++ticks % RECHECK_EVERY == 0)
 			watching = parked_recheck(m);
+		if (ticks % (SWEEP_NS / TICK_NS) == 0)
+			fs_close_idle(m->fs);
 	}
 }
 

@@ -60,3 +60,21 @@ each() {
 backing tmpfs
 BACKING=tmpfs
 each
+
+# A file that nobody has open gives its blocks back, even where the kernel still remembers it; what has only not
+# been used for as long is found again.
+blocks_back() { [ "$(stat -f -c %f "$BACK")" -ge "$free" ]; }
+mkdir "$SRC/still"
+free=$(stat -f -c %f "$BACK")
+dd if=/dev/zero of="$SRC/big" bs=1M count=64 status=none
+mount_ratefs
+setfattr -n user.a -v 1 "$MNT/big" || fail "no extended attribute"
+cd "$MNT/still" || fail "cd"
+touch here
+rm "$SRC/big"
+within 20s blocks_back || fail "a deleted file keeps its blocks"
+nap 6s
+touch here2
+equal "$(echo *)" "here here2" "in a directory that was not used"
+cd / || fail "cd"
+unmount_ratefs

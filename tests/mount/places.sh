@@ -64,6 +64,22 @@ first=$DAEMON
 one=$MNT
 SRC=$one MNT=$TMP/mnt2 mount_ratefs
 answered "$TMP/mnt2"
+# The lower one may forget what the upper one still knows.
+coproc holder { python3 -c '
+import os, sys
+fd = os.open(sys.argv[1], os.O_PATH)
+print("ready", flush=True)
+sys.stdin.readline()
+os.stat("/proc/self/fd/%d" % fd)
+print("found", flush=True)' "$TMP/mnt2/dir/file"; }
+read -r -t 10 -u "${holder[0]}" line
+sync
+echo 2 >/proc/sys/vm/drop_caches
+nap 1500ms	# the attributes that the kernel remembers
+echo >&"${holder[1]}"
+read -r -t 10 -u "${holder[0]}" line
+equal "$line" found "a file that the lower mount forgot"
+wait "$holder_PID"
 MNT=$TMP/mnt2 unmount_ratefs
 DAEMON=$first
 unmount_ratefs
