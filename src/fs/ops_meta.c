@@ -17,6 +17,7 @@
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/reply.h"
+#include "fs/wire.h"
 
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
@@ -293,8 +294,11 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
 		memcpy(data, in_buf, in_size);
 	}
 	creds_be_caller(fs, req);
-	if (ioctl(handle_from_fh(fi->fh)->fd, cmd, data) < 0)
+	if (ioctl(handle_from_fh(fi->fh)->fd, cmd, data) < 0) {
 		reply_status(req, -errno);
-	else
-		reply_ioctl(req, data, sets ? 0 : min_u64(size, out_size));
+		return;
+	}
+	if (sets && fs->attr_timeout_s > 0)
+		wire_notify_attr(fs->dev_fd, ino); /* the kernel does not expect a new ctime */
+	reply_ioctl(req, data, sets ? 0 : min_u64(size, out_size));
 }

@@ -34,6 +34,13 @@ int wire_notify_poll(int fd, uint64_t kh)
 	return send_message(fd, &out, &arg, sizeof(arg));
 }
 
+int wire_notify_attr(int fd, uint64_t ino)
+{
+	struct fuse_out_header out = {.error = FUSE_NOTIFY_INVAL_INODE};
+	struct fuse_notify_inval_inode_out arg = {.ino = ino, .off = -1};
+	return send_message(fd, &out, &arg, sizeof(arg));
+}
+
 uint64_t wire_fh(const struct fuse_in_header *in, size_t len)
 {
 	switch (in->opcode) {

@@ -31,5 +31,7 @@ uint64_t wire_fh(const struct fuse_in_header *in, size_t len);
 int wire_reply_err(int fd, uint64_t unique, int err);
 int wire_reply(int fd, uint64_t unique, const void *data, size_t len);
 int wire_notify_poll(int fd, uint64_t kh);
+/* What the kernel remembers of an inode's attributes is not true any more. */
+int wire_notify_attr(int fd, uint64_t ino);
 
 #endif

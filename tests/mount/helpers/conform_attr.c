@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 static int by_name(const void *a, const void *b)
 {
@@ -276,8 +277,15 @@ static void g_file_flags(void)
 	};
 	for (size_t i = 0; i < 6; i++) {
 		int set = (int)flags | some[i].flag, got = 0;
+		struct stat before, after;
 		trace("%s", some[i].name);
+		MUST(stat("f", &before));
+		nanosleep(&(struct timespec){0, 20000000}, NULL);
 		if (TRY(ioctl(fd, FS_IOC_SETFLAGS, &set)) == 0) {
+			MUST(stat("f", &after));
+			trace("ctime moved %d",
+			      after.st_ctim.tv_sec != before.st_ctim.tv_sec ||
+				      after.st_ctim.tv_nsec != before.st_ctim.tv_nsec);
 			TRY(ioctl(fd, FS_IOC_GETFLAGS, &got));
 			trace("set %d", !!(got & some[i].flag));
 			TRY(open("f", O_WRONLY) < 0 ? -1 : 0);
