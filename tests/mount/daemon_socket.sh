@@ -67,3 +67,31 @@ equal "$(cat "$TMP/file")" keep
 mount_ratefs -o control=off
 equal "$(ls /run/ratefs)" "" "sockets with control=off"
 unmount_ratefs
+
+# A directory that is somebody else's, or that others may write to, is no place for a socket.
+no_place() {
+	LOG_EXPECTED="^ratefs: (serving|ratefsctl will not reach this daemon: $1)"
+	mount_ratefs
+	grep -q "$1" "$LOG" || fail "it was not told: $1"
+	equal "$(ls /run/ratefs)" "" "sockets"
+	says "$1" ctl list
+	unmount_ratefs
+}
+chown 1001 /run/ratefs
+no_place '/run/ratefs: is not a directory of ours'
+chown 0 /run/ratefs
+chmod 777 /run/ratefs
+no_place '/run/ratefs: others may write to it'
+chmod 700 /run/ratefs
+
+# allow_root is for root and the owner alone, whatever they ask (that the kernel does not answer from memory).
+"$RATEFS" -f "$SRC" "$MNT" -o allow_root >"$LOG" 2>&1 &
+DAEMON=$!
+within 10s answers || fail "no mount with allow_root"
+equal "$(cat "$MNT/file")" hello
+nap 1100ms
+for cmd in stat ls cat; do
+	refused as_user alice $cmd "$MNT/file"
+	refused as_user alice $cmd "$MNT"
+done
+unmount_ratefs

@@ -72,4 +72,15 @@ done
 [ $soon -gt 0 ] || fail "none of the refused that were killed was gone before its time"
 exec 11<&-
 unpark
-unmount_ratefs
+# Nor do they hold up the end.
+READ_FILE=$MNT/deep/file park_readers 3 --size 64K
+for i in {1..20}; do
+	head -c 64K "$MNT/deep/file" >/dev/null 2>&1 &
+done
+nap 50ms
+before 3s kill -TERM "$DAEMON"
+within 3s gone "$DAEMON" || fail "still there 3 s after SIGTERM, with refusals held back"
+wait "$DAEMON" || fail "it ended with $?"
+DAEMON=
+unpark
+wait

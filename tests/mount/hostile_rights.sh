@@ -4,7 +4,7 @@
 # behind the kernel's back, blocks that are reserved for root, descriptors, closes and page faults without end.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
-requires jq chattr lsattr mkfs.ext4 helper:iogen
+requires jq chattr lsattr setfacl setfattr mkfs.ext4 helper:iogen
 PY=/usr/bin/python3	# other users may run it, wherever ours is
 [ -x $PY ] || skip "needs $PY"
 
@@ -44,6 +44,16 @@ for mode in auto strict; do
 	unmount_ratefs
 done
 
+# Nor does who was the owner once give rights by an ACL.
+mount_ratefs -o attr_timeout=60
+as_user alice touch "$MNT/was"
+as_user alice setfacl -m u:1002:r "$MNT/was" || fail "the owner cannot set an ACL"
+chown root:root "$SRC/was"
+refused as_user alice setfacl -m u:1002:rw "$MNT/was"
+[[ $(getfacl -cnp "$SRC/was") == *user:1002:r--* ]] || fail "$(getfacl -cn "$SRC/was")"
+unmount_ratefs
+rm "$SRC/was"
+
 # Nor does a sticky directory let go of another's file by a name that was one's own a moment ago.
 mkdir -m 1777 "$SRC/sticky"
 mount_ratefs -o entry_timeout=60,attr_timeout=60
@@ -75,6 +85,8 @@ unmount_ratefs
 rm -f "$SRC/log" "$SRC/mine" "$SRC/roots"
 
 # Blocks that are reserved for root: not by extended attributes, not by maps, not by a file that root has open too.
+as_user alice touch "$SRC"/attr{1..40}
+as_user alice mkdir "$SRC/links"
 as_user alice dd if=/dev/zero of="$SRC/fill" bs=64K status=none 2>/dev/null
 as_user alice dd if=/dev/zero of="$SRC/fill2" bs=4K status=none 2>/dev/null
 sync "$BACK"
@@ -91,6 +103,10 @@ for mode in cache=auto cache=strict cache=page iops=1M,bps=10G; do
 	mount_ratefs -o $mode
 	py alice "$map_all" "$MNT/sparse" >"$TMP/out" 2>/dev/null # SIGBUS, or the error of fsync
 	! grep -q "done" "$TMP/out" || fail "$mode: a map was filled out of the reserved blocks"
+	equal "$(py alice 'for i in range(1, 41): os.setxattr("%s/attr%d" % (a[0], i), "user.a", b"x" * 3000)
+	print("done")' "$MNT")" "No space left on device" "$mode: extended attributes"
+	equal "$(py alice 'for i in range(400): os.link(a[0] + "/attr1", "%s/links/%s%d" % (a[0], "n" * 200, i))
+	print("done")' "$MNT")" "No space left on device" "$mode: links"
 	exec 11<>"$MNT/shared"
 	py alice 'fd = os.open(a[0], os.O_WRONLY); n = os.write(fd, b"x" * (1 << 20)); print(n)' "$MNT/shared" >"$TMP/out"
 	equal "$(cat "$TMP/out")" "No space left on device" "$mode: a write by alice while root has the file open"
@@ -102,9 +118,10 @@ for mode in cache=auto cache=strict cache=page iops=1M,bps=10G; do
 	: >"$SRC/shared"
 	unmount_ratefs
 	sync "$BACK"
+	rm -f "$SRC"/links/*
 	[ "$(reserved)" -ge $((left - 8)) ] || fail "$mode: $left blocks were reserved, $(reserved) are left"
 done
-rm -f "$SRC"/fill* "$SRC/sparse" "$SRC/shared"
+rm -rf "$SRC"/fill* "$SRC"/attr* "$SRC/links" "$SRC/sparse" "$SRC/shared"
 
 # A file size limit that the daemon was born with is not the end of it.
 DAEMON_WRAPPER=(prlimit --fsize=100000:)

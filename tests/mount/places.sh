@@ -72,6 +72,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 os.stat("/proc/self/fd/%d" % fd)
 print("found", flush=True)' "$TMP/mnt2/dir/file"; }
+holding=$!
 read -r -t 10 -u "${holder[0]}" line
 sync
 echo 2 >/proc/sys/vm/drop_caches
@@ -79,7 +80,7 @@ nap 1500ms	# the attributes that the kernel remembers
 echo >&"${holder[1]}"
 read -r -t 10 -u "${holder[0]}" line
 equal "$line" found "a file that the lower mount forgot"
-wait "$holder_PID"
+wait $holding
 MNT=$TMP/mnt2 unmount_ratefs
 DAEMON=$first
 unmount_ratefs
