@@ -34,10 +34,6 @@ static int set_scoped(struct configuration *c, struct batches *b, const char *na
 		      const char *value, struct error *err)
 {
 	enum option_scope scope = option_scope_of(&name);
-	if (strcmp(name, "remount") == 0)
-		return error_set(
-			err,
-			"a FUSE mount cannot be remounted; 'ratefsctl set' changes its limits");
 	switch (scope) {
 	case OPTION_GLOBAL:
 		return option_set(&c->global, scope, name, value, b->global, err);
@@ -63,6 +59,27 @@ static int parse_words(struct configuration *c, struct batches *b, const char *t
 			*eq++ = '\0';
 		if (set_scoped(c, b, word, eq, err) < 0)
 			return -1;
+	}
+	return 0;
+}
+
+/* mount(8) gives all options of a mount and its line in fstab again, and those of the kernel. */
+static int parse_remount(struct cmdline *c, const char *text, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(text);
+	char *rest = copy, *word;
+	if (!copy)
+		return error_set(err, "out of memory");
+	while ((word = option_next_word(&rest))) {
+		word[strcspn(word, "=")] = '\0';
+		const char *name = word;
+		option_scope_of(&name);
+		const struct option_def *o = option_find(name);
+		c->remount_live |= o && o->live;
+		if (strcmp(word, "remount") == 0) {
+			c->action = CMDLINE_REMOUNT;
+			c->remount = text;
+		}
 	}
 	return 0;
 }
@@ -148,7 +165,9 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 {
 	switch (flag) {
 	case 'o':
-		return parse_words(&c->config, b, optarg, err);
+		if (parse_remount(c, optarg, err) < 0)
+			return -1;
+		return c->remount ? 0 : parse_words(&c->config, b, optarg, err);
 	case 'c':
 		free(c->file);
 		c->file = path_absolute(optarg); /* to be found again by a reload */
@@ -211,6 +230,8 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 		  struct error *err)
 {
 	static const struct batches nothing;
+	if (c->action == CMDLINE_REMOUNT)
+		return take_places(&c->config.mount[0], place, n, err);
 	if (c->action != CMDLINE_RUN && c->action != CMDLINE_CHECK)
 		return 0;
 	if (c->action == CMDLINE_CHECK && !c->file)

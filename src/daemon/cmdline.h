@@ -14,13 +14,16 @@ enum cmdline_action {
 	CMDLINE_HELP,
 	CMDLINE_VERSION,
 	CMDLINE_DUMP,
-	CMDLINE_FAKE
+	CMDLINE_FAKE,
+	CMDLINE_REMOUNT, /* other flags for a mount that is there */
 };
 
 struct cmdline {
 	enum cmdline_action action;
 	bool foreground, debug;
 	char *file;		     /* -c */
+	const char *remount;	     /* the words of its -o */
+	bool remount_live;	     /* and some of them are for ratefsctl set */
 	struct configuration config; /* of SOURCE MOUNTPOINT; paths are absolute */
 };
 

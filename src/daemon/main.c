@@ -14,6 +14,7 @@
 #include "daemon/path.h"
 #include "daemon/privileges.h"
 #include "daemon/serve.h"
+#include "fs/attach.h"
 
 #include "config.h"
 
@@ -52,6 +53,19 @@ static int run(struct cmdline *c)
 	return serve(config, c->debug, ready_fd);
 }
 
+static int remount(const struct cmdline *c)
+{
+	struct error err = ERROR_INIT;
+	if (attach_again(c->config.mount[0].mountpoint, c->remount, &err) < 0) {
+		log_error("%s", err.text);
+		return EXIT_CODE_FAILED;
+	}
+	if (c->remount_live)
+		log_warning(
+			"a remount changes flags like 'ro' only; 'ratefsctl set' changes limits");
+	return EXIT_CODE_OK;
+}
+
 int main(int argc, char **argv)
 {
 	struct cmdline c;
@@ -76,6 +90,9 @@ int main(int argc, char **argv)
 		rc = load_file(&c);
 		break;
 	case CMDLINE_FAKE:
+		break;
+	case CMDLINE_REMOUNT:
+		rc = remount(&c);
 		break;
 	default:
 		rc = run(&c);

@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -82,7 +85,8 @@ static bool plan_word(struct plan *p, const char *word)
 }
 
 /* Splits at commas; a backslash takes the next character as it is. */
-static bool plan_options(struct plan *p, const char *options)
+static bool plan_options(struct plan *p, const char *options,
+			 bool (*each)(struct plan *p, const char *word))
 {
 	AUTO_FREE char *word = malloc(strlen(options) + 1);
 	size_t n = 0;
@@ -94,7 +98,7 @@ static bool plan_options(struct plan *p, const char *options)
 			continue;
 		}
 		word[n] = '\0';
-		if (n && !plan_word(p, word))
+		if (n && !each(p, word))
 			return false;
 		if (!*at)
 			return true;
@@ -119,7 +123,7 @@ static int mount_it(const char *mountpoint, const char *options, struct plan *p,
 		return error_set(err, "out of memory");
 	fprintf(p->data, "fd=%d,rootmode=%o,user_id=%u,group_id=%u", fd, st.st_mode & S_IFMT,
 		getuid(), getgid());
-	bool ok = plan_options(p, options);
+	bool ok = plan_options(p, options, plan_word);
 	if (fclose(p->data) != 0 || !ok)
 		return error_set(err, "out of memory");
 	if (p->helper)
@@ -139,4 +143,28 @@ int attach(const char *mountpoint, const char *options, struct error *err)
 	free(p.source);
 	free(p.type);
 	return fd;
+}
+
+static bool plan_flag(struct plan *p, const char *word)
+{
+	is_flag(word, &p->flags);
+	return true;
+}
+
+int attach_again(const char *mountpoint, const char *options, struct error *err)
+{
+	struct statfs fs;
+	struct statvfs now;
+	if (statfs(mountpoint, &fs) < 0 || statvfs(mountpoint, &now) < 0)
+		return error_set(err, "'%s': %s", mountpoint, strerror(errno));
+	if (fs.f_type != FUSE_SUPER_MAGIC)
+		return error_set(err, "'%s' is not a FUSE mount", mountpoint);
+	/* These have the same numbers in statvfs and mount. */
+	struct plan p = {.flags = now.f_flag & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC |
+						MS_SYNCHRONOUS | MS_NOATIME | MS_NODIRATIME)};
+	if (!plan_options(&p, options, plan_flag))
+		return error_set(err, "out of memory");
+	if (mount(NULL, mountpoint, NULL, MS_REMOUNT | p.flags, NULL) < 0)
+		return error_set(err, "cannot remount '%s': %s", mountpoint, strerror(errno));
+	return 0;
 }

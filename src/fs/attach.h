@@ -12,4 +12,8 @@
  * needs fusermount3 (auto_unmount). */
 int attach(const char *mountpoint, const char *options, struct error *err);
 
+/* Changes the kernel's flags (ro, noexec, …) of a mount that is there; other options are ignored, and
+ * flags that are not named stay.  0, or -1 with err. */
+int attach_again(const char *mountpoint, const char *options, struct error *err);
+
 #endif

@@ -24,13 +24,6 @@
 #include "fs/mirror.h"
 #include "fs/splice.h"
 
-#ifndef FUSE_SUPER_MAGIC
-#define FUSE_SUPER_MAGIC 0x65735546
-#endif
-#ifndef EXFAT_SUPER_MAGIC
-#define EXFAT_SUPER_MAGIC 0x2011BAB0
-#endif
-
 _Thread_local struct fs_context fs_context;
 
 void fs_thread_start(void)

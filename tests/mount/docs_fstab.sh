@@ -20,6 +20,18 @@ findmnt -no OPTIONS "$MNT" | grep -q nosuid,nodev || fail "nosuid,nodev are lost
 pid=$(ctl list --json | jq '.daemons[0].pid')
 equal "$(ctl show "$MNT" --json | jq -r '.options | .iops.value, .read_bps.value, .weight.value' | tr '\n' ' ')" \
 	"200 10M uid:0=4+uid:50=2 "
+
+# Flags can be changed while it is mounted; limits stay, and that is told.
+has_flag() { findmnt -no OPTIONS "$MNT" | grep -qw "$1"; }
+mount -T "$TMP/fstab" -o remount,ro,noexec "$MNT" 2>"$TMP/err" || fail "remount: $(cat "$TMP/err")"
+grep -q "'ratefsctl set' changes limits" "$TMP/err" || fail "nothing was said about limits: $(cat "$TMP/err")"
+has_flag ro && has_flag noexec && has_flag nosuid && has_flag nodev || fail "$(findmnt -no OPTIONS "$MNT")"
+refused touch "$MNT/new"
+ok mount -o remount,rw "$MNT"
+ok touch "$MNT/new"
+has_flag noexec || fail "a flag was lost: $(findmnt -no OPTIONS "$MNT")"
+equal "$(ctl show "$MNT" --json | jq -r '.options.iops.value')" 200
+says 'is not a FUSE mount' ratefs "$SRC" "$BACK" -o remount,ro
 ok umount "$MNT"
 within 15s gone "$pid" || fail "the daemon is still there after umount"
 

@@ -67,6 +67,12 @@ START_TEST(it_can_be_called_by_mount)
 	ck_assert_str_eq(c.config.mount[0].source, "/usr");
 	ck_assert_int_eq(parse("/sbin/mount.ratefs /usr /tmp -f"), 0);
 	ck_assert_int_eq(c.action, CMDLINE_FAKE);
+	ck_assert_int_eq(parse("/sbin/mount.ratefs /usr /tmp -o rw,user_id=0,remount,ro"), 0);
+	ck_assert_int_eq(c.action, CMDLINE_REMOUNT);
+	ck_assert_str_eq(c.config.mount[0].mountpoint, "/tmp");
+	ck_assert(!c.remount_live);
+	ck_assert_int_eq(parse("/sbin/mount.ratefs /usr /tmp -o remount,ro,global.iops=3"), 0);
+	ck_assert(c.remount_live);
 	ck_assert_int_eq(parse("ratefs /usr /dev/fd/7"), 0);
 	ck_assert_str_eq(c.config.mount[0].mountpoint, "/dev/fd/7");
 }
