@@ -57,6 +57,7 @@ static const int allowed[] = {
 	SCMP_SYS(getresuid), SCMP_SYS(getresgid),
 	/* mounts, also those that a reload adds */
 	SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(open_tree), SCMP_SYS(move_mount),
+	SCMP_SYS(mount_setattr),
 	/* memory; memfd_create for a reload of the configuration */
 	SCMP_SYS(memfd_create), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
 	SCMP_SYS(membarrier), SCMP_SYS(mlock), SCMP_SYS(munlock),

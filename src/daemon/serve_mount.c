@@ -175,6 +175,7 @@ static int make_session(struct served_mount *m, struct error *err)
 	AUTO_FREE char *fuse = fuse_options_of(&m->s, served_source(m), &multi_user, err);
 	if (!fuse)
 		return -1;
+	const struct words *w = &m->s.fuse;
 	struct mount_config cfg = {
 		.fs =
 			{
@@ -186,6 +187,9 @@ static int make_session(struct served_mount *m, struct error *err)
 							   ? -1
 							   : m->s.entry_timeout_ns / 1e9,
 				.multi_user = multi_user,
+				.owner_only = words_find(w, "allow_root"),
+				.no_atime = words_find(w, "noatime") || words_find(w, "ro"),
+				.no_dir_atime = words_find(w, "nodiratime"),
 				.debug = m->registry->debug,
 				.gate = m->gate,
 			},

@@ -80,7 +80,7 @@ bool fdlimit_client_try(uid_t uid)
 	int64_t max = atomic_load_explicit(&limit.max_total, memory_order_relaxed);
 	int64_t own = atomic_fetch_add_explicit(slot_of(uid), 1, memory_order_relaxed);
 	int64_t all = atomic_fetch_add_explicit(&limit.client_fds, 1, memory_order_relaxed);
-	if (uid == 0 || all < max - max / 4 || own < max - all)
+	if (all < (uid == 0 ? max - max / 16 : max - max / 4) || (uid && own < max - all))
 		return true;
 	fdlimit_client_done(uid);
 	return false;

@@ -22,7 +22,8 @@ void fdlimit_remove(struct inode_table *t);
 
 void fdlimit_inode_fds(int n);
 /* One more open file of a user.  False: the last quarter of the room is not for who already holds
- * as much as is left, so that one user's files do not keep the others from opening theirs. */
+ * as much as is left, so that one user's files do not keep the others from opening theirs; nor is the
+ * very last of it for root. */
 bool fdlimit_client_try(uid_t uid);
 void fdlimit_client_done(uid_t uid);
 

@@ -55,6 +55,22 @@ static int clone_tree(const char *source)
 	return (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
+/* Access times are the backing's affair, so it has to be told what was asked of the mount. */
+static void set_atime(const struct fs *fs)
+{
+	struct mount_attr attr = {0};
+	if (fs->cfg.no_atime) {
+		attr.attr_set = MOUNT_ATTR_NOATIME;
+		attr.attr_clr = MOUNT_ATTR__ATIME;
+	}
+	if (fs->cfg.no_dir_atime)
+		attr.attr_set |= MOUNT_ATTR_NODIRATIME;
+	if (attr.attr_set &&
+	    syscall(SYS_mount_setattr, fs->root_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		log_warning("%s: reading will change access times: %s", fs->cfg.source,
+			    strerror(errno));
+}
+
 static int open_source(struct fs *fs, struct error *err)
 {
 	const char *source = fs->cfg.source;
@@ -66,6 +82,8 @@ static int open_source(struct fs *fs, struct error *err)
 	if (fs->root_fd < 0) {
 		fs->root_fd = take_fd(&plain);
 		fs->no_xdev = true;
+	} else {
+		set_atime(fs);
 	}
 	fs->mount_fd = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fs->mount_fd < 0)

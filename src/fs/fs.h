@@ -24,6 +24,7 @@ struct fs_config {
 	double attr_timeout_s, entry_timeout_s; /* < 0: what the cache mode says */
 	bool multi_user; /* root with allow_other: act as the caller (fsuid, groups, umask) */
 	bool owner_only; /* allow_root: nobody else but root */
+	bool no_atime, no_dir_atime; /* the source's access times stay as they are */
 	bool debug;
 	struct gate_mount *gate; /* asked for "is this class unlimited", max_open; NULL: no limits */
 };

@@ -38,6 +38,7 @@ struct handle {
 	enum io_mode mode;
 	bool is_dir;
 	bool direct_io; /* reads and writes come as the program made them */
+	bool mappable;	/* stores into a map of it pass us by */
 	_Atomic bool written;
 	_Atomic uint64_t listener[2]; /* read, write: the kernel's name of who polls it; 0: nobody */
 	bool membership_matters;      /* to writes: see creds_be_writer */

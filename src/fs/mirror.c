@@ -114,13 +114,25 @@ struct stat mirror_shown(const struct fs *fs, const struct stat *st)
 	return shown;
 }
 
+/* Set-id bits go by writing, truncating and allocating; after those the kernel asks for times and size
+ * again, but takes the mode for known.  And it does not see the time change by a store into a map of
+ * the backing file. */
+double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode)
+{
+	if (S_ISREG(mode) &&
+	    ((mode & (S_ISUID | S_ISGID)) ||
+	     (inode && atomic_load_explicit(&inode->n_mappable, memory_order_relaxed))))
+		return 0;
+	return fs->attr_timeout_s;
+}
+
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e)
 {
 	e->ino = inode->id;
 	e->generation = fs->generation;
 	e->attr = mirror_shown(fs, st);
-	e->attr_timeout = fs->attr_timeout_s;
+	e->attr_timeout = mirror_attr_timeout_s(fs, inode, st->st_mode);
 	e->entry_timeout = fs->entry_timeout_s;
 }
 

@@ -80,6 +80,9 @@ int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 /* The same for something that was just made and is held by `fd` (any kind of fd, not taken). */
 int mirror_entry_of_fd(struct fs *fs, const struct inode_ref *dir, const char *name, int fd,
 		       struct fuse_entry_param *e);
+/* How long the kernel may remember attributes: not at all where they change without its notice.
+ * `inode` may be NULL for what is no regular file. */
+double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode);
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e);
 

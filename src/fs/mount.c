@@ -108,10 +108,8 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	parked_init(&m->parked);
 	poll_init(&m->polls);
 	m->mountpoint = strdup(cfg->mountpoint);
-	struct fs_config fs_cfg = cfg->fs;
-	fs_cfg.owner_only = cfg->fuse_options && strstr(cfg->fuse_options, "allow_root");
 	if (m->mountpoint)
-		m->fs = fs_new(&fs_cfg, err);
+		m->fs = fs_new(&cfg->fs, err);
 	if (m->fs && set_options(m, cfg->fuse_options))
 		m->se = new_session(m, cfg->debug, err);
 	if (!m->se) {

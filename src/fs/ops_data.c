@@ -75,6 +75,28 @@ static ssize_t write_all(int fd, const char *buf, size_t size, off_t off)
 	return (ssize_t)done;
 }
 
+/* The kernel cuts a transfer that is longer than a request at the pages of the caller's memory.  Where
+ * that does not begin on a page, the pieces are no whole blocks though the transfer is. */
+static bool is_piece(size_t size, off_t off)
+{
+	size_t end = ((size_t)off + size) % DIRECT_ALIGN;
+	if (off % DIRECT_ALIGN == 0)
+		return end && size > FS_MAX_TRANSFER - DIRECT_ALIGN && size < FS_MAX_TRANSFER;
+	return size == FS_MAX_TRANSFER || end == 0;
+}
+
+/* The file without O_DIRECT, for a piece that was refused with it; < 0: the refusal stands, and errno
+ * with it. */
+static int open_for_piece(struct fs *fs, const struct handle *h, int access, size_t size, off_t off)
+{
+	int flags = atomic_load_explicit(&h->flags, memory_order_relaxed);
+	if (errno != EINVAL || !(flags & O_DIRECT) || !is_piece(size, off))
+		return -1;
+	int fd = mirror_reopen(fs, h->fd, access | (flags & O_SYNC));
+	errno = EINVAL;
+	return fd;
+}
+
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct handle *h = handle_from_fh(fi->fh);
@@ -85,6 +107,9 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	ssize_t n = h->direct_io && fi->lock_owner
 			    ? read_some(h->fd, fs_context.buffer, size, off)
 			    : data_read_all(h->fd, fs_context.buffer, size, off);
+	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_RDONLY, size, off) : -1;
+	if (plain >= 0)
+		n = data_read_all(plain, fs_context.buffer, size, off);
 	if (n < 0) {
 		reply_status(req, -errno);
 		return;
@@ -153,6 +178,9 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	} else {
 		n = write_some(h->fd, buf, size, off);
 	}
+	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_WRONLY, size, off) : -1;
+	if (plain >= 0)
+		n = write_some(plain, buf, size, off);
 	answer_write(req, h, n);
 }
 

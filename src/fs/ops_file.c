@@ -11,6 +11,7 @@
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/reply.h"
+#include "fs/wire.h"
 
 /* What of the caller's flags the backing file gets.  Not O_NONBLOCK: waiting is our business.  Not
  * O_APPEND: each write says whether it appends, since fcntl can change that and write-back of
@@ -124,6 +125,8 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		res = handle_open_mode(fs, h, ref.inode, &st, fi);
 		if (res < 0)
 			handle_free(fs, h);
+		else if (h->mappable && fs->attr_timeout_s > 0)
+			wire_notify_attr(fs->dev_fd, ino); /* see mirror_attr_timeout_s */
 	}
 	inode_put(fs, &ref);
 	if (res < 0) {
@@ -183,8 +186,10 @@ static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *na
 			inode_pin(fs, ref.inode, &path_fd);
 		h = handle_new(req, &fd, fi->flags);
 		res = h ? handle_open_mode(fs, h, ref.inode, &e.attr, fi) : -ENOMEM;
-		if (res == 0)
+		if (res == 0) {
 			fill_open(h, fi);
+			e.attr_timeout = mirror_attr_timeout_s(fs, ref.inode, e.attr.st_mode);
+		}
 		if (res < 0 && h)
 			handle_free(fs, h);
 		else if (res < 0)

@@ -90,14 +90,18 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = fs_of(req);
 	struct stat st = {0};
+	double timeout_s = 0;
 	int res;
 	if (fi) {
-		res = mirror_stat(handle_from_fh(fi->fh)->fd, &st);
+		const struct handle *h = handle_from_fh(fi->fh);
+		res = mirror_stat(h->fd, &st);
+		timeout_s = mirror_attr_timeout_s(fs, h->inode, st.st_mode);
 	} else {
 		struct inode_ref ref;
 		res = inode_get(fs, ino, &ref);
 		if (res == 0) {
 			res = mirror_stat(ref.fd, &st);
+			timeout_s = mirror_attr_timeout_s(fs, ref.inode, st.st_mode);
 			inode_put(fs, &ref);
 		}
 	}
@@ -108,7 +112,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (!fi && !S_ISDIR(st.st_mode))
 		habit_asked(&fs->habits, fuse_req_ctx(req)->pid);
 	st = mirror_shown(fs, &st);
-	reply_attr(req, &st, fs->attr_timeout_s);
+	reply_attr(req, &st, timeout_s);
 }
 
 /* -- setattr, one attribute at a time as the system calls have it -- */
@@ -215,13 +219,14 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	res = set_all(req, ref.fd, attr, to_set, fi);
 	if (res == 0)
 		res = mirror_stat(ref.fd, &st);
+	double timeout_s = res == 0 ? mirror_attr_timeout_s(fs, ref.inode, st.st_mode) : 0;
 	inode_put(fs, &ref);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
 	st = mirror_shown(fs, &st);
-	reply_attr(req, &st, fs->attr_timeout_s);
+	reply_attr(req, &st, timeout_s);
 }
 
 void op_readlink(fuse_req_t req, fuse_ino_t ino)

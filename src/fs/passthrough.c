@@ -146,6 +146,8 @@ int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const
 	case IO_PASS_DIRECT:
 		o->n_pass++;
 		fi->backing_id = o->backing_id;
+		h->mappable = (h->flags & O_ACCMODE) == O_RDWR;
+		atomic_fetch_add_explicit(&inode->n_mappable, h->mappable, memory_order_relaxed);
 		break;
 	}
 	pthread_mutex_unlock(lock);
@@ -179,6 +181,7 @@ void handle_close_mode(struct fs *fs, struct handle *h)
 		break;
 	case IO_PASS:
 	case IO_PASS_DIRECT:
+		atomic_fetch_sub_explicit(&h->inode->n_mappable, h->mappable, memory_order_relaxed);
 		if (--o->n_pass == 0) {
 			unused_id = o->backing_id;
 			o->backing_id = 0;

@@ -48,20 +48,28 @@ static void send_reply(struct fuse_session *se, uint64_t unique, int res, void *
 	(void)n; /* ENOENT: the caller is gone; nothing was handed over */
 }
 
-static int do_statx(struct fs *fs, uint64_t nodeid, const struct statx_in *in, struct statx *out)
+static int do_statx(struct fs *fs, uint64_t nodeid, const struct statx_in *in,
+		    struct statx_out *out)
 {
 	struct inode_ref ref = INODE_REF_INIT;
+	const struct inode *inode;
 	int fd;
 	if (in->getattr_flags & FUSE_GETATTR_FH) {
 		fd = handle_from_fh(in->fh)->fd;
+		inode = handle_from_fh(in->fh)->inode;
 	} else {
 		int res = inode_get(fs, nodeid, &ref);
 		if (res < 0)
 			return res;
 		fd = ref.fd;
+		inode = ref.inode;
 	}
+	struct statx *st = &out->stat;
 	int res =
-		statx(fd, "", AT_EMPTY_PATH | (int)in->sx_flags, in->sx_mask, out) < 0 ? -errno : 0;
+		statx(fd, "", AT_EMPTY_PATH | (int)in->sx_flags, in->sx_mask, st) < 0 ? -errno : 0;
+	double timeout_s = res == 0 ? mirror_attr_timeout_s(fs, inode, st->stx_mode) : 0;
+	out->attr_valid_s = (uint64_t)timeout_s;
+	out->attr_valid_ns = (uint32_t)((timeout_s - (double)out->attr_valid_s) * 1e9);
 	inode_put(fs, &ref);
 	return res;
 }
@@ -80,13 +88,8 @@ bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, siz
 	if (head->opcode == OPCODE_STATX && len >= sizeof(*head) + sizeof(struct statx_in)) {
 		struct statx_in in;
 		memcpy(&in, head + 1, sizeof(in));
-		struct statx_out out = {
-			.attr_valid_s = (uint64_t)fs->attr_timeout_s,
-			.attr_valid_ns = (uint32_t)((fs->attr_timeout_s -
-						     (double)(uint64_t)fs->attr_timeout_s) *
-						    1e9),
-		};
-		int res = do_statx(fs, head->nodeid, &in, &out.stat);
+		struct statx_out out = {0};
+		int res = do_statx(fs, head->nodeid, &in, &out);
 		dev_t dev = makedev(out.stat.stx_dev_major, out.stat.stx_dev_minor);
 		out.stat.stx_ino = mirror_shown_ino(fs, dev, out.stat.stx_ino);
 		send_reply(se, head->unique, res, &out, sizeof(out));

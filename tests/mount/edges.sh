@@ -49,3 +49,91 @@ if loop_works; then
 	BACKING=ext4
 	conforms cache=auto many_links
 fi
+
+# Reading leaves the access times of the source alone where that was asked for.
+backing tmpfs
+mkdir "$SRC/d"
+echo x >"$SRC/d/f"
+old=2001-02-03T04:05:06
+for cache in auto strict page; do
+	for o in noatime ro relatime; do
+		mount_ratefs -o cache=$cache,$o
+		touch -a -d $old "$SRC/d" "$SRC/d/f"
+		cat "$MNT/d/f" >/dev/null
+		ls "$MNT/d" >/dev/null
+		unmount_ratefs
+		equal "$(stat -c %X "$SRC/d" "$SRC/d/f" | grep -vc "$(date -d $old +%s)")" "$([ $o = relatime ] && echo 2 || echo 0)" \
+			"access times that moved with cache=$cache,$o"
+	done
+done
+mount_ratefs -o nodiratime
+touch -a -d $old "$SRC/d" "$SRC/d/f"
+cat "$MNT/d/f" >/dev/null
+ls "$MNT/d" >/dev/null
+equal "$(stat -c %X "$SRC/d" "$SRC/d/f" | grep -vc "$(date -d $old +%s)")" 1 "access times that moved with nodiratime"
+unmount_ratefs
+
+# Root can open what others leave, and still look around: the daemon keeps some descriptors for itself.
+mkdir "$SRC/many"
+touch "$SRC/many"/{1..1100}
+DAEMON_WRAPPER=(prlimit --nofile=1024:1024)
+mount_ratefs
+coproc hog { python3 -c '
+import os, resource, sys
+fds = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (2000, 2000))
+try:
+	for i in range(1, 1101): fds.append(os.open("%s/many/%d" % (sys.argv[1], i), os.O_RDONLY))
+except OSError as e:
+	print(os.strerror(e.errno), flush=True)
+sys.stdin.readline()' "$MNT"; }
+hogging=$!
+read -r -t 20 -u "${hog[0]}" line
+equal "$line" "Too many open files in system"
+ok stat "$MNT/many/1099" >/dev/null
+ok mkdir "$MNT/many/new"
+ok mv "$MNT/many/1098" "$MNT/many/new/"
+ok rm "$MNT/many/new/1098"
+ok rmdir "$MNT/many/new"
+equal "$(as_user alice cat "$MNT/d/f")" x
+echo >&"${hog[1]}"
+wait $hogging
+unmount_ratefs
+DAEMON_WRAPPER=()
+unbacking
+
+# O_DIRECT with memory that does not begin on a page: the kernel cuts it into requests that are no whole blocks.
+truncate -s 64M "$TMP/blocks.img"
+if loop=$(losetup --sector-size 4096 -f --show "$TMP/blocks.img" 2>/dev/null); then
+	mkfs.ext4 -q "$loop" || fail mkfs.ext4
+	ok mount "$loop" "$BACK"
+	mkdir "$SRC" "$PLAIN"
+	direct() {
+		python3 - <<-'EOF'
+			import mmap, os
+			room = mmap.mmap(-1, 8 << 20)
+			fd = os.open("direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+			def get(call, *a):
+				try: return call(*a)
+				except OSError as e: return os.strerror(e.errno)
+			for at in 0, 512, 1024, 2048:
+				for size in 4096, 1 << 20, (1 << 20) + 4096, 3 << 20:
+					data = bytes(i * 7 & 255 for i in range(4096)) * (size // 4096)
+					part = memoryview(room)[at:at + size]
+					part[:] = data
+					wrote = get(os.pwritev, fd, [part], 0)
+					part[:] = bytes(size)
+					got = get(os.preadv, fd, [part], 0)
+					print(at, size, wrote, got, part == data)
+			for at, size in (1, 4096), (0, 4095), (512, 4096), (4096, 512):
+				print(at, size, get(os.pwritev, fd, [memoryview(room)[:size]], at), get(os.preadv, fd, [memoryview(room)[:size]], at))
+		EOF
+	}
+	for cache in auto strict; do
+		mount_ratefs -o cache=$cache
+		same_on_both direct
+		unmount_ratefs
+	done
+	umount "$BACK"
+	losetup -d "$loop"
+fi

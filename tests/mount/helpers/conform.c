@@ -117,12 +117,27 @@ void show_data(int fd)
 	      (unsigned long long)len, (unsigned long long)sum);
 }
 
-/* The clock of file times ticks 100 to 1000 times a second. */
+static struct timespec coarse_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME_COARSE, &t);
+	return t;
+}
+
+static bool differ(struct timespec a, struct timespec b)
+{
+	return a.tv_sec != b.tv_sec || a.tv_nsec != b.tv_nsec;
+}
+
+/* The clock of file times ticks 100 to 1000 times a second, and on an idle machine not always in
+ * time. */
 static void next_tick(void)
 {
-	struct timespec res;
-	clock_getres(CLOCK_REALTIME_COARSE, &res);
-	usleep((useconds_t)(res.tv_nsec / 1000 + 1000));
+	for (int ticks = 0; ticks < 2; ticks++) {
+		struct timespec before = coarse_now();
+		while (!differ(before, coarse_now()))
+			usleep(1000);
+	}
 }
 
 struct times times_before(const char *path)
@@ -132,11 +147,6 @@ struct times times_before(const char *path)
 		complain("no times of %s: %s", path, errno_name(errno));
 	next_tick();
 	return (struct times){st.st_atim, st.st_mtim, st.st_ctim};
-}
-
-static bool differ(struct timespec a, struct timespec b)
-{
-	return a.tv_sec != b.tv_sec || a.tv_nsec != b.tv_nsec;
 }
 
 void times_after(const char *text, const char *which, const char *path, const struct times *t)

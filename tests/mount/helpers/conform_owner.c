@@ -194,6 +194,14 @@ static const struct {
 };
 #define N_WRITERS (sizeof(writers) / sizeof(writers[0]))
 
+/* As programs ask that want nothing else; `show` asks for times and size, too. */
+static void show_mode(const char *path)
+{
+	struct statx st;
+	MUST(statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MODE, &st));
+	trace("mode %04o", st.stx_mode & 07777u);
+}
+
 static void g_setid_clearing(void)
 {
 	static const mode_t modes[] = {04777, 02777, 06777, 02767, 06767, 0777, 01777};
@@ -212,7 +220,9 @@ static void g_setid_clearing(void)
 			fd = open("f", O_RDWR | O_CLOEXEC);
 			trace("%s by %u on %04o: %s", writers[w].name, users[m / 7], modes[m % 7],
 			      writers[w].run(fd) == 0 ? "done" : errno_name(errno));
+			show_mode("f");
 			close(fd);
+			show_mode("f");
 			show("f");
 			as(ROOT);
 			unlink("f");
@@ -222,11 +232,13 @@ static void g_setid_clearing(void)
 		make_owned("f", S_IFREG | 06777, ALICE, CREW);
 		as(users[u]);
 		MUST(truncate("f", 10));
+		show_mode("f");
 		show("f");
 		as(ROOT);
 		MUST(chmod("f", 06777));
 		as(users[u]);
 		close(open("f", O_WRONLY | O_TRUNC | O_CLOEXEC));
+		show_mode("f");
 		show("f");
 		as(ROOT);
 		MUST(unlink("f"));

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "conform.h"
 
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
@@ -102,6 +103,12 @@ static int make_and_close(const char *path)
 	return close(open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644));
 }
 
+static int store(char *map)
+{
+	map[0]++;
+	return msync(map, 4096, MS_SYNC);
+}
+
 static void g_times_of_data(void)
 {
 	int fd = MUST_FD(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644));
@@ -117,6 +124,11 @@ static void g_times_of_data(void)
 	CHANGES("cm", "f", fallocate(fd, 0, 0, 5000));
 	CHANGES("", "f", fsync(fd));
 	CHANGES("", "f", access("f", R_OK));
+	char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		MUST(-1);
+	CHANGES("cm", "f", store(map)); /* another may not: there is nothing to write back on tmpfs */
+	munmap(map, 4096);
 	char c;
 	struct times t = times_before("f");
 	MUST(pread(fd, &c, 1, 0));
