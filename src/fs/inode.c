@@ -95,6 +95,7 @@ static int get(struct fs *fs, uint64_t id, struct inode_ref *out, bool want_fd)
 		pthread_mutex_unlock(&s->lock);
 		return -ESTALE;
 	}
+	inode_revive_locked(fs, s, inode);
 	inode->users++;
 	inode->recently_used = true;
 	*out = (struct inode_ref){inode, inode->fd};
@@ -129,7 +130,7 @@ int inode_get_no_fd(struct fs *fs, uint64_t id, struct inode_ref *out)
 
 /* -- end of an inode -- */
 
-/* Takes it out of the table if nobody holds it.  Returns its parent, whose reference goes too. */
+/* Lets go of it if nobody holds it.  Returns the parent of one that went, whose reference goes too. */
 static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct inode *inode)
 {
 	/* lock is held, and released here */
@@ -137,18 +138,20 @@ static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct
 		pthread_mutex_unlock(&s->lock);
 		return NULL;
 	}
-	inode_unlink_locked(s, inode);
-	int fd = inode->fd >= 0 ? inode_drop_fd_locked(fs, inode) : -1;
+	int fd;
+	free(inode->open);
+	inode->open = NULL;
+	struct inode *old = inode_retire_locked(fs, s, inode, &fd);
 	pthread_mutex_unlock(&s->lock);
-	atomic_fetch_sub_explicit(&fs->inodes.n, 1, memory_order_relaxed);
 	if (fd >= 0)
 		close(fd);
-	struct inode *parent = inode->parent;
-	if (inode->handle_bytes > FHANDLE_INLINE)
-		free(inode->handle.data);
-	free(inode->name);
-	free(inode->open);
-	free(inode);
+	if (!old)
+		return NULL;
+	struct inode *parent = old->parent;
+	if (old->handle_bytes > FHANDLE_INLINE)
+		free(old->handle.data);
+	free(old->name);
+	free(old);
 	return parent;
 }
 
@@ -184,7 +187,7 @@ void inode_forget(struct fs *fs, uint64_t id, uint64_t n)
 		return;
 	pthread_mutex_lock(&s->lock);
 	struct inode *inode = inode_find_id_locked(s, id);
-	if (!inode) {
+	if (!inode || inode->forgotten) {
 		pthread_mutex_unlock(&s->lock);
 		return;
 	}
@@ -288,6 +291,7 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 	if (!inode)
 		inode = new_locked(fs, s, st, fh);
 	if (inode) {
+		inode_revive_locked(fs, s, inode);
 		inode->nlookup++;
 		if (*fd >= 0 && inode->fd < 0)
 			inode_adopt_fd_locked(fs, s, inode, fd);

@@ -11,6 +11,9 @@
  * get short, and behind it whatever finds the file again: its file handle, or (parent, name) where
  * the backing or our privileges have no handles (then only when fds get short).
  *
+ * Forgetting: what the kernel has forgotten it may ask for again, by a file handle that a program or
+ * an NFS client kept.  So the last few thousand stay for a while, without fd, and keep their ids.
+ *
  * Locking: one mutex per shard, held for memory only, never over a system call that can wait. */
 #ifndef FS_INODE_H
 #define FS_INODE_H
@@ -48,14 +51,15 @@ struct inode {
 	uint32_t users;		     /* operations that use fd now */
 	_Atomic uint32_t n_mappable; /* open files whose mapped stores nobody tells us of */
 	bool recently_used;
-	bool pinned; /* has no name any more: the fd is the only way to it */
+	bool pinned;	/* has no name any more: the fd is the only way to it */
+	bool forgotten; /* by the kernel, and used by nobody */
 	uint8_t handle_bytes;
 	int32_t handle_type;
 	union {
 		unsigned char inline_data[FHANDLE_INLINE];
 		unsigned char *data;
 	} handle;
-	struct list with_fd;  /* in shard->with_fd while fd >= 0 */
+	struct list with_fd;  /* in shard->with_fd while fd >= 0, in shard->forgotten while that */
 	struct inode *parent; /* without handles only */
 	char *name;
 	struct open_state *open; /* while files are open; see handle.h */
@@ -68,7 +72,9 @@ struct inode_shard {
 	pthread_mutex_t lock;
 	struct inode **by_id, **by_key;
 	size_t n, buckets;
-	struct list with_fd; /* least recently opened first */
+	struct list with_fd;   /* least recently opened first */
+	struct list forgotten; /* longest ago first */
+	unsigned n_forgotten;
 	uint64_t next_id;
 } __attribute__((aligned(64)));
 

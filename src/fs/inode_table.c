@@ -265,6 +265,38 @@ bool inode_table_close_idle(struct fs *fs)
 	return left;
 }
 
+/* -- those that the kernel has forgotten -- */
+
+struct inode *inode_retire_locked(struct fs *fs, struct inode_shard *s, struct inode *inode,
+				  int *fd)
+{
+	struct inode *out = inode;
+	bool keep = fs->by_handle && recoverable_locked(fs, inode);
+	*fd = inode->fd >= 0 ? inode_drop_fd_locked(fs, inode) : -1;
+	atomic_fetch_sub_explicit(&fs->inodes.n, 1, memory_order_relaxed);
+	if (keep) {
+		inode->forgotten = true;
+		list_push_tail(&s->forgotten, &inode->with_fd);
+		if (++s->n_forgotten <= INODE_FORGOTTEN)
+			return NULL;
+		out = list_first(&s->forgotten, struct inode, with_fd);
+		list_remove(&out->with_fd);
+		s->n_forgotten--;
+	}
+	inode_unlink_locked(s, out);
+	return out;
+}
+
+void inode_revive_locked(struct fs *fs, struct inode_shard *s, struct inode *inode)
+{
+	if (!inode->forgotten)
+		return;
+	inode->forgotten = false;
+	list_remove(&inode->with_fd);
+	s->n_forgotten--;
+	atomic_fetch_add_explicit(&fs->inodes.n, 1, memory_order_relaxed);
+}
+
 /* -- the table -- */
 
 int inode_table_init(struct fs *fs, int root_fd)
@@ -277,6 +309,7 @@ int inode_table_init(struct fs *fs, int root_fd)
 	for (unsigned i = 0; i < INODE_SHARDS; i++) {
 		pthread_mutex_init(&t->shards[i].lock, NULL);
 		list_init(&t->shards[i].with_fd);
+		list_init(&t->shards[i].forgotten);
 	}
 	struct inode *root = calloc(1, sizeof(*root));
 	if (!root)

@@ -23,16 +23,16 @@
 #define SYS_fchmodat2 452
 #endif
 
-/* "." and "..": only an NFS server asks, to connect a handle to the tree. */
+/* "." and "..": asked by who has a file handle, to find it and to connect it to the tree. */
 static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *name,
 		       struct fuse_entry_param *e)
 {
 	bool up = name[1] == '.' && dir->inode != fs->inodes.root;
-	AUTO_FD fd = mirror_open_child(fs, dir->fd, up ? ".." : ".");
-	if (fd < 0)
+	AUTO_FD fd = up ? mirror_open_child(fs, dir->fd, "..") : -1;
+	if (up && fd < 0)
 		return fd;
 	struct stat st;
-	int res = mirror_stat(fd, &st);
+	int res = mirror_stat(up ? fd : dir->fd, &st);
 	if (res < 0)
 		return res;
 	struct fhandle none = {0};

@@ -73,6 +73,35 @@ ls "$MNT/d" >/dev/null
 equal "$(stat -c %X "$SRC/d" "$SRC/d/f" | grep -vc "$(date -d $old +%s)")" 1 "access times that moved with nodiratime"
 unmount_ratefs
 
+# A file handle that a program kept finds its file again, also when the kernel has forgotten it.
+cat >"$TMP/handle.py" <<'EOF'
+import ctypes, os, sys, time
+class Handle(ctypes.Structure):
+	_fields_ = ("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)
+libc = ctypes.CDLL(None, use_errno=True)
+def handle(path):
+	h = Handle(128)
+	assert libc.name_to_handle_at(-100, path.encode(), ctypes.byref(h), ctypes.byref(ctypes.c_int()), 0) == 0
+	return h
+def number(h):
+	fd = libc.open_by_handle_at(mount, ctypes.byref(h), os.O_RDONLY)
+	return os.strerror(ctypes.get_errno()) if fd < 0 else os.fstat(fd).st_ino
+os.chdir(sys.argv[1])
+mount = os.open(".", os.O_RDONLY)
+open("gone", "w").close()
+paths = ["d", "d/f", "gone"]
+known = [(p, os.stat(p).st_ino, handle(p)) for p in paths]
+os.unlink("gone")
+open("/proc/sys/vm/drop_caches", "w").write("2")
+time.sleep(0.2)
+print(*[p if number(h) == ino else number(h) for p, ino, h in known])
+EOF
+for cache in auto strict; do
+	mount_ratefs -o cache=$cache
+	equal "$(python3 "$TMP/handle.py" "$MNT")" "d d/f Stale file handle" "open_by_handle_at after drop_caches, cache=$cache"
+	unmount_ratefs
+done
+
 # Root can open what others leave, and still look around: the daemon keeps some descriptors for itself.
 mkdir "$SRC/many"
 touch "$SRC/many"/{1..1100}
@@ -103,35 +132,34 @@ DAEMON_WRAPPER=()
 unbacking
 
 # O_DIRECT with memory that does not begin on a page: the kernel cuts it into requests that are no whole blocks.
+cat >"$TMP/direct.py" <<'EOF'
+import mmap, os
+room = mmap.mmap(-1, 8 << 20)
+fd = os.open("direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+def get(call, *a):
+	try: return call(*a)
+	except OSError as e: return os.strerror(e.errno)
+for at in 0, 512, 1024, 2048:
+	for size in 4096, 1 << 20, (1 << 20) + 4096, 3 << 20:
+		data = bytes(i * 7 & 255 for i in range(4096)) * (size // 4096)
+		part = memoryview(room)[at:at + size]
+		part[:] = data
+		wrote = get(os.pwritev, fd, [part], 0)
+		part[:] = bytes(size)
+		got = get(os.preadv, fd, [part], 0)
+		print(at, size, wrote, got, part == data)
+for at, size in (1, 4096), (0, 4095), (512, 4096), (4096, 512):
+	print(at, size, get(os.pwritev, fd, [memoryview(room)[:size]], at), get(os.preadv, fd, [memoryview(room)[:size]], at))
+EOF
 truncate -s 64M "$TMP/blocks.img"
 if loop=$(losetup --sector-size 4096 -f --show "$TMP/blocks.img" 2>/dev/null); then
 	mkfs.ext4 -q "$loop" || fail mkfs.ext4
 	ok mount "$loop" "$BACK"
 	mkdir "$SRC" "$PLAIN"
-	direct() {
-		python3 - <<-'EOF'
-			import mmap, os
-			room = mmap.mmap(-1, 8 << 20)
-			fd = os.open("direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
-			def get(call, *a):
-				try: return call(*a)
-				except OSError as e: return os.strerror(e.errno)
-			for at in 0, 512, 1024, 2048:
-				for size in 4096, 1 << 20, (1 << 20) + 4096, 3 << 20:
-					data = bytes(i * 7 & 255 for i in range(4096)) * (size // 4096)
-					part = memoryview(room)[at:at + size]
-					part[:] = data
-					wrote = get(os.pwritev, fd, [part], 0)
-					part[:] = bytes(size)
-					got = get(os.preadv, fd, [part], 0)
-					print(at, size, wrote, got, part == data)
-			for at, size in (1, 4096), (0, 4095), (512, 4096), (4096, 512):
-				print(at, size, get(os.pwritev, fd, [memoryview(room)[:size]], at), get(os.preadv, fd, [memoryview(room)[:size]], at))
-		EOF
-	}
 	for cache in auto strict; do
 		mount_ratefs -o cache=$cache
-		same_on_both direct
+		same_on_both python3 "$TMP/direct.py"
+		grep -q '^512 1048576 1048576 1048576 True' "$TMP/out.mount" || fail
 		unmount_ratefs
 	done
 	umount "$BACK"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fs/fdlimit.h"
+#include "fs/inode_table.h"
 #include "fs/mirror.h"
 #include "unit/unit.h"
 
@@ -108,13 +109,55 @@ static void ids(struct fs *fs)
 	ck_assert_uint_eq(fs->inodes.n, 0);
 	ck_assert_uint_eq(fs->inodes.n_fds, 0);
 	struct inode_ref ref;
-	ck_assert_int_eq(inode_get(fs, id, &ref), -ESTALE);
-	ck_assert_uint_ne(look_up(fs, "a"), id);
+	ck_assert_int_eq(inode_get(fs, id, &ref), fs->by_handle ? 0 : -ESTALE);
+	if (fs->by_handle)
+		inode_put(fs, &ref);
+	ck_assert_uint_eq(fs->inodes.n, 0);
+	ck_assert_uint_eq(fs->inodes.n_fds, 0);
+	ck_assert_int_eq(look_up(fs, "a") == id, fs->by_handle);
 }
 
-START_TEST(an_inode_has_one_id_until_it_is_forgotten_and_then_never_again)
+START_TEST(an_inode_has_one_id_also_after_it_was_forgotten_where_there_are_handles)
 {
 	both_ways(ids);
+}
+END_TEST
+
+#define FORGOTTEN (2 * INODE_SHARDS * INODE_FORGOTTEN)
+
+static void forgotten(struct fs *fs)
+{
+	static uint64_t id[FORGOTTEN];
+	char name[16];
+	struct inode_ref ref;
+	for (unsigned i = 0; i < FORGOTTEN; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		make_file(fs, name);
+		id[i] = look_up(fs, name);
+		inode_forget(fs, id[i], 1);
+		inode_forget(fs, id[i], 1); /* once too often */
+	}
+	ck_assert_int_eq(inode_get(fs, id[0], &ref), -ESTALE);
+	ck_assert_int_eq(inode_get(fs, id[FORGOTTEN - 1], &ref), 0);
+	inode_put(fs, &ref);
+	size_t n = 0;
+	for (unsigned i = 0; i < INODE_SHARDS; i++)
+		n += fs->inodes.shards[i].n;
+	ck_assert_uint_le(n, INODE_SHARDS * INODE_FORGOTTEN);
+	/* What was deleted is not taken for a new file with its number. */
+	id[0] = look_up(fs, "f1");
+	inode_forget(fs, id[0], 1);
+	ck_assert_int_eq(unlinkat(fs->root_fd, "f1", 0), 0);
+	ck_assert_int_eq(inode_get(fs, id[0], &ref), -ESTALE);
+}
+
+START_TEST(the_last_that_were_forgotten_can_be_had_again)
+{
+	if (!handles_work())
+		return;
+	struct fs *fs = new_fs(true);
+	forgotten(fs);
+	end_fs(fs);
 }
 END_TEST
 
@@ -262,8 +305,8 @@ START_TEST(threads_that_look_up_and_forget_leave_nothing_behind)
 }
 END_TEST
 
-UNIT_MAIN("inode", an_inode_has_one_id_until_it_is_forgotten_and_then_never_again,
-	  more_files_than_fds_are_all_found_again,
+UNIT_MAIN("inode", an_inode_has_one_id_also_after_it_was_forgotten_where_there_are_handles,
+	  the_last_that_were_forgotten_can_be_had_again, more_files_than_fds_are_all_found_again,
 	  a_file_that_lost_its_name_is_held_by_fd_until_it_is_forgotten,
 	  a_file_replaced_behind_our_back_is_stale_and_not_the_new_one,
 	  a_moved_file_is_found_at_its_new_place,
