@@ -188,7 +188,7 @@ mount_ratefs() {
 }
 try_mount_ratefs() {
 	: >"$LOG"
-	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f "$SRC" "$MNT" -o allow_other "$@" >"$LOG" 2>&1 &
+	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f "$SRC" "$MNT" -o allow_other "$@" >>"$LOG" 2>&1 &
 	DAEMON=$!
 	within 10s answers_or_gone || return 1
 	kill -0 "$DAEMON" 2>/dev/null && answers
