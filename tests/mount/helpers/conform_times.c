@@ -127,8 +127,8 @@ static void g_times_of_data(void)
 	char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		MUST(-1);
-	CHANGES("cm", "f",
-		store(map)); /* another may not: there is nothing to write back on tmpfs */
+	/* Another store may not: there is nothing to write back on tmpfs. */
+	CHANGES("cm", "f", store(map));
 	munmap(map, 4096);
 	char c;
 	struct times t = times_before("f");
