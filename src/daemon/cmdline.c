@@ -63,25 +63,58 @@ static int parse_words(struct configuration *c, struct batches *b, const char *t
 	return 0;
 }
 
+/* --- remount -------------------------------------------------------------------------------- */
+
 /* mount(8) gives all options of a mount and its line in fstab again, and those of the kernel. */
-static int parse_remount(struct cmdline *c, const char *text, struct error *err)
+static bool of_the_kernel(const char *name)
 {
-	AUTO_FREE char *copy = strdup(text);
+	return !strcmp(name, "user_id") || !strcmp(name, "group_id") || !strcmp(name, "blksize") ||
+	       !strcmp(name, "remount");
+}
+
+static int check_remount_word(struct cmdline *c, char *word, struct error *err)
+{
+	word[strcspn(word, "=")] = '\0';
+	const char *name = word;
+	if (!*name || of_the_kernel(name))
+		return 0;
+	if (strcmp(name, "bind") == 0)
+		return error_set(err, "'bind' is for mount(8): mount -o remount,bind,...");
+	option_scope_of(&name);
+	const struct option_def *o = option_find(name);
+	if (!o)
+		return error_set(err, "unknown option '%s'; see ratefs --help", word);
+	c->remount_ignores |=
+		o->type != OPTION_FLAG && o->type != OPTION_VALUE && o->type != OPTION_NOISE;
+	return 0;
+}
+
+static int check_remount(struct cmdline *c, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(c->words);
 	char *rest = copy, *word;
 	if (!copy)
 		return error_set(err, "out of memory");
-	while ((word = option_next_word(&rest))) {
-		word[strcspn(word, "=")] = '\0';
-		const char *name = word;
-		option_scope_of(&name);
-		const struct option_def *o = option_find(name);
-		c->remount_live |= o && o->live;
-		if (strcmp(word, "remount") == 0) {
-			c->action = CMDLINE_REMOUNT;
-			c->remount = text;
-		}
-	}
+	while ((word = option_next_word(&rest)))
+		if (check_remount_word(c, word, err) < 0)
+			return -1;
 	return 0;
+}
+
+/* Adds the text of an -o to those that were given. */
+static int take_words(struct cmdline *c, const char *text, struct error *err)
+{
+	char *all;
+	if (asprintf(&all, "%s%s%s", c->words ? c->words : "", c->words ? "," : "", text) < 0)
+		return error_set(err, "out of memory");
+	free(c->words);
+	c->words = all;
+	AUTO_FREE char *copy = strdup(text);
+	char *rest = copy, *word;
+	while (copy && (word = option_next_word(&rest)))
+		if (strcmp(word, "remount") == 0)
+			c->action = CMDLINE_REMOUNT;
+	return copy ? 0 : error_set(err, "out of memory");
 }
 
 /* --- places --------------------------------------------------------------------------------- */
@@ -165,9 +198,9 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 {
 	switch (flag) {
 	case 'o':
-		if (parse_remount(c, optarg, err) < 0)
+		if (take_words(c, optarg, err) < 0)
 			return -1;
-		return c->remount ? 0 : parse_words(&c->config, b, optarg, err);
+		return c->action == CMDLINE_REMOUNT ? 0 : parse_words(&c->config, b, optarg, err);
 	case 'c':
 		free(c->file);
 		c->file = path_absolute(optarg); /* to be found again by a reload */
@@ -231,7 +264,8 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 {
 	static const struct batches nothing;
 	if (c->action == CMDLINE_REMOUNT)
-		return take_places(&c->config.mount[0], place, n, err);
+		return check_remount(c, err) < 0 ? -1
+						 : take_places(&c->config.mount[0], place, n, err);
 	if (c->action != CMDLINE_RUN && c->action != CMDLINE_CHECK)
 		return 0;
 	if (c->action == CMDLINE_CHECK && !c->file)
@@ -270,6 +304,7 @@ void cmdline_free(struct cmdline *c)
 {
 	configuration_free(&c->config);
 	free(c->file);
+	free(c->words);
 }
 
 void cmdline_help(void)

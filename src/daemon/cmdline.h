@@ -22,8 +22,8 @@ struct cmdline {
 	enum cmdline_action action;
 	bool foreground, debug;
 	char *file;		     /* -c */
-	const char *remount;	     /* the words of its -o */
-	bool remount_live;	     /* and some of them are for ratefsctl set */
+	char *words;		     /* of all -o */
+	bool remount_ignores;	     /* some of them, being no flags */
 	struct configuration config; /* of SOURCE MOUNTPOINT; paths are absolute */
 };
 

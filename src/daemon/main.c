@@ -56,11 +56,11 @@ static int run(struct cmdline *c)
 static int remount(const struct cmdline *c)
 {
 	struct error err = ERROR_INIT;
-	if (attach_again(c->config.mount[0].mountpoint, c->remount, &err) < 0) {
+	if (attach_again(c->config.mount[0].mountpoint, c->words, &err) < 0) {
 		log_error("%s", err.text);
 		return EXIT_CODE_FAILED;
 	}
-	if (c->remount_live)
+	if (c->remount_ignores)
 		log_warning(
 			"a remount changes flags like 'ro' only; 'ratefsctl set' changes limits");
 	return EXIT_CODE_OK;

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -38,6 +37,8 @@ static const struct {
 	{"dirsync", MS_DIRSYNC, 0},
 	{"noatime", MS_NOATIME, 0},
 	{"atime", 0, MS_NOATIME},
+	{"relatime", 0, MS_NOATIME},
+	{"strictatime", 0, MS_NOATIME},
 	{"nodiratime", MS_NODIRATIME, 0},
 	{"diratime", 0, MS_NODIRATIME},
 	{"nosymfollow", MS_NOSYMFOLLOW, 0},
@@ -153,17 +154,16 @@ static bool plan_flag(struct plan *p, const char *word)
 
 int attach_again(const char *mountpoint, const char *options, struct error *err)
 {
-	struct statfs fs;
-	struct statvfs now;
-	if (statfs(mountpoint, &fs) < 0 || statvfs(mountpoint, &now) < 0)
+	struct plan p = {0};
+	struct statfs st;
+	if (statfs(mountpoint, &st) < 0)
 		return error_set(err, "'%s': %s", mountpoint, strerror(errno));
-	if (fs.f_type != FUSE_SUPER_MAGIC)
+	if (st.f_type != FUSE_SUPER_MAGIC)
 		return error_set(err, "'%s' is not a FUSE mount", mountpoint);
-	/* These have the same numbers in statvfs and mount. */
-	struct plan p = {.flags = now.f_flag & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC |
-						MS_SYNCHRONOUS | MS_NOATIME | MS_NODIRATIME)};
 	if (!plan_options(&p, options, plan_flag))
 		return error_set(err, "out of memory");
+	if (!(p.flags & MS_NOATIME))
+		p.flags |= MS_RELATIME; /* or the kernel leaves it as it was */
 	if (mount(NULL, mountpoint, NULL, MS_REMOUNT | p.flags, NULL) < 0)
 		return error_set(err, "cannot remount '%s': %s", mountpoint, strerror(errno));
 	return 0;

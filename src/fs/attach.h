@@ -12,8 +12,8 @@
  * needs fusermount3 (auto_unmount). */
 int attach(const char *mountpoint, const char *options, struct error *err);
 
-/* Changes the kernel's flags (ro, noexec, …) of a mount that is there; other options are ignored, and
- * flags that are not named stay.  0, or -1 with err. */
+/* Gives a mount that is there the flags (ro, noexec, …) of these options, and no others, as
+ * mount(8) has it; other options are ignored.  0, or -1 with err. */
 int attach_again(const char *mountpoint, const char *options, struct error *err);
 
 #endif

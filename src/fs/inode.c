@@ -327,12 +327,13 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name)
 	struct inode_shard *s = inode_shard_of_key(fs, st.st_dev, st.st_ino);
 	AUTO_FD fd = -1;
 	uint64_t id = 0;
+	struct fhandle fh;
+	fhandle_of(fs, dir_fd, name, &fh); /* its number may have been another file's */
 	for (int round = 0; round < 2 && !id; round++) {
 		pthread_mutex_lock(&s->lock);
-		struct inode *it =
-			s->buckets ? s->by_key[inode_key_slot(s, st.st_dev, st.st_ino)] : NULL;
-		while (it && !(it->dev == st.st_dev && it->ino == st.st_ino && it->nlookup))
-			it = it->next_by_key;
+		struct inode *it = find_key_locked(fs, s, &st, fd, &fh);
+		if (it && it->forgotten)
+			it = NULL;
 		if (it && it->fd < 0 && fd >= 0)
 			inode_adopt_fd_locked(fs, s, it, &fd);
 		bool has_fd = it && it->fd >= 0;

@@ -102,7 +102,7 @@ void inode_put(struct fs *fs, struct inode_ref *ref);
 int inode_table_init(struct fs *fs, int root_fd);
 void inode_table_free(struct fs *fs);
 
-/* Closes the fds that were not used since the last call.  False: no other call will close more,
+/* Closes the fds of regular files that were not used since the last call.  False: no other call will close more,
  * unless some are used before. */
 bool inode_table_close_idle(struct fs *fs);
 

@@ -226,7 +226,8 @@ bool inode_table_close_one(struct fs *fs)
 	return false;
 }
 
-/* True: some were used since the last time, or are now. */
+/* Only those that may hold many blocks: a directory that was deleted in the source, and is somebody's
+ * working directory, is better kept.  True: some were used since the last time, or are now. */
 static bool close_idle(struct fs *fs, struct inode_shard *s)
 {
 	struct list todo = LIST_INIT(todo);
@@ -240,10 +241,10 @@ static bool close_idle(struct fs *fs, struct inode_shard *s)
 			struct inode *it = list_first(&todo, struct inode, with_fd);
 			list_remove(&it->with_fd);
 			list_push_tail(&s->with_fd, &it->with_fd);
-			left |= it->recently_used || it->users;
+			left |= S_ISREG(it->type) && (it->recently_used || it->users);
 			if (it->recently_used)
 				it->recently_used = false;
-			else if (recoverable_locked(fs, it))
+			else if (S_ISREG(it->type) && recoverable_locked(fs, it))
 				fds[n++] = inode_drop_fd_locked(fs, it);
 		}
 		pthread_mutex_unlock(&s->lock);

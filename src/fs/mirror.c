@@ -96,7 +96,11 @@ int fhandle_open(const struct fs *fs, const struct fhandle *fh, int flags)
 	u.h.handle_type = fh->type;
 	memcpy(u.h.f_handle, fh->data, fh->bytes);
 	int fd = open_by_handle_at(fs->mount_fd, &u.h, flags);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0 && errno == ENOMEM) /* ext4 says so, too, while it makes a file of that number */
+		fd = open_by_handle_at(fs->mount_fd, &u.h, flags);
+	if (fd < 0)
+		return errno == ENOMEM ? -ESTALE : -errno;
+	return fd;
 }
 
 uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino)
@@ -147,11 +151,17 @@ static int lookup_by_handle(struct fs *fs, const struct inode_ref *dir, const ch
 	struct inode *inode = inode_find_pinned(fs, &st);
 	if (!inode) {
 		struct fhandle fh;
+		struct stat again;
 		fhandle_of(fs, dir->fd, name, &fh);
-		if (!fh.bytes)
+		res = mirror_stat_child(fs, dir->fd, name, &again);
+		if (res < 0)
+			return res;
+		/* Another file by now?  Then numbers and handle may not be of the same one. */
+		if (!fh.bytes || again.st_ino != st.st_ino || again.st_dev != st.st_dev)
 			return -EAGAIN;
 		int no_fd = -1;
-		inode = inode_intern(fs, &st, &no_fd, &fh, dir->inode, name);
+		inode = inode_intern(fs, &again, &no_fd, &fh, dir->inode, name);
+		st = again;
 	}
 	if (!inode)
 		return -ENOMEM;

@@ -22,17 +22,15 @@ static uint64_t served_total(const struct fs_mount *m)
 	return sum;
 }
 
-static struct timespec in_ns(uint64_t ns)
+static struct timespec timespec_of(uint64_t ns)
 {
-	uint64_t until_ns = mount_now_ns() + ns;
-	return (struct timespec){(time_t)(until_ns / NSEC_PER_SEC),
-				 (long)(until_ns % NSEC_PER_SEC)};
+	return (struct timespec){(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 }
 
 /* Sleeps a tick; false: stop. */
 static bool tick(struct fs_mount *m)
 {
-	struct timespec until = in_ns(TICK_NS);
+	struct timespec until = timespec_of(mount_now_ns() + TICK_NS);
 	pthread_mutex_lock(&m->watchdog_lock);
 	int rc = 0;
 	while (!m->watchdog_stop && rc != ETIMEDOUT)
@@ -42,25 +40,34 @@ static bool tick(struct fs_mount *m)
 	return go_on;
 }
 
-/* Sleeps for as long as nothing is to be done.  watchdog_lock is held. */
-static void sleep_locked(struct fs_mount *m)
+/* True: it was time, and another time will come. */
+static bool sweep(struct fs_mount *m, uint64_t *due_ns)
 {
-	bool sweep = true;
+	if (mount_now_ns() < *due_ns)
+		return true;
+	*due_ns = mount_now_ns() + SWEEP_NS;
+	return fs_close_idle(m->fs);
+}
+
+/* Sleeps for as long as nothing is to be done.  watchdog_lock is held. */
+static void sleep_locked(struct fs_mount *m, uint64_t *sweep_ns)
+{
+	bool more = true;
 	while (atomic_load(&m->watchdog_sleeps) && !m->watchdog_stop) {
-		struct timespec until = in_ns(SWEEP_NS);
-		if (!sweep) {
+		struct timespec until = timespec_of(*sweep_ns);
+		if (!more) {
 			pthread_cond_wait(&m->watchdog_cond, &m->watchdog_lock);
 		} else if (pthread_cond_timedwait(&m->watchdog_cond, &m->watchdog_lock, &until) ==
 			   ETIMEDOUT) {
 			pthread_mutex_unlock(&m->watchdog_lock);
-			sweep = fs_close_idle(m->fs);
+			more = sweep(m, sweep_ns);
 			pthread_mutex_lock(&m->watchdog_lock);
 		}
 	}
 }
 
 /* Sleeps until a request comes; false: stop. */
-static bool rest(struct fs_mount *m, uint64_t served)
+static bool rest(struct fs_mount *m, uint64_t served, uint64_t *sweep_ns)
 {
 	atomic_store(&m->receivers_wanted, m->receivers_base);
 	atomic_store(&m->watchdog_sleeps, true);
@@ -68,7 +75,7 @@ static bool rest(struct fs_mount *m, uint64_t served)
 	if (served_total(m) != served || parked_watches(m))
 		atomic_store(&m->watchdog_sleeps, false);
 	pthread_mutex_lock(&m->watchdog_lock);
-	sleep_locked(m);
+	sleep_locked(m, sweep_ns);
 	bool go_on = !m->watchdog_stop;
 	pthread_mutex_unlock(&m->watchdog_lock);
 	return go_on;
@@ -77,12 +84,12 @@ static bool rest(struct fs_mount *m, uint64_t served)
 static void *watchdog_main(void *arg)
 {
 	struct fs_mount *m = arg;
-	uint64_t before = 0;
+	uint64_t before = 0, sweep_ns = 0;
 	unsigned idle = 0, ticks = 0;
 	bool watching = false;
 	for (;;) {
 		if (idle >= IDLE_AFTER && !watching) {
-			if (!rest(m, before))
+			if (!rest(m, before, &sweep_ns))
 				return NULL;
 			idle = 0;
 		}
@@ -95,8 +102,7 @@ static void *watchdog_main(void *arg)
 		late_answer(m, mount_now_ns());
 		if (++ticks % RECHECK_EVERY == 0)
 			watching = parked_recheck(m);
-		if (ticks % (SWEEP_NS / TICK_NS) == 0)
-			fs_close_idle(m->fs);
+		sweep(m, &sweep_ns);
 	}
 }
 

@@ -31,6 +31,11 @@ ok mount -o remount,rw "$MNT"
 ok touch "$MNT/new"
 has_flag noexec || fail "a flag was lost: $(findmnt -no OPTIONS "$MNT")"
 equal "$(ctl show "$MNT" --json | jq -r '.options.iops.value')" 200
+ok mount -o remount,nosymfollow,noatime "$MNT"
+ok mount -o remount,exec "$MNT"
+has_flag nosymfollow && has_flag noatime && ! has_flag noexec || fail "$(findmnt -no OPTIONS "$MNT")"
+ok mount -o remount,atime,symfollow "$MNT"
+! has_flag nosymfollow && ! has_flag noatime || fail "$(findmnt -no OPTIONS "$MNT")"
 says 'is not a FUSE mount' ratefs "$SRC" "$BACK" -o remount,ro
 ok umount "$MNT"
 within 15s gone "$pid" || fail "the daemon is still there after umount"

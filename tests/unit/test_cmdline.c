@@ -70,9 +70,16 @@ START_TEST(it_can_be_called_by_mount)
 	ck_assert_int_eq(parse("/sbin/mount.ratefs /usr /tmp -o rw,user_id=0,remount,ro"), 0);
 	ck_assert_int_eq(c.action, CMDLINE_REMOUNT);
 	ck_assert_str_eq(c.config.mount[0].mountpoint, "/tmp");
-	ck_assert(!c.remount_live);
+	ck_assert(!c.remount_ignores);
 	ck_assert_int_eq(parse("/sbin/mount.ratefs /usr /tmp -o remount,ro,global.iops=3"), 0);
-	ck_assert(c.remount_live);
+	ck_assert(c.remount_ignores);
+	ck_assert_int_eq(parse("ratefs /usr /tmp -o ro -o remount -o noexec"), 0);
+	ck_assert_int_eq(c.action, CMDLINE_REMOUNT);
+	ck_assert_str_eq(c.words, "ro,remount,noexec");
+	says("ratefs /usr /tmp -o remount,bind,ro",
+	     "'bind' is for mount(8): mount -o remount,bind,...");
+	says("ratefs /usr /tmp -o remount,wirte_bps=1M",
+	     "unknown option 'wirte_bps'; see ratefs --help");
 	ck_assert_int_eq(parse("ratefs /usr /dev/fd/7"), 0);
 	ck_assert_str_eq(c.config.mount[0].mountpoint, "/dev/fd/7");
 }
