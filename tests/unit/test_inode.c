@@ -151,6 +151,26 @@ static void forgotten(struct fs *fs)
 	ck_assert_int_eq(inode_get(fs, id[0], &ref), -ESTALE);
 }
 
+START_TEST(a_name_that_goes_does_not_pin_another_file_that_had_its_number)
+{
+	if (!handles_work())
+		return;
+	struct fs *fs = new_fs(true);
+	make_file(fs, "a");
+	uint64_t id = look_up(fs, "a");
+	struct inode_ref ref;
+	ck_assert_int_eq(inode_get_no_fd(fs, id, &ref), 0);
+	ck_assert_int_eq(ref.fd, -1);
+	ref.inode->handle_type ^= 1; /* as if it were of an earlier generation */
+	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a"), 0);
+	uint64_t now = look_up(fs, "a");
+	ck_assert_uint_ne(now, id);
+	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a"), now);
+	inode_put(fs, &ref);
+	end_fs(fs);
+}
+END_TEST
+
 START_TEST(the_last_that_were_forgotten_can_be_had_again)
 {
 	if (!handles_work())
@@ -305,7 +325,8 @@ START_TEST(threads_that_look_up_and_forget_leave_nothing_behind)
 }
 END_TEST
 
-UNIT_MAIN("inode", an_inode_has_one_id_also_after_it_was_forgotten_where_there_are_handles,
+UNIT_MAIN("inode", a_name_that_goes_does_not_pin_another_file_that_had_its_number,
+	  an_inode_has_one_id_also_after_it_was_forgotten_where_there_are_handles,
 	  the_last_that_were_forgotten_can_be_had_again, more_files_than_fds_are_all_found_again,
 	  a_file_that_lost_its_name_is_held_by_fd_until_it_is_forgotten,
 	  a_file_replaced_behind_our_back_is_stale_and_not_the_new_one,
