@@ -33,6 +33,8 @@ static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *n
 		return fd;
 	struct stat st;
 	int res = mirror_stat(up ? fd : dir->fd, &st);
+	if (res == 0 && st.st_nlink == 0) /* deleted, and the kernel's FORGET is on its way */
+		res = -ESTALE;
 	if (res < 0)
 		return res;
 	struct fhandle none = {0};
