@@ -112,8 +112,7 @@ static int take_words(struct cmdline *c, const char *text, struct error *err)
 	AUTO_FREE char *copy = strdup(text);
 	char *rest = copy, *word;
 	while (copy && (word = option_next_word(&rest)))
-		if (strcmp(word, "remount") == 0)
-			c->action = CMDLINE_REMOUNT;
+		c->remount |= strcmp(word, "remount") == 0;
 	return copy ? 0 : error_set(err, "out of memory");
 }
 
@@ -200,7 +199,7 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 	case 'o':
 		if (take_words(c, optarg, err) < 0)
 			return -1;
-		return c->action == CMDLINE_REMOUNT ? 0 : parse_words(&c->config, b, optarg, err);
+		return c->remount ? 0 : parse_words(&c->config, b, optarg, err);
 	case 'c':
 		free(c->file);
 		c->file = path_absolute(optarg); /* to be found again by a reload */
@@ -263,6 +262,8 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 		  struct error *err)
 {
 	static const struct batches nothing;
+	if (c->action == CMDLINE_RUN && c->remount)
+		c->action = CMDLINE_REMOUNT;
 	if (c->action == CMDLINE_REMOUNT)
 		return check_remount(c, err) < 0 ? -1
 						 : take_places(&c->config.mount[0], place, n, err);

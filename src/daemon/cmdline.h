@@ -23,7 +23,8 @@ struct cmdline {
 	bool foreground, debug;
 	char *file;		     /* -c */
 	char *words;		     /* of all -o */
-	bool remount_ignores;	     /* some of them, being no flags */
+	bool remount;		     /* is one of them */
+	bool remount_ignores;	     /* it ignores some of them, being no flags */
 	struct configuration config; /* of SOURCE MOUNTPOINT; paths are absolute */
 };
 

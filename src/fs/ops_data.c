@@ -131,6 +131,18 @@ static int write_flags(const struct handle *h, const struct fuse_file_info *fi)
 	return rwf;
 }
 
+static ssize_t write_flagged(int fd, const char *buf, size_t size, off_t off, int rwf)
+{
+	struct iovec iov = {(void *)buf, size};
+	ssize_t n;
+	if (!rwf)
+		return write_some(fd, buf, size, off);
+	do
+		n = pwritev2(fd, &iov, 1, off, rwf);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
 static void answer_write(fuse_req_t req, struct handle *h, ssize_t n)
 {
 	if (n < 0) {
@@ -169,18 +181,10 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	if (direct_now(h, fi->flags) && (uintptr_t)buf % DIRECT_ALIGN && size <= FS_BUFFER_SIZE)
 		buf = memcpy(fs_context.buffer, buf, size);
 	int rwf = write_flags(h, fi);
-	ssize_t n;
-	if (rwf) {
-		struct iovec iov = {(void *)buf, size};
-		do
-			n = pwritev2(h->fd, &iov, 1, off, rwf);
-		while (n < 0 && errno == EINTR);
-	} else {
-		n = write_some(h->fd, buf, size, off);
-	}
+	ssize_t n = write_flagged(h->fd, buf, size, off, rwf);
 	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_WRONLY, size, off) : -1;
 	if (plain >= 0)
-		n = write_some(plain, buf, size, off);
+		n = write_flagged(plain, buf, size, off, rwf);
 	answer_write(req, h, n);
 }
 

@@ -76,6 +76,8 @@ START_TEST(it_can_be_called_by_mount)
 	ck_assert_int_eq(parse("ratefs /usr /tmp -o ro -o remount -o noexec"), 0);
 	ck_assert_int_eq(c.action, CMDLINE_REMOUNT);
 	ck_assert_str_eq(c.words, "ro,remount,noexec");
+	ck_assert_int_eq(parse("/sbin/mount.ratefs /usr /tmp -f -o remount,ro"), 0);
+	ck_assert_int_eq(c.action, CMDLINE_FAKE);
 	says("ratefs /usr /tmp -o remount,bind,ro",
 	     "'bind' is for mount(8): mount -o remount,bind,...");
 	says("ratefs /usr /tmp -o remount,wirte_bps=1M",
