@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Locals that clean up after themselves; handing one on is a visible word.
+/* Local variables that are closed or freed when they go out of scope.  take_fd and take_ptr hand one on.
  *
  *	AUTO_FD fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
  *	if (fd < 0)
  *		return -errno;
  *	return take_fd(&fd);
  *
- * The cleaners keep errno. */
+ * Cleaning up preserves errno. */
 #ifndef BASE_CLEANUP_H
 #define BASE_CLEANUP_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An error for people: where and what, filled by the parser, printed by main or
- * sent over the control socket.  Errors for the kernel are plain -errno. */
+/* An error message for people: what is wrong and where.  Parsers fill it in; main prints it, or the
+ * control socket sends it.  Errors for the kernel are plain -errno. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -18,7 +18,7 @@ struct error {
 
 /* Fills `e` (NULL is allowed) and returns -1, so that a parser can `return error_set(...)`. */
 int error_set(struct error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Puts "where: " in front of what is there.  Returns -1. */
+/* Puts "where: " in front of the message.  Returns -1. */
 int error_prefix(struct error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 static inline bool error_is_set(const struct error *e)

@@ -49,5 +49,5 @@ void log_write(enum log_level level, const char *fmt, ...)
 		syslog(syslog_priority[level], "%s", line);
 	else
 		dprintf(STDERR_FILENO, "%s: %s\n", program_invocation_short_name,
-			line); /* one write: lines don't mix */
+			line); /* a single write, so that lines of several threads don't mix */
 }

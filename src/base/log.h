@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages for the operator: stderr in the foreground, syslog in the background.
- * One line each, the name of the program in front; safe from any thread. */
+ * Each is one line that starts with the name of the program.  Safe from any thread. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-__extension__ typedef unsigned __int128 u128;
-
 struct suffix {
 	const char *text;
 	uint64_t factor;
@@ -194,6 +192,8 @@ static int parse(const char *text, const struct kind *k, uint64_t *out, struct e
 			return error_set(err, "'%s': not a rate here; leave out '/s'", text);
 		end += 2;
 	}
+	if (*end == '/' && k->rate)
+		return error_set(err, "'%s': rates are per second, not '%s'", text, end);
 	if (*end)
 		return error_set(err, "'%s': trailing garbage '%s'", text, end);
 	return finish(text, k, &n, s->factor, out, err);

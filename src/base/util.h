@@ -11,11 +11,15 @@
 #define PRINTF_LIKE(f, a)     __attribute__((format(printf, f, a)))
 #define CACHE_LINE	      64
 
+/* For products of tokens and nanoseconds. */
+__extension__ typedef unsigned __int128 u128;
+__extension__ typedef __int128 i128;
+
 #define NSEC_PER_SEC  1000000000ULL
 #define NSEC_PER_MSEC 1000000ULL
 #define NSEC_PER_USEC 1000ULL
 
-#define NEVER UINT64_MAX /* a moment that does not come */
+#define NEVER UINT64_MAX /* a point in time that is never reached */
 
 static inline uint64_t min_u64(uint64_t a, uint64_t b)
 {
@@ -27,13 +31,13 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Sums that stop at UINT64_MAX instead of wrapping: times and NEVER. */
+/* A sum that saturates at UINT64_MAX instead of wrapping, so that NEVER stays NEVER. */
 static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* In a loop that waits for another CPU. */
+/* For loops that wait for another CPU. */
 static inline void cpu_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -45,8 +49,7 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Text that may come from anybody, for a line of a log or of an answer: no second line, nothing that
- * a terminal obeys. */
+/* Makes untrusted text safe to print as one line: replaces line breaks and terminal control codes. */
 static inline void make_one_line(char *text)
 {
 	for (; *text; text++)

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "daemon/locate.h"
 #include "daemon/proto.h"
 #include "daemon/runtime_dir.h"
 
@@ -33,7 +35,7 @@ static bool add(const char *path, void *ctx)
 	if (!more)
 		return false;
 	d->daemon = more;
-	d->daemon[d->n++] = (struct daemon_ref){take_fd(&fd), strdup(path), NULL};
+	d->daemon[d->n++] = (struct daemon_ref){.fd = take_fd(&fd), .path = strdup(path)};
 	return true;
 }
 
@@ -49,15 +51,22 @@ static bool add_if_pid(const char *path, void *ctx)
 	return n < m || strcmp(path + n - m, by->end) != 0 || add(path, by->daemons);
 }
 
+static int find_by_path(struct daemons *d, const char *path, struct error *err)
+{
+	struct stat st;
+	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return error_set(err, "%s: is not the control socket of a ratefs daemon", path);
+	add(path, d);
+	return d->n ? 0 : error_set(err, "%s: %s", path, strerror(errno));
+}
+
 int daemons_find(struct daemons *d, const char *which, struct error *err)
 {
 	char dir[RUNTIME_DIR_MAX];
 	struct by_pid by = {.daemons = d};
 	memset(d, 0, sizeof(*d));
-	if (which && strchr(which, '/')) {
-		add(which, d);
-		return d->n ? 0 : error_set(err, "%s: %s", which, strerror(errno));
-	}
+	if (which && strchr(which, '/'))
+		return find_by_path(d, which, err);
 	if (runtime_dir(dir, sizeof(dir), err) < 0)
 		return -1;
 	if (access(dir, F_OK) == 0 && runtime_dir_check(dir, err) < 0)
@@ -71,7 +80,17 @@ int daemons_find(struct daemons *d, const char *which, struct error *err)
 		return 0;
 	return which ? error_set(err, "no daemon of yours has process id %s (looked in %s)", which,
 				 dir)
-		     : error_set(err, "no ratefs daemon of yours runs (looked in %s)", dir);
+		     : error_set(err, "you have no running ratefs daemons (looked in %s)", dir);
+}
+
+static void forget_error(struct daemon_ref *d)
+{
+	while (d->n_in_use)
+		free(d->in_use[--d->n_in_use].name);
+	free(d->in_use);
+	free(d->error);
+	d->in_use = NULL;
+	d->error = NULL;
 }
 
 void daemons_free(struct daemons *d)
@@ -79,7 +98,7 @@ void daemons_free(struct daemons *d)
 	for (unsigned i = 0; i < d->n; i++) {
 		close(d->daemon[i].fd);
 		free(d->daemon[i].path);
-		free(d->daemon[i].error);
+		forget_error(&d->daemon[i]);
 	}
 	free(d->daemon);
 	memset(d, 0, sizeof(*d));
@@ -160,12 +179,25 @@ static int receive_records(int fd, size_t size, struct records *out, struct erro
 	return PROTO_FAILED;
 }
 
+/* Pairs of words: the name of a mount, its device. */
+static void keep_error(struct daemon_ref *d, const char *text, int n, char **word)
+{
+	d->error = strdup(text);
+	d->in_use = calloc((size_t)n / 2 + 1, sizeof(*d->in_use));
+	for (int i = 0; d->in_use && i + 1 < n; i += 2) {
+		struct mount_ref *m = &d->in_use[d->n_in_use++];
+		m->name = strdup(word[i]);
+		m->device = strtoull(word[i + 1], NULL, 10);
+	}
+}
+
 int daemon_ask(struct daemon_ref *d, int n, const char *const *word, struct records *out,
 	       struct error *err)
 {
 	AUTO_FREE char *line = malloc(PROTO_LINE_MAX);
 	char *part[PROTO_WORDS_MAX];
 	memset(out, 0, sizeof(*out));
+	forget_error(d);
 	/* a daemon that refuses to listen has answered all the same */
 	bool sent = line && (send_request(d->fd, n, word) || errno == EPIPE);
 	if (!sent || !receive_line(d->fd, line, PROTO_LINE_MAX))
@@ -173,11 +205,10 @@ int daemon_ask(struct daemon_ref *d, int n, const char *const *word, struct reco
 	int parts = proto_split(line, part);
 	if (parts == 2 && strcmp(part[0], "ok") == 0)
 		return receive_records(d->fd, strtoul(part[1], NULL, 10), out, err);
-	if (parts == 3 && strcmp(part[0], "error") == 0) {
+	if (parts >= 3 && strcmp(part[0], "error") == 0) {
 		int code = (int)strtol(part[1], NULL, 10);
 		error_set(err, "%s", part[2]);
-		free(d->error);
-		d->error = strdup(part[2]);
+		keep_error(d, part[2], parts - 3, part + 3);
 		return code > 0 ? code : PROTO_FAILED;
 	}
 	errno = EPROTO;
@@ -186,24 +217,11 @@ int daemon_ask(struct daemon_ref *d, int n, const char *const *word, struct reco
 
 /* --- targets -------------------------------------------------------------------------------- */
 
-/* "/a/link/mnt" with its directory resolved.  The last component is left alone: asking about a
- * mountpoint would wait when the mount is paused. */
-static char *resolved(const char *path)
+/* A word is a path when it says so; others are names, and "slwo" is no file of the directory that one
+ * happens to be in. */
+static bool is_path(const char *target)
 {
-	AUTO_FREE char *copy = strdup(path);
-	char *out = NULL;
-	if (!copy)
-		return NULL;
-	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
-		copy[n - 1] = '\0';
-	char *slash = strrchr(copy, '/');
-	const char *last = slash ? slash + 1 : copy;
-	if (slash)
-		*slash = '\0';
-	AUTO_FREE char *dir = realpath(!slash ? "." : *copy ? copy : "/", NULL);
-	if (!dir || asprintf(&out, "%s%s%s", dir, strcmp(dir, "/") == 0 ? "" : "/", last) < 0)
-		return NULL;
-	return out;
+	return strchr(target, '/') || strcmp(target, ".") == 0 || strcmp(target, "..") == 0;
 }
 
 static unsigned ask_all(struct daemons *d, const char *name, struct daemon_ref **found)
@@ -222,24 +240,40 @@ static unsigned ask_all(struct daemons *d, const char *name, struct daemon_ref *
 	return n;
 }
 
+/* Asks for `name`, which it takes over; *found and *known say who has it. */
+static unsigned ask_for(struct daemons *d, char *name, struct daemon_ref **found, char **known)
+{
+	unsigned n = name ? ask_all(d, name, found) : 0;
+	if (n) {
+		free(*known);
+		*known = name;
+	} else {
+		free(name);
+	}
+	return n;
+}
+
 int daemons_locate(struct daemons *d, const char *target, struct daemon_ref **found, char **name,
 		   struct error *err)
 {
-	AUTO_FREE char *path = resolved(target);
-	unsigned n = ask_all(d, target, found);
-	*name = strdup(target);
-	if (n == 0 && path) {
-		n = ask_all(d, path, found);
-		free(*name);
-		*name = take_ptr(&path);
-	}
-	if (n == 1 && *name)
+	AUTO_FREE char *path = locate_path(target);
+	unsigned n = ask_for(d, strdup(target), found, name);
+	if (n == 0 && path)
+		n = ask_for(d, strdup(path), found, name);
+	if (n == 0 && path && is_path(target))
+		n = ask_for(d, locate_mountpoint(path), found, name);
+	if (n == 1)
 		return 0;
 	if (n > 1)
 		error_set(
 			err,
 			"'%s': %u daemons have it; choose one with --daemon=PID ('list' names them)",
 			target, n);
+	else if (is_path(target))
+		error_set(err,
+			  "'%s': is on no mount of a daemon of yours, and is no MOUNT/CLASS; see "
+			  "'ratefsctl list'",
+			  target);
 	else
 		error_set(
 			err,

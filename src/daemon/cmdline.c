@@ -9,8 +9,9 @@
 #include "base/cleanup.h"
 #include "daemon/options.h"
 #include "daemon/path.h"
+#include "daemon/profile.h"
 
-enum { LONG_CHECK = 256, LONG_DUMP };
+enum { LONG_CHECK = 256, LONG_DUMP, LONG_FORCE, LONG_PROFILES };
 
 static const struct {
 	const char *usage, *help;
@@ -18,8 +19,11 @@ static const struct {
 	{"-o OPTION[,...]", "options, see below"},
 	{"-c, --config=FILE", "serve the mounts of a configuration file"},
 	{"    --check", "with -c: say what is wrong with the file and mount nothing"},
+	{"    --force", "mount over another ratefs mount, or over /, /dev, /proc, /sys"},
 	{"-f, --foreground", "stay in the foreground, log to standard error"},
 	{"-d, --debug", "the same, and show every request"},
+	{"    --profiles [NAME[:SIZE]]",
+	 "the devices that profile= knows, or what one of them sets"},
 	{"-h, --help", "this text"},
 	{"-V, --version", "the version"},
 };
@@ -30,17 +34,37 @@ struct batches {
 	bool mount[OPTIONS_MAX], fs[OPTIONS_MAX], global[OPTIONS_MAX];
 };
 
+static int refuse_file_only(const struct option_def *o, struct error *err)
+{
+	static const struct {
+		const char *name, *instead;
+	} rows[] = {
+		{"source", "SOURCE is the first argument"},
+		{"mountpoint", "MOUNTPOINT is the second argument"},
+		{"fs", "fs.iops and the like set limits of the backing tree"},
+		{"options", "write its options after -o"},
+	};
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		if (strcmp(o->name, rows[i].name) == 0)
+			return error_set(err, "%s: is for configuration files; here %s", o->name,
+					 rows[i].instead);
+	return error_set(err, "%s: is for configuration files", o->name);
+}
+
 static int set_scoped(struct configuration *c, struct batches *b, const char *name,
 		      const char *value, struct error *err)
 {
-	enum option_scope scope = option_scope_of(&name);
+	enum scope_kind scope = option_scope_of(&name);
+	const struct option_def *o = option_find(name);
+	if (o && o->file_only)
+		return refuse_file_only(o, err);
 	switch (scope) {
-	case OPTION_GLOBAL:
+	case SCOPE_GLOBAL:
 		return option_set(&c->global, scope, name, value, b->global, err);
-	case OPTION_FS:
+	case SCOPE_FS:
 		return option_set(&c->fs[0], scope, name, value, b->fs, err);
 	default:
-		return option_set(&c->mount[0], scope, name, value, b->mount, err);
+		return option_set(&c->mount[0], SCOPE_MOUNT, name, value, b->mount, err);
 	}
 }
 
@@ -130,25 +154,35 @@ static int make_absolute(char **path)
 	return 0;
 }
 
-static int replace_text(char **to, const char *from)
+/* "iops=5", "dry_run": somebody has forgotten the -o. */
+static bool looks_like_option(const char *text)
 {
-	free(*to);
-	*to = strdup(from);
-	return *to ? 0 : -1;
+	AUTO_FREE char *copy = strndup(text, strcspn(text, "="));
+	const char *name = copy;
+	if (!copy)
+		return false;
+	option_scope_of(&name);
+	return option_find(name);
 }
 
 static int take_places(struct settings *m, char **place, int n, struct error *err)
 {
 	if (n > 2)
-		return error_set(err, "'%s' is one argument too many; see ratefs --help", place[2]);
-	const char *source = n > 0 ? place[0] : NULL;
-	if (source && strncmp(source, "ratefs#", 7) == 0) /* the old way of fstab */
-		source += 7;
-	if ((source && replace_text(&m->source, source) < 0) ||
-	    (n > 1 && replace_text(&m->mountpoint, place[1]) < 0))
-		return error_set(err, "out of memory");
-	if (!m->source || !m->mountpoint)
+		return looks_like_option(place[2])
+			       ? error_set(err,
+					   "unexpected argument '%s'; options go after -o: -o %s",
+					   place[2], place[2])
+			       : error_set(err, "unexpected argument '%s'; see ratefs --help",
+					   place[2]);
+	if (n < 2)
 		return error_set(err, "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
+	const char *source = place[0];
+	if (strncmp(source, "ratefs#", 7) == 0) /* the old way of fstab */
+		source += 7;
+	m->source = strdup(source);
+	m->mountpoint = strdup(place[1]);
+	if (!m->source || !m->mountpoint)
+		return error_set(err, "out of memory");
 	if (!*m->source || !*m->mountpoint)
 		return error_set(err, "SOURCE and MOUNTPOINT must not be empty");
 	if (make_absolute(&m->source) < 0 || make_absolute(&m->mountpoint) < 0)
@@ -166,9 +200,8 @@ static int take_names(struct configuration *c, struct error *err)
 	const char *last = slash && slash[1] ? slash + 1 : m->mountpoint;
 	if (!m->name && !(m->name = strdup(last)))
 		return error_set(err, "out of memory");
-	fs->name = strdup(m->fs ? m->fs : m->name);
-	if (!fs->source)
-		fs->source = strdup(m->source);
+	fs->name = strdup(m->name);
+	fs->source = strdup(m->source);
 	if (!fs->name || !fs->source)
 		return error_set(err, "out of memory");
 	return 0;
@@ -190,6 +223,9 @@ static int bad_flag(char **argv, int flag, struct error *err)
 		return error_set(err, "'%s' needs a value; see ratefs --help", arg);
 	if (strncmp(arg, "--", 2) != 0)
 		return error_set(err, "unknown flag '-%c'; see ratefs --help", optopt);
+	if (looks_like_option(arg + 2))
+		return error_set(err, "unknown flag '%s'; options go after -o: -o %s", arg,
+				 arg + 2);
 	return error_set(err, "unknown flag '%s'; see ratefs --help", arg);
 }
 
@@ -225,6 +261,12 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 	case LONG_CHECK:
 		c->action = CMDLINE_CHECK;
 		return 0;
+	case LONG_FORCE:
+		c->config.force = true;
+		return 0;
+	case LONG_PROFILES:
+		c->action = CMDLINE_PROFILES;
+		return 0;
 	case LONG_DUMP:
 		c->action = CMDLINE_DUMP;
 		return 0;
@@ -239,10 +281,12 @@ static int parse_flags(struct cmdline *c, struct batches *b, int argc, char **ar
 	static const struct option names[] = {
 		{"config", required_argument, NULL, 'c'},
 		{"check", no_argument, NULL, LONG_CHECK},
+		{"force", no_argument, NULL, LONG_FORCE},
 		{"foreground", no_argument, NULL, 'f'},
 		{"debug", no_argument, NULL, 'd'},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
+		{"profiles", no_argument, NULL, LONG_PROFILES},
 		{"dump-options", no_argument, NULL, LONG_DUMP},
 		{NULL, 0, NULL, 0},
 	};
@@ -258,6 +302,15 @@ static int parse_flags(struct cmdline *c, struct batches *b, int argc, char **ar
 	return 0;
 }
 
+static int check_together(const struct configuration *c, const struct batches *b, struct error *err)
+{
+	if (options_check(&c->global, b->global, err) < 0)
+		return error_prefix(err, "global");
+	if (options_check(&c->fs[0], b->fs, err) < 0)
+		return error_prefix(err, "fs");
+	return options_check(&c->mount[0], b->mount, err);
+}
+
 static int finish(struct cmdline *c, const struct batches *b, char **place, int n,
 		  struct error *err)
 {
@@ -267,6 +320,13 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 	if (c->action == CMDLINE_REMOUNT)
 		return check_remount(c, err) < 0 ? -1
 						 : take_places(&c->config.mount[0], place, n, err);
+	if (c->action == CMDLINE_PROFILES) {
+		if (n > 1)
+			return error_set(err, "unexpected argument '%s'; see ratefs --help",
+					 place[1]);
+		c->profile = n ? place[0] : NULL;
+		return 0;
+	}
 	if (c->action != CMDLINE_RUN && c->action != CMDLINE_CHECK)
 		return 0;
 	if (c->action == CMDLINE_CHECK && !c->file)
@@ -277,6 +337,9 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 			return -1;
 		if (*control && strcmp(*control, "off") != 0 && make_absolute(control) < 0)
 			return error_set(err, "out of memory");
+		if (profile_apply(&c->config.mount[0], err) < 0 ||
+		    check_together(&c->config, b, err) < 0)
+			return -1;
 		return take_names(&c->config, err);
 	}
 	if (n > 0)
@@ -310,8 +373,10 @@ void cmdline_free(struct cmdline *c)
 
 void cmdline_help(void)
 {
-	printf("usage: ratefs SOURCE MOUNTPOINT [-o OPTION[,...]] [-f] [-d]\n"
-	       "       ratefs -c FILE [--check] [-f] [-d]\n\n"
+	printf("usage: ratefs SOURCE MOUNTPOINT [-o OPTION[,...]] [-f] [-d] [--force]\n"
+	       "       ratefs -c FILE [--check] [-f] [-d] [--force]\n"
+	       "       ratefs run [-o OPTION[,...]] [-C DIR]... [--] COMMAND [ARG]...\n"
+	       "       ratefs --profiles [NAME[:SIZE]]\n\n"
 	       "Mirrors the directory SOURCE at MOUNTPOINT and limits what is done there.\n\n");
 	for (unsigned i = 0; i < ARRAY_SIZE(usage_rows); i++)
 		printf("  %-30s %s\n", usage_rows[i].usage, usage_rows[i].help);

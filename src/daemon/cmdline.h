@@ -14,6 +14,7 @@ enum cmdline_action {
 	CMDLINE_HELP,
 	CMDLINE_VERSION,
 	CMDLINE_DUMP,
+	CMDLINE_PROFILES,
 	CMDLINE_FAKE,
 	CMDLINE_REMOUNT, /* other flags for a mount that is there */
 };
@@ -23,6 +24,7 @@ struct cmdline {
 	bool foreground, debug;
 	char *file;		     /* -c */
 	char *words;		     /* of all -o */
+	const char *profile;	     /* to be explained; NULL: list all */
 	bool remount;		     /* is one of them */
 	bool remount_ignores;	     /* it ignores some of them, being no flags */
 	struct configuration config; /* of SOURCE MOUNTPOINT; paths are absolute */

@@ -17,6 +17,9 @@ enum command_id {
 	COMMAND_PAUSE,
 	COMMAND_RESUME,
 	COMMAND_RESET_STATS,
+	COMMAND_CLASS_ADD,
+	COMMAND_CLASS_REMOVE,
+	COMMAND_CLASS_LIST,
 	COMMAND_FIND, /* for ratefsctl itself: is the target here? */
 	COMMANDS
 };
@@ -29,7 +32,9 @@ struct command {
 
 extern const struct command commands[COMMANDS];
 
-/* -1: there is none of that name. */
+/* Some names are of two words.  -1: there is none of that name. */
 int command_find(const char *name);
+/* The command that is spelled most alike, or NULL. */
+const char *command_nearest(const char *name);
 
 #endif

@@ -2,8 +2,11 @@
 #include "daemon/config_check.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "daemon/classes.h"
 #include "daemon/options.h"
 
 /* Takes out "//", "/./" and trailing slashes; the file system is not asked, since the path may lie
@@ -23,24 +26,31 @@ static void normalise(char *path)
 	*to = '\0';
 }
 
+/* Where the file gives an option; else its section, where it is missing. */
+static unsigned line_of(const struct settings *s, const char *option)
+{
+	unsigned line = s->lines[option_find(option) - options];
+	return line ? line : s->line;
+}
+
 static void check_path(const struct settings *s, const char *scope, const char *key, char *path,
 		       struct problems *p)
 {
 	if (!path)
 		return;
 	if (path[0] != '/')
-		problems_add(p, s->line, "[%s:%s] %s: '%s' is not an absolute path", scope, s->name,
-			     key, path);
+		problems_add(p, line_of(s, key), "[%s:%s] %s: '%s' is not an absolute path", scope,
+			     s->section, key, path);
 	normalise(path);
 }
 
 static void check_fs(struct configuration *c, unsigned i, struct problems *p)
 {
 	struct settings *fs = &c->fs[i];
-	if (!fs->name)
+	if (!fs->section)
 		return;
 	if (!fs->source)
-		problems_add(p, fs->line, "[fs:%s] source: is missing", fs->name);
+		problems_add(p, fs->line, "[fs:%s] source: is missing", fs->section);
 	check_path(fs, "fs", "source", fs->source, p);
 }
 
@@ -48,12 +58,14 @@ static void check_fs_of_mount(const struct configuration *c, const struct settin
 			      struct problems *p)
 {
 	if (m->fs && m->source)
-		problems_add(p, m->line, "[mount:%s] source: give fs or source, not both", m->name);
+		problems_add(p, line_of(m, "source"),
+			     "[mount:%s] source: give fs or source, not both", m->section);
 	else if (!m->fs && !m->source)
 		problems_add(p, m->line, "[mount:%s] source: is missing; give fs or source",
-			     m->name);
+			     m->section);
 	else if (m->fs && !configuration_find_fs(c, m->fs))
-		problems_add(p, m->line, "[mount:%s] fs: there is no [fs:%s]", m->name, m->fs);
+		problems_add(p, line_of(m, "fs"), "[mount:%s] fs: there is no [fs:%s]", m->section,
+			     m->fs);
 }
 
 static void check_twice(const struct configuration *c, unsigned i, struct problems *p)
@@ -64,30 +76,95 @@ static void check_twice(const struct configuration *c, unsigned i, struct proble
 		if (!o->name)
 			continue;
 		if (strcmp(o->name, m->name) == 0)
-			problems_add(p, m->line,
-				     "[mount:%s] name: is also the name of the mount in line %u",
-				     m->name, o->line);
+			problems_add(p, line_of(m, "name"),
+				     "[mount:%s] name: '%s' is also the name of [mount:%s]",
+				     m->section, m->name, o->section);
 		if (m->mountpoint && o->mountpoint && strcmp(o->mountpoint, m->mountpoint) == 0)
-			problems_add(p, m->line,
+			problems_add(p, line_of(m, "mountpoint"),
 				     "[mount:%s] mountpoint: '%s' is also that of [mount:%s]",
-				     m->name, m->mountpoint, o->name);
+				     m->section, m->mountpoint, o->section);
 	}
 }
 
 static void check_mount(struct configuration *c, unsigned i, struct problems *p)
 {
 	struct settings *m = &c->mount[i];
-	if (!m->name)
+	if (!m->section)
 		return;
 	if (!m->mountpoint)
-		problems_add(p, m->line, "[mount:%s] mountpoint: is missing", m->name);
+		problems_add(p, m->line, "[mount:%s] mountpoint: is missing", m->section);
 	check_path(m, "mount", "mountpoint", m->mountpoint, p);
 	check_path(m, "mount", "source", m->source, p);
 	check_fs_of_mount(c, m, p);
 	check_twice(c, i, p);
-	if (words_find(&m->fuse, "allow_other") && words_find(&m->fuse, "allow_root"))
-		problems_add(p, m->line, "[mount:%s] allow_root: allow_other says more already",
-			     m->name);
+}
+
+/* --- classes -------------------------------------------------------------------------------- */
+
+/* One mount's copy, behind those of the classes before it. */
+static void give_class(struct settings *mount, const struct settings *class, struct problems *p)
+{
+	struct settings *copy = settings_add_class(mount, class->name);
+	if (!copy) {
+		problems_add(p, class->line, "out of memory");
+		return;
+	}
+	settings_free(copy);
+	if (!settings_copy(copy, class)) {
+		mount->n_classes--;
+		problems_add(p, class->line, "out of memory");
+	}
+}
+
+/* mounts=a,b: to these; without it to all. */
+static void spread_class(struct configuration *c, const struct settings *class, struct problems *p)
+{
+	AUTO_FREE char *copy = class->mounts ? strdup(class->mounts) : NULL;
+	char *rest = copy, *name;
+	for (unsigned i = 0; !copy && i < c->n_mounts; i++)
+		give_class(&c->mount[i], class, p);
+	while (copy && (name = option_next_word(&rest))) {
+		name += strspn(name, " \t");
+		name[strcspn(name, " \t")] = '\0';
+		struct settings *m = configuration_find_mount(c, name);
+		if (!m)
+			problems_add(p, line_of(class, "mounts"),
+				     "[class:%s] mounts: there is no [mount:%s]", class->name,
+				     name);
+		else if (!settings_find_class(m, class->name))
+			give_class(m, class, p);
+	}
+}
+
+static void add_problem(void *ctx, const struct settings *class, const char *option,
+			const char *text)
+{
+	problems_add(ctx, *option ? line_of(class, option) : class->line, "[class:%s] %s%s%s",
+		     class->name, option, *option ? ": " : "", text);
+}
+
+/* Neither is anything asked for, nor is it a part of it. */
+static void check_use(const struct configuration *c, const struct settings *class,
+		      struct problems *p)
+{
+	bool used = class->match.rule;
+	for (unsigned i = 0; i < c->n_classes && !used; i++)
+		used = c->class[i].parent && strcmp(c->class[i].parent, class->name) == 0;
+	/* a match that could not be read has been told */
+	if (!used && !class->lines[option_find("match") - options])
+		problems_add(p, class->line,
+			     "[class:%s] match: is missing, and no class has this one as parent",
+			     class->name);
+}
+
+static void check_classes(struct configuration *c, struct problems *p)
+{
+	for (unsigned i = 0; i < c->n_classes; i++) {
+		spread_class(c, &c->class[i], p);
+		check_use(c, &c->class[i], p);
+	}
+	for (unsigned i = 0; i < c->n_mounts; i++)
+		classes_check(&c->mount[i], add_problem, p);
 }
 
 void config_check(struct configuration *c, struct problems *p)
@@ -96,6 +173,7 @@ void config_check(struct configuration *c, struct problems *p)
 		check_fs(c, i, p);
 	for (unsigned i = 0; i < c->n_mounts; i++)
 		check_mount(c, i, p);
+	check_classes(c, p);
 	if (!c->n_mounts)
 		problems_add(p, 0, "there is no [mount:NAME]: nothing to serve");
 }

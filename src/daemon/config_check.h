@@ -6,7 +6,7 @@
 #include "daemon/problems.h"
 #include "daemon/settings.h"
 
-/* Adds every problem to p; normalises paths ("//", trailing "/"). */
+/* Adds every problem to p; normalises paths ("//", trailing "/"), gives every mount its classes. */
 void config_check(struct configuration *c, struct problems *p);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "daemon/config_check.h"
 #include "daemon/options.h"
+#include "daemon/profile.h"
 #include "daemon/scan.h"
 
 /* --- values, by iniparser ------------------------------------------------------------------- */
@@ -53,19 +54,77 @@ struct parser {
 	const dictionary *d;
 };
 
-static void parse_options(struct parser *ps, const struct scan_section *sec, struct settings *s,
-			  enum option_scope scope)
+/* One section on its way into the settings. */
+struct into {
+	struct parser *ps;
+	const struct scan_section *sec;
+	struct settings *s;
+	enum scope_kind scope;
+	bool batch[OPTIONS_MAX];
+};
+
+/* `inside` is the key in whose value it was found, "" for a key of its own. */
+static void set_option(struct into *in, const char *name, const char *value, unsigned line,
+		       const char *inside)
 {
-	bool batch[OPTIONS_MAX] = {0};
+	const struct option_def *o = option_find(name);
+	struct error err = ERROR_INIT;
+	if (option_set(in->s, in->scope, name, value, in->batch, &err) < 0)
+		problems_add(in->ps->p, line, "[%s] %s%s", in->sec->name, inside, err.text);
+	if (o) {
+		in->s->lines[o - options] = line;
+		in->batch[o - options] = true; /* given, if badly: nobody is to miss it */
+	}
+}
+
+/* options = a,b=c */
+static void set_list(struct into *in, const char *value, unsigned line)
+{
+	AUTO_FREE char *copy = strdup(value);
+	char *rest = copy, *word;
+	if (!copy)
+		problems_add(in->ps->p, line, "out of memory");
+	while ((word = option_next_word(&rest))) {
+		word += strspn(word, " \t");
+		char *eq = strchr(word, '=');
+		if (!*word)
+			continue;
+		if (eq)
+			*eq++ = '\0';
+		set_option(in, word, eq, line, "options: ");
+	}
+}
+
+static void check_together(const struct into *in)
+{
+	struct error profile = ERROR_INIT;
+	if (in->scope == SCOPE_MOUNT && profile_apply(in->s, &profile) < 0)
+		problems_add(in->ps->p, in->s->lines[option_find("profile") - options], "[%s] %s",
+			     in->sec->name, profile.text);
+	for (unsigned i = 0; i < n_options; i++) {
+		struct error err = ERROR_INIT;
+		if (option_check(&options[i], in->s, in->batch, &err) < 0)
+			problems_add(in->ps->p, in->s->lines[i], "[%s] %s", in->sec->name,
+				     err.text);
+	}
+}
+
+static void parse_options(struct parser *ps, const struct scan_section *sec, struct settings *s,
+			  enum scope_kind scope)
+{
+	struct into in = {ps, sec, s, scope, {0}};
 	for (unsigned i = 0; i < sec->n_keys; i++) {
 		const char *key = sec->key[i].name, *value = value_of(ps->d, sec->name, key);
-		struct error err = ERROR_INIT;
+		const struct option_def *o = option_find(key);
 		if (!value)
 			problems_add(ps->p, sec->key[i].line, "[%s] %s: cannot be read", sec->name,
 				     key);
-		else if (option_set(s, scope, key, value, batch, &err) < 0)
-			problems_add(ps->p, sec->key[i].line, "[%s] %s", sec->name, err.text);
+		else if (o && o->type == OPTION_LIST && option_is_in(o, scope))
+			set_list(&in, value, sec->key[i].line);
+		else
+			set_option(&in, key, value, sec->key[i].line, "");
 	}
+	check_together(&in);
 }
 
 static void parse_weights(struct parser *ps, const struct scan_section *sec)
@@ -73,29 +132,27 @@ static void parse_weights(struct parser *ps, const struct scan_section *sec)
 	for (unsigned i = 0; i < sec->n_keys; i++) {
 		const char *key = sec->key[i].name, *value = value_of(ps->d, sec->name, key);
 		struct error err = ERROR_INIT;
-		struct weight_rule rule;
 		AUTO_FREE char *text = NULL;
 		if (!value || asprintf(&text, "%s=%s", key, value) < 0)
 			problems_add(ps->p, sec->key[i].line, "[%s] %s: cannot be read", sec->name,
 				     key);
-		else if (weight_parse(text, &rule, &err) < 0)
+		else if (weights_parse(&ps->c->weights, text, &err) < 0)
 			problems_add(ps->p, sec->key[i].line, "[%s] %s", sec->name, err.text);
-		else if (!weights_add(&ps->c->weights, &rule, text))
-			problems_add(ps->p, sec->key[i].line, "out of memory");
 	}
 }
 
-static struct settings *named(struct configuration *c, const char *name, enum option_scope scope)
+static struct settings *named(struct configuration *c, const char *name, enum scope_kind scope)
 {
-	struct settings *s =
-		scope == OPTION_FS ? configuration_add_fs(c) : configuration_add_mount(c);
+	struct settings *s = scope == SCOPE_FS	    ? configuration_add_fs(c)
+			     : scope == SCOPE_CLASS ? configuration_add_class(c)
+						    : configuration_add_mount(c);
 	if (!s || !(s->name = strdup(name)) || !(s->section = strdup(name)))
 		return NULL;
 	return s;
 }
 
 static void parse_named(struct parser *ps, const struct scan_section *sec, const char *name,
-			enum option_scope scope)
+			enum scope_kind scope)
 {
 	if (!*name) {
 		problems_add(ps->p, sec->line, "[%s]: the name is missing", sec->name);
@@ -112,7 +169,8 @@ static void parse_named(struct parser *ps, const struct scan_section *sec, const
 
 static void unknown_section(struct parser *ps, const struct scan_section *sec)
 {
-	static const char *const known[] = {"global", "weights", "fs:NAME", "mount:NAME"};
+	static const char *const known[] = {"global", "weights", "fs:NAME", "mount:NAME",
+					    "class:NAME"};
 	const char *colon = strchr(sec->name, ':'), *near = NULL;
 	unsigned best = 4; /* farther is not near */
 	for (unsigned i = 0; i < ARRAY_SIZE(known); i++) {
@@ -129,25 +187,27 @@ static void unknown_section(struct parser *ps, const struct scan_section *sec)
 		problems_add(ps->p, sec->line, "[%s]: unknown section; did you mean [%s]?",
 			     sec->name, near);
 	else
-		problems_add(
-			ps->p, sec->line,
-			"[%s]: unknown section; there are [global], [weights], [fs:NAME] and [mount:NAME]",
-			sec->name);
+		problems_add(ps->p, sec->line,
+			     "[%s]: unknown section; there are [global], [weights], [fs:NAME], "
+			     "[mount:NAME] and [class:NAME]",
+			     sec->name);
 }
 
 static void parse_section(struct parser *ps, const struct scan_section *sec)
 {
 	const char *name = sec->name;
-	if (!*name)
+	if (sec->bad)
 		return; /* told by the scan */
 	if (strcasecmp(name, "global") == 0)
-		parse_options(ps, sec, &ps->c->global, OPTION_GLOBAL);
+		parse_options(ps, sec, &ps->c->global, SCOPE_GLOBAL);
 	else if (strcasecmp(name, "weights") == 0)
 		parse_weights(ps, sec);
 	else if (strncasecmp(name, "fs:", 3) == 0)
-		parse_named(ps, sec, name + 3, OPTION_FS);
+		parse_named(ps, sec, name + 3, SCOPE_FS);
 	else if (strncasecmp(name, "mount:", 6) == 0)
-		parse_named(ps, sec, name + 6, OPTION_MOUNT);
+		parse_named(ps, sec, name + 6, SCOPE_MOUNT);
+	else if (strncasecmp(name, "class:", 6) == 0)
+		parse_named(ps, sec, name + 6, SCOPE_CLASS);
 	else
 		unknown_section(ps, sec);
 }
@@ -216,5 +276,9 @@ int config_load(struct configuration *c, const char *path, struct problems *p)
 	if (!text || config_parse(c, text, size, p) < 0)
 		return -1;
 	c->file = strdup(path);
-	return 0;
+	if (c->file)
+		return 0;
+	problems_add(p, 0, "out of memory");
+	configuration_free(c);
+	return -1;
 }

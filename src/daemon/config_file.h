@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration file: [global], [fs:NAME], [mount:NAME], [weights]. */
+/* The configuration file: [global], [fs:NAME], [mount:NAME], [class:NAME], [weights]. */
 #ifndef DAEMON_CONFIG_FILE_H
 #define DAEMON_CONFIG_FILE_H
 

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/await.h"
 #include "daemon/commands.h"
 #include "daemon/proto.h"
 #include "daemon/registry.h"
@@ -28,6 +29,12 @@ struct client {
 	size_t out_len, out_done;
 	int64_t since_s; /* of the last byte that moved */
 	bool leaving;	 /* goes when its answer is sent */
+	bool awaits;	 /* its command goes on; no other is read meanwhile */
+	char *again;	 /* while it awaits names: its command, to be run once more */
+	struct await await;
+	FILE *reply; /* while it awaits: what has been said so far … */
+	char *text;  /* … in here */
+	size_t size;
 };
 
 /* --- the socket ----------------------------------------------------------------------------- */
@@ -128,14 +135,27 @@ int control_open(struct control *c, const struct settings *global, const char *n
 
 /* --- clients -------------------------------------------------------------------------------- */
 
+static void reply_end(struct client *cl)
+{
+	if (cl->reply)
+		fclose(cl->reply);
+	cl->reply = NULL;
+	free(cl->text);
+	cl->text = NULL;
+	await_free(&cl->await);
+	cl->awaits = false;
+}
+
 static void drop(struct client *cl)
 {
 	loop_unwatch(cl->control->loop, &cl->watch);
 	list_remove(&cl->link);
 	cl->control->n_clients--;
 	close(cl->watch.fd);
+	reply_end(cl);
 	free(cl->in);
 	free(cl->out);
+	free(cl->again);
 	free(cl);
 }
 
@@ -144,7 +164,7 @@ static void drop_longest_idle(struct control *c)
 	struct client *oldest = NULL;
 	list_for_each (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, link);
-		if (!oldest || cl->since_s < oldest->since_s)
+		if (!cl->awaits && (!oldest || cl->since_s < oldest->since_s))
 			oldest = cl;
 	}
 	if (oldest)
@@ -181,60 +201,101 @@ static bool send_out(struct client *cl)
 	return true;
 }
 
-/* "error CODE TEXT"; the text is one word, so it may have any bytes. */
-static void answer_error(struct client *cl, int code, const char *text)
+static FILE *answer_begin(struct client *cl)
 {
 	FILE *out = open_memstream(&cl->out, &cl->out_len);
+	if (!out)
+		cl->leaving = true;
+	return out;
+}
+
+/* A client that cannot be answered for lack of memory is not left waiting: its connection ends. */
+static void answer_end(struct client *cl, FILE *out)
+{
+	bool whole = !ferror(out); /* of all that was written, not only of the last */
+	if (fclose(out) == 0 && whole)
+		return;
+	free(cl->out);
+	cl->out = NULL;
+	cl->out_len = 0;
+	cl->leaving = true;
+}
+
+/* "error CODE TEXT"; the text is one word, so it may have any bytes. */
+static void answer_error(struct client *cl, int code, const char *text, const char *in_use)
+{
+	FILE *out = answer_begin(cl);
 	if (!out)
 		return;
 	fprintf(out, "error %d ", code);
 	proto_put_word(out, text);
+	fputs(in_use ? in_use : "", out);
 	fputc('\n', out);
-	fclose(out);
+	answer_end(cl, out);
 }
 
 static void answer_ok(struct client *cl, const char *text, size_t size)
 {
-	FILE *out = open_memstream(&cl->out, &cl->out_len);
+	FILE *out = answer_begin(cl);
 	if (!out)
 		return;
 	fprintf(out, "ok %zu\n", size);
 	fwrite(text, 1, size, out);
-	fclose(out);
+	answer_end(cl, out);
+}
+
+/* The command has come to its end. */
+static void answer(struct client *cl, struct command_reply *reply)
+{
+	bool whole = fflush(cl->reply) == 0 && !ferror(cl->reply); /* sets the size, too */
+	if (!whole && !reply->code)
+		answer_error(cl, PROTO_FAILED, "there is no memory for the answer", NULL);
+	else if (reply->code)
+		answer_error(cl, reply->code, reply->long_text ? reply->long_text : reply->err.text,
+			     reply->in_use);
+	else if (cl->size > PROTO_REPLY_MAX)
+		answer_error(cl, PROTO_FAILED, "the answer is too long", NULL);
+	else
+		answer_ok(cl, cl->text, cl->size);
+	free(reply->long_text);
+	free(reply->in_use);
+	reply_end(cl);
 }
 
 static void obey(struct client *cl, char *line)
 {
-	AUTO_FREE char *text = NULL;
+	AUTO_FREE char *again = strdup(line);
 	char *word[PROTO_WORDS_MAX];
-	size_t size = 0;
 	int n = proto_split(line, word);
 	if (n <= 0) {
-		answer_error(cl, PROTO_USAGE, "this is not a request");
+		answer_error(cl, PROTO_USAGE, "this is not a request", NULL);
 		cl->leaving = true;
 		return;
 	}
-	struct command_reply reply = {.out = open_memstream(&text, &size)};
-	if (!reply.out) {
+	cl->reply = open_memstream(&cl->text, &cl->size);
+	if (!cl->reply || !again) {
 		cl->leaving = true;
 		return;
 	}
+	struct command_reply reply = {.out = cl->reply, .await = &cl->await};
 	command_run(cl->control->registry, n, word, &reply);
-	fclose(reply.out);
-	if (reply.code)
-		answer_error(cl, reply.code, reply.long_text ? reply.long_text : reply.err.text);
-	else if (size > PROTO_REPLY_MAX)
-		answer_error(cl, PROTO_FAILED, "the answer is too long");
-	else
-		answer_ok(cl, text, size);
-	free(reply.long_text);
+	cl->awaits = reply.code == 0 && (reply.later || cl->await.n);
+	if (reply.later && !again) {
+		cl->awaits = false;
+		reply.code = PROTO_FAILED;
+		error_set(&reply.err, "out of memory");
+	}
+	if (reply.later)
+		cl->again = take_ptr(&again);
+	if (!cl->awaits)
+		answer(cl, &reply);
 }
 
 /* One line at a time, and the next only when its answer is sent: so memory stays bounded.
  * False: the client is gone. */
 static bool next_line(struct client *cl)
 {
-	while (!cl->out && !cl->leaving) {
+	while (!cl->out && !cl->leaving && !cl->awaits) {
 		char *end = memchr(cl->in, '\n', cl->in_len);
 		if (!end)
 			break;
@@ -245,13 +306,13 @@ static bool next_line(struct client *cl)
 		obey(cl, cl->in);
 		memmove(cl->in, cl->in + n, cl->in_len - n);
 		cl->in_len -= n;
-		if (cl->control->registry->finished)
-			cl->control->loop->stop = true;
-		if (!send_out(cl))
+		if (cl->awaits)
+			loop_watch(cl->control->loop, &cl->watch, 0); /* nothing but its end */
+		else if (!send_out(cl))
 			return false;
 	}
-	if (!cl->out && cl->in_len == PROTO_LINE_MAX) {
-		answer_error(cl, PROTO_USAGE, "the line is too long");
+	if (!cl->out && !cl->awaits && cl->in_len == PROTO_LINE_MAX) {
+		answer_error(cl, PROTO_USAGE, "the line is too long", NULL);
 		cl->leaving = true;
 		return send_out(cl);
 	}
@@ -261,10 +322,16 @@ static bool next_line(struct client *cl)
 static void on_client(struct watch *w, uint32_t events)
 {
 	struct client *cl = container_of(w, struct client, watch);
+	struct control *c = cl->control;
+	if (cl->awaits) {
+		drop(cl); /* it has gone, and what it asked for goes on */
+		return;
+	}
 	if (cl->out) {
 		if (!send_out(cl) || cl->out)
 			return;
 		next_line(cl);
+		c->obeyed(c->obeyed_ctx);
 		return;
 	}
 	ssize_t n = recv(w->fd, cl->in + cl->in_len, PROTO_LINE_MAX - cl->in_len, MSG_DONTWAIT);
@@ -277,6 +344,45 @@ static void on_client(struct watch *w, uint32_t events)
 	cl->in_len += n;
 	cl->since_s = cl->control->now_s;
 	next_line(cl);
+	c->obeyed(c->obeyed_ctx);
+}
+
+void control_progress(struct control *c)
+{
+	list_for_each_safe (it, &c->clients) {
+		struct client *cl = list_entry(it, struct client, link);
+		if (!cl->awaits || cl->again || !await_is_over(c->registry, &cl->await))
+			continue;
+		struct command_reply reply = {.out = cl->reply, .await = &cl->await};
+		await_report(c->registry, &cl->await, &reply);
+		answer(cl, &reply);
+		cl->since_s = c->now_s;
+		if (send_out(cl) && !cl->out)
+			next_line(cl);
+	}
+}
+
+void control_resume(struct control *c)
+{
+	list_for_each_safe (it, &c->clients) {
+		struct client *cl = list_entry(it, struct client, link);
+		AUTO_FREE char *line = take_ptr(&cl->again);
+		if (!line)
+			continue;
+		reply_end(cl);
+		cl->since_s = c->now_s;
+		obey(cl, line);
+		if (!cl->awaits && send_out(cl))
+			next_line(cl);
+	}
+}
+
+bool control_is_awaited(const struct control *c)
+{
+	list_for_each (it, (struct list *)&c->clients)
+		if (list_entry(it, struct client, link)->awaits)
+			return true;
+	return false;
 }
 
 static bool may_control(int fd)
@@ -337,15 +443,19 @@ static void tick(void *ctx)
 	list_for_each_safe (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, link);
 		bool half = cl->out || cl->in_len;
-		if (c->now_s - cl->since_s > (half ? CONTROL_PATIENCE_S : CONTROL_IDLE_S))
+		if (!cl->awaits &&
+		    c->now_s - cl->since_s > (half ? CONTROL_PATIENCE_S : CONTROL_IDLE_S))
 			drop(cl);
 	}
 }
 
-int control_serve(struct control *c, struct loop *l, struct registry *r)
+int control_serve(struct control *c, struct loop *l, struct registry *r, void (*obeyed)(void *ctx),
+		  void *ctx)
 {
 	c->loop = l;
 	c->registry = r;
+	c->obeyed = obeyed;
+	c->obeyed_ctx = ctx;
 	if (c->listener.fd < 0)
 		return 0;
 	c->listener.ready = on_connect;

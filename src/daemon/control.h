@@ -22,6 +22,8 @@ struct control {
 	struct registry *registry;
 	struct list clients;
 	unsigned n_clients;
+	void (*obeyed)(void *ctx); /* a command has been carried out */
+	void *obeyed_ctx;
 	char path[108];
 	int64_t now_s; /* counted by the loop's tick */
 };
@@ -31,7 +33,14 @@ struct control {
  * live: that is a warning in the log.  -1 with err only where a path was asked for. */
 int control_open(struct control *c, const struct settings *global, const char *name,
 		 struct error *err);
-int control_serve(struct control *c, struct loop *l, struct registry *r); /* 0 or -errno */
+/* 0 or -errno.  `obeyed` is called after commands that may have begun something. */
+int control_serve(struct control *c, struct loop *l, struct registry *r, void (*obeyed)(void *ctx),
+		  void *ctx);
+/* Names are known now: goes on with commands that waited for them. */
+void control_resume(struct control *c);
+/* Answers those whose command has come to its end. */
+void control_progress(struct control *c);
+bool control_is_awaited(const struct control *c); /* by somebody */
 void control_close(struct control *c);
 
 #endif

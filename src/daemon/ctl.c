@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "daemon/client.h"
 #include "daemon/command_table.h"
+#include "daemon/ctl_names.h"
+#include "daemon/mount_users.h"
 #include "daemon/proto.h"
 #include "daemon/render.h"
 #include "daemon/save.h"
@@ -21,7 +23,7 @@ struct ctl {
 	bool json, save, force;
 	enum command_id command;
 	int n; /* words after the command */
-	const char *const *word;
+	const char **word;
 	struct daemons daemons;
 };
 
@@ -31,7 +33,37 @@ static int complain(const char *text, int code)
 	return code;
 }
 
+/* The daemon must not look names up while it serves, so it gets numbers. */
+static int resolve_names(struct ctl *c)
+{
+	bool has_options = c->command == COMMAND_SET || c->command == COMMAND_CLASS_ADD;
+	struct error err = ERROR_INIT;
+	for (int i = 1; has_options && i < c->n; i++) {
+		c->word[i] = with_numbers(c->word[i], &err); /* until the end of the program */
+		if (!c->word[i])
+			return complain(error_is_set(&err) ? err.text : "out of memory",
+					PROTO_USAGE);
+	}
+	return -1;
+}
+
 /* --- one daemon ----------------------------------------------------------------------------- */
+
+/* Who uses a mount that was to go, a line each. */
+static void name_users(const struct mount_ref *m, bool many)
+{
+	struct mount_users u;
+	mount_users_find(&u, m->device);
+	for (unsigned i = 0; i < u.n; i++) {
+		fprintf(stderr, "  %s%s", many ? m->name : "", many ? ": " : "");
+		mount_user_print(&u.user[i], stderr);
+		fputc('\n', stderr);
+	}
+	if (u.hidden && !u.n)
+		fprintf(stderr, "  %s%sprocesses of other users, which only root may look at\n",
+			many ? m->name : "", many ? ": " : "");
+	mount_users_free(&u);
+}
 
 /* The command with its target replaced by the name that the daemon knows. */
 static int ask(struct ctl *c, struct daemon_ref *d, const char *target, struct records *out)
@@ -45,11 +77,11 @@ static int ask(struct ctl *c, struct daemon_ref *d, const char *target, struct r
 		word[n++] = c->word[i];
 	if (c->force)
 		word[n++] = "--force";
-	free(d->error);
-	d->error = NULL;
 	int rc = daemon_ask(d, n, word, out, &err);
 	if (rc) /* several lines for a reload of a bad file */
 		complain(d->error ? d->error : err.text, rc);
+	for (unsigned i = 0; i < d->n_in_use; i++)
+		name_users(&d->in_use[i], d->n_in_use > 1);
 	return rc;
 }
 
@@ -83,16 +115,6 @@ static int save(const struct records *r)
 	return complain(err.text, PROTO_FAILED);
 }
 
-static int after_set(struct ctl *c, const struct records *r)
-{
-	for (unsigned i = 0; records_have(r, "set.%u.key", i); i++) {
-		AUTO_FREE char *key = records_text(r, "set.%u.key", i);
-		AUTO_FREE char *value = records_text(r, "set.%u.value", i);
-		printf("%s=%s\n", key, value);
-	}
-	return c->save ? save(r) : 0;
-}
-
 static int present(struct ctl *c, struct records *r)
 {
 	render_names(r);
@@ -102,13 +124,18 @@ static int present(struct ctl *c, struct records *r)
 		render_show(r, stdout);
 	else if (c->command == COMMAND_STATS)
 		render_stats(r, NULL, stdout);
-	else if (c->command == COMMAND_SET)
-		return after_set(c, r);
-	for (unsigned i = 0; c->command == COMMAND_RELOAD && records_have(r, "notes.%u", i); i++) {
+	else if (c->command == COMMAND_SET || c->command == COMMAND_CLASS_ADD ||
+		 c->command == COMMAND_CLASS_REMOVE) /* of classes, only the warnings */
+		render_set(r, stdout, stderr);
+	else if (c->command == COMMAND_PAUSE)
+		render_pause(r, stdout);
+	else if (c->command == COMMAND_CLASS_LIST)
+		render_classes(r, stdout);
+	for (unsigned i = 0; !c->json && records_have(r, "notes.%u", i); i++) {
 		AUTO_FREE char *line = records_text(r, "notes.%u", i);
 		puts(line);
 	}
-	return 0;
+	return c->save ? save(r) : 0;
 }
 
 /* The configuration file that a target is in, "" for none; to be freed. */
@@ -145,60 +172,82 @@ static void paint(struct ctl *c, const struct records *now, const struct records
 {
 	if (c->json) {
 		put_json(now);
-	} else {
-		if (isatty(STDOUT_FILENO))
-			fputs("\033[H\033[2J", stdout);
-		render_stats(now, before, stdout);
-		if (!isatty(STDOUT_FILENO))
-			putchar('\n');
+		return;
 	}
-	fflush(stdout);
+	render_stats(now, before, stdout);
+	putchar('\n');
 }
 
-static int watch(struct ctl *c, struct daemon_ref *d, const char *target)
+/* A mount that stats or watch shows. */
+struct view {
+	struct daemon_ref *daemon;
+	char *name;
+	struct records before;
+};
+
+static int paint_view(struct ctl *c, struct view *v)
 {
-	struct records before = {0}, now;
-	int rc;
-	while ((rc = ask(c, d, target, &now)) == 0) {
-		render_names(&now);
-		paint(c, &now, before.n ? &before : NULL);
-		records_free(&before);
-		before = now;
-		if (ferror(stdout))
-			break;
-		sleep(1);
+	struct records now;
+	int rc = ask(c, v->daemon, v->name, &now);
+	if (rc)
+		return rc;
+	render_names(&now);
+	paint(c, &now, v->before.n ? &v->before : NULL);
+	records_free(&v->before);
+	v->before = now;
+	return 0;
+}
+
+static int watch(struct ctl *c, struct view *v, unsigned n)
+{
+	int rc = 0;
+	while (rc == 0 && !ferror(stdout)) {
+		if (!c->json && isatty(STDOUT_FILENO))
+			fputs("\033[H\033[2J", stdout);
+		for (unsigned i = 0; i < n && rc == 0; i++)
+			rc = paint_view(c, &v[i]);
+		fflush(stdout);
+		if (rc == 0)
+			sleep(1);
 	}
-	records_free(&before);
 	return rc;
 }
 
 /* --- several daemons ------------------------------------------------------------------------ */
 
-static void list_one(struct ctl *c, const struct records *r, bool first)
+/* True: a limit is marked. */
+static bool list_one(struct ctl *c, const struct records *r, bool first)
 {
 	if (c->json) {
 		fputs(first ? "{\"daemons\":[" : ",", stdout);
 		records_json(r, stdout);
-		return;
+		return false;
+	}
+	if (c->command == COMMAND_CLASS_LIST) {
+		render_classes(r, stdout);
+		return false;
 	}
 	if (first)
 		render_list_head(stdout);
-	render_list(r, stdout);
+	return render_list(r, stdout);
 }
 
 static int list(struct ctl *c)
 {
 	int rc = 0, listed = 0;
+	bool marked = false;
 	for (unsigned i = 0; i < c->daemons.n; i++) {
 		struct records r;
 		int one = ask(c, &c->daemons.daemon[i], NULL, &r);
 		if (one == 0)
-			list_one(c, &r, listed++ == 0);
+			marked |= list_one(c, &r, listed++ == 0);
 		rc = one ? one : rc;
 		records_free(&r);
 	}
 	if (c->json && listed)
 		fputs("]}\n", stdout);
+	if (marked)
+		render_list_foot(stdout);
 	return rc;
 }
 
@@ -217,8 +266,8 @@ static int run_everywhere(struct ctl *c)
 	return asked ? rc : complain("no daemon has a configuration file", PROTO_FAILED);
 }
 
-/* Without a target: the only mount there is. */
-static int only_mount(struct ctl *c, char **name)
+/* stats and watch without a target: all mounts of all daemons. */
+static unsigned all_mounts(struct ctl *c, struct view **views)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < c->daemons.n; i++) {
@@ -226,33 +275,61 @@ static int only_mount(struct ctl *c, char **name)
 		struct error err = ERROR_INIT;
 		struct records r;
 		if (daemon_ask(&c->daemons.daemon[i], 1, words, &r, &err) == 0)
-			for (unsigned k = 0; records_have(&r, "mounts.%u.name", k); k++, n++) {
-				free(*name);
-				*name = records_text(&r, "mounts.%u.mountpoint", k);
+			for (unsigned k = 0; records_have(&r, "mounts.%u.name", k); k++) {
+				struct view *more = realloc(*views, (n + 1) * sizeof(*more));
+				if (!more)
+					break;
+				*views = more;
+				more[n++] = (struct view){&c->daemons.daemon[i],
+							  records_text(&r, "mounts.%u.name", k),
+							  {0}};
 			}
 		records_free(&r);
 	}
-	return n == 1 ? 0
-		      : complain("there is more than one mount: name one, or fs:NAME, or global",
-				 PROTO_USAGE);
+	return n;
+}
+
+static int show_views(struct ctl *c, struct view *v, unsigned n)
+{
+	int rc = 0;
+	if (c->command == COMMAND_WATCH)
+		return watch(c, v, n);
+	for (unsigned i = 0; i < n; i++) {
+		if (i && !c->json)
+			putchar('\n');
+		int one = run_once(c, v[i].daemon, v[i].name);
+		rc = one ? one : rc;
+	}
+	return rc;
+}
+
+static int run_on_all(struct ctl *c)
+{
+	struct view *views = NULL;
+	unsigned n = all_mounts(c, &views);
+	int rc = n ? show_views(c, views, n) : complain("there are no mounts", PROTO_NO_TARGET);
+	for (unsigned i = 0; i < n; i++) {
+		free(views[i].name);
+		records_free(&views[i].before);
+	}
+	free(views);
+	return rc;
 }
 
 static int run_on_target(struct ctl *c)
 {
 	struct daemon_ref *d = NULL;
 	struct error err = ERROR_INIT;
-	AUTO_FREE char *name = NULL, *only = NULL;
-	const char *target = c->n ? c->word[0] : NULL;
-	if (!target) {
-		int rc = only_mount(c, &only);
-		if (rc)
-			return rc;
-		target = only;
-	}
-	int rc = daemons_locate(&c->daemons, target, &d, &name, &err);
+	AUTO_FREE char *name = NULL;
+	int rc = daemons_locate(&c->daemons, c->word[0], &d, &name, &err);
 	if (rc)
 		return complain(err.text, rc);
-	return c->command == COMMAND_WATCH ? watch(c, d, name) : run_once(c, d, name);
+	if (c->command != COMMAND_WATCH)
+		return run_once(c, d, name);
+	struct view view = {d, name, {0}};
+	rc = watch(c, &view, 1);
+	records_free(&view.before);
+	return rc;
 }
 
 static int run(struct ctl *c)
@@ -261,9 +338,11 @@ static int run(struct ctl *c)
 	if (daemons_find(&c->daemons, c->which, &err) < 0)
 		return complain(err.text, PROTO_NO_TARGET);
 	bool everywhere = c->command == COMMAND_RELOAD || c->command == COMMAND_RESET_STATS;
-	int rc = c->command == COMMAND_LIST ? list(c)
-		 : everywhere && c->n == 0  ? run_everywhere(c)
-					    : run_on_target(c);
+	bool lists = c->command == COMMAND_LIST || c->command == COMMAND_CLASS_LIST;
+	int rc = c->n	      ? run_on_target(c)
+		 : lists      ? list(c)
+		 : everywhere ? run_everywhere(c)
+			      : run_on_all(c);
 	daemons_free(&c->daemons);
 	return rc;
 }
@@ -296,7 +375,7 @@ static void help(void)
 		usage_of(&commands[i], left, sizeof(left));
 		printf("  %-34s %s\n", left, commands[i].help);
 	}
-	printf("\nTARGET is a mountpoint, the name of a mount, fs:NAME or global.\n"
+	printf("\nTARGET is the name of a mount, any path on it, MOUNT/CLASS, fs:NAME or global.\n"
 	       "  -d, --daemon=PID|PATH              talk to this daemon only (its process id or socket)\n"
 	       "  -j, --json                         print JSON\n"
 	       "  -h, --help                         this text\n"
@@ -363,15 +442,24 @@ static int parse_command(struct ctl *c, int argc, char **argv)
 	struct error err = ERROR_INIT;
 	if (argc < 1)
 		return complain("needs a command; see ratefsctl --help", PROTO_USAGE);
-	int id = command_find(argv[0]);
+	/* "class add": two words */
+	AUTO_FREE char *both = NULL;
+	int words = strcmp(argv[0], "class") == 0 && argc > 1 ? 2 : 1;
+	if (asprintf(&both, "%s%s%s", argv[0], words > 1 ? " " : "", words > 1 ? argv[1] : "") < 0)
+		return complain("out of memory", PROTO_FAILED);
+	int id = command_find(both);
 	if (id < 0 || commands[id].hidden) {
-		error_set(&err, "unknown command '%s'; see ratefsctl --help", argv[0]);
+		const char *near = command_nearest(both);
+		if (near)
+			error_set(&err, "unknown command '%s'; did you mean '%s'?", both, near);
+		else
+			error_set(&err, "unknown command '%s'; see ratefsctl --help", both);
 		return complain(err.text, PROTO_USAGE);
 	}
 	const struct command *cmd = &commands[id];
 	c->command = id;
-	c->n = argc - 1;
-	c->word = (const char *const *)argv + 1;
+	c->n = argc - words;
+	c->word = (const char **)argv + words;
 	if (c->n < cmd->min_args || c->n > cmd->max_args || !flags_fit(c, cmd)) {
 		char usage[64];
 		usage_of(cmd, usage, sizeof(usage));
@@ -387,6 +475,8 @@ int main(int argc, char **argv)
 	int rc = parse_flags(&c, argc, argv);
 	if (rc < 0)
 		rc = parse_command(&c, argc - optind, argv + optind);
+	if (rc < 0)
+		rc = resolve_names(&c);
 	if (rc < 0)
 		rc = run(&c);
 	if (fflush(stdout) != 0 && rc == 0)

@@ -38,7 +38,7 @@ void loop_unwatch(struct loop *l, struct watch *w)
 	epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
 }
 
-static int64_t now_ms(void)
+int64_t loop_now_ms(void)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -47,7 +47,7 @@ static int64_t now_ms(void)
 
 void loop_run(struct loop *l)
 {
-	int64_t last_tick = now_ms();
+	int64_t last_tick = loop_now_ms();
 	while (!l->stop) {
 		/* One at a time: a call may free what a later event of the same batch points to. */
 		struct epoll_event ev;
@@ -60,8 +60,8 @@ void loop_run(struct loop *l)
 			struct watch *w = ev.data.ptr;
 			w->ready(w, ev.events);
 		}
-		if (l->tick && now_ms() - last_tick >= 1000) {
-			last_tick = now_ms();
+		if (l->tick && loop_now_ms() - last_tick >= 1000) {
+			last_tick = loop_now_ms();
 			l->tick(l->tick_ctx);
 		}
 	}

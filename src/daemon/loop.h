@@ -24,5 +24,6 @@ void loop_free(struct loop *l);
 int loop_watch(struct loop *l, struct watch *w, uint32_t events); /* again: changes the events */
 void loop_unwatch(struct loop *l, struct watch *w);
 void loop_run(struct loop *l); /* until l->stop */
+int64_t loop_now_ms(void);     /* CLOCK_MONOTONIC */
 
 #endif

@@ -13,6 +13,8 @@
 #include "daemon/options.h"
 #include "daemon/path.h"
 #include "daemon/privileges.h"
+#include "daemon/profile.h"
+#include "daemon/run.h"
 #include "daemon/serve.h"
 #include "fs/attach.h"
 
@@ -28,6 +30,7 @@ static int load_file(struct cmdline *c)
 	problems_free(&problems);
 	if (rc < 0)
 		return EXIT_CODE_USAGE;
+	config.force = c->config.force;
 	configuration_free(&c->config);
 	c->config = config;
 	return EXIT_CODE_OK;
@@ -56,7 +59,7 @@ static int run(struct cmdline *c)
 static int remount(const struct cmdline *c)
 {
 	struct error err = ERROR_INIT;
-	if (attach_again(c->config.mount[0].mountpoint, c->words, &err) < 0) {
+	if (attach_remount(c->config.mount[0].mountpoint, c->words, &err) < 0) {
 		log_error("%s", err.text);
 		return EXIT_CODE_FAILED;
 	}
@@ -66,10 +69,24 @@ static int remount(const struct cmdline *c)
 	return EXIT_CODE_OK;
 }
 
+static int show_profiles(const char *one)
+{
+	struct error err = ERROR_INIT;
+	if (!one)
+		profiles_list(stdout);
+	else if (profile_explain(one, stdout, &err) < 0) {
+		log_error("%s", err.text);
+		return EXIT_CODE_USAGE;
+	}
+	return EXIT_CODE_OK;
+}
+
 int main(int argc, char **argv)
 {
 	struct cmdline c;
 	struct error err = ERROR_INIT;
+	if (run_is_meant(argc, argv))
+		return run_main(argc - 1, argv + 1);
 	int rc = cmdline_parse(&c, argc, argv, &err);
 	if (rc < 0) {
 		log_error("%s", err.text);
@@ -85,6 +102,9 @@ int main(int argc, char **argv)
 		break;
 	case CMDLINE_DUMP:
 		options_dump(stdout);
+		break;
+	case CMDLINE_PROFILES:
+		rc = show_profiles(c.profile);
 		break;
 	case CMDLINE_CHECK:
 		rc = load_file(&c);

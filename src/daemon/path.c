@@ -15,6 +15,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/util.h"
+#include "daemon/mountinfo.h"
 
 extern char **environ;
 
@@ -83,7 +85,8 @@ static int run_fusermount(const char *mountpoint)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
 }
 
-int path_unmount_lazy(const char *mountpoint)
+/* As who we are: umount2 for root, fusermount3 for others.  0 or -errno. */
+static int unmount_lazy(const char *mountpoint)
 {
 	if (umount2(mountpoint, MNT_DETACH) == 0)
 		return 0;
@@ -93,16 +96,56 @@ int path_unmount_lazy(const char *mountpoint)
 /* Asks the filesystem, not the kernel's memory of it: that of a dead mount lives on for a second. */
 static int ask(const char *path, struct statx *st)
 {
-	return statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC, STATX_TYPE, st);
+	return statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC, STATX_TYPE | STATX_MNT_ID, st);
 }
 
-int path_check_mountpoint(const char *path, struct error *err)
+/* --- what a mount would hide ---------------------------------------------------------------- */
+
+bool path_is_system(const char *real)
+{
+	static const char *const needed[] = {"/", "/dev", "/proc", "/sys"};
+	for (unsigned i = 0; i < ARRAY_SIZE(needed); i++)
+		if (strcmp(real, needed[i]) == 0)
+			return true;
+	return false;
+}
+
+static int check_system(const char *path, struct error *err)
+{
+	AUTO_FREE char *real = path_absolute(path);
+	if (!real || !path_is_system(real))
+		return 0;
+	return error_set(err,
+			 "mountpoint '%s': the system needs what is there; "
+			 "to hide it all the same, say --force",
+			 path);
+}
+
+static int check_ratefs(const char *path, const struct statx *st, struct error *err)
+{
+	struct mountinfo mounts;
+	bool known = (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && (st->stx_mask & STATX_MNT_ID);
+	if (!known || !mountinfo_read(&mounts, "/proc/self/mountinfo"))
+		return 0;
+	const struct mount_line *l = mountinfo_by_id(&mounts, st->stx_mnt_id);
+	bool ratefs = l && strcmp(l->type, "fuse.ratefs") == 0;
+	mountinfo_free(&mounts);
+	if (!ratefs)
+		return 0;
+	return error_set(
+		err,
+		"mountpoint '%s': ratefs is mounted there already; unmount it first, or say "
+		"--force to mount over it",
+		path);
+}
+
+int path_check_mountpoint(const char *path, bool force, struct error *err)
 {
 	struct statx st;
 	int rc = ask(path, &st);
 	/* Several dead mounts may lie on top of each other. */
 	for (int layers = 0; rc < 0 && errno == ENOTCONN && layers < 16; layers++) {
-		int gone = path_unmount_lazy(path);
+		int gone = unmount_lazy(path);
 		if (gone < 0)
 			return error_set(
 				err,
@@ -116,5 +159,7 @@ int path_check_mountpoint(const char *path, struct error *err)
 		return error_set(err, "mountpoint '%s': %s", path, strerror(errno));
 	if (!S_ISDIR(st.stx_mode))
 		return error_set(err, "mountpoint '%s': not a directory", path);
+	if (!force && (check_system(path, err) < 0 || check_ratefs(path, &st, err) < 0))
+		return -1;
 	return 0;
 }

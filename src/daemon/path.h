@@ -13,12 +13,13 @@ char *path_absolute(const char *path);
 
 /* Is it a directory that can be read?  0 or -1 with err. */
 int path_check_source(const char *path, struct error *err);
-/* Is it a directory?  A dead FUSE mount there is taken away first, with a warning in the log. */
-int path_check_mountpoint(const char *path, struct error *err);
+/* One of /, /dev, /proc, /sys, by its absolute name. */
+bool path_is_system(const char *real);
+/* Is it a directory?  A dead FUSE mount there is taken away first, with a warning in the log.
+ * Unless `force`, a directory that the system cannot do without is refused, and one where ratefs is
+ * mounted already: a second mount would hide the first and throttle what it shows once more. */
+int path_check_mountpoint(const char *path, bool force, struct error *err);
 /* "/dev/fd/N": mount(8) has opened and mounted /dev/fuse for us.  The number, or -1. */
 int path_passed_fd(const char *mountpoint);
-
-/* Unmounts as who we are: umount2 for root, fusermount3 for others.  0 or -errno. */
-int path_unmount_lazy(const char *mountpoint);
 
 #endif

@@ -106,6 +106,29 @@ bool privileges_privileged(void)
 	       (c.word[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN));
 }
 
+uint64_t privileges_permitted(void)
+{
+	struct caps c;
+	return caps_get(&c) < 0 ? 0 : c.word[0].permitted | (uint64_t)c.word[1].permitted << 32;
+}
+
+void privileges_restrict(uint64_t capabilities)
+{
+	struct caps c;
+	for (unsigned cap = 0; cap < 64 && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!(capabilities >> cap & 1))
+			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	if (caps_get(&c) < 0)
+		return;
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		uint32_t keep = (uint32_t)(capabilities >> (32 * i));
+		c.word[i].permitted &= keep;
+		c.word[i].effective &= keep;
+		c.word[i].inheritable &= keep;
+	}
+	caps_set(&c);
+}
+
 static int drop_capabilities(struct error *err)
 {
 	struct caps c;
@@ -132,7 +155,7 @@ static int drop_capabilities(struct error *err)
 	return 0;
 }
 
-int privileges_drop(bool may_exec, struct error *err)
+int privileges_drop(struct error *err)
 {
 	if (SANITIZED || !privileges_privileged())
 		return 0;
@@ -140,5 +163,5 @@ int privileges_drop(bool may_exec, struct error *err)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, "cannot set no_new_privs: %s", strerror(errno));
-	return seccomp_install(may_exec, err);
+	return seccomp_install(err);
 }

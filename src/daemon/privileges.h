@@ -13,6 +13,7 @@
 #define DAEMON_PRIVILEGES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -23,12 +24,16 @@ void privileges_enter(void);
 /* True where privileges_drop has something to drop: we are (a kind of) root. */
 bool privileges_privileged(void);
 
+/* The capabilities that we have, a bit each. */
+uint64_t privileges_permitted(void);
+/* Gives up all capabilities that are not in this set, also for programs that we become. */
+void privileges_restrict(uint64_t capabilities);
+
 /* For the thread that calls it and all that it starts: call before the first one is started.
- * may_exec leaves programs startable: auto_unmount needs fusermount3.
  * Does nothing where there is nothing to drop.  -1 with err: do not go on. */
-int privileges_drop(bool may_exec, struct error *err);
+int privileges_drop(struct error *err);
 
 /* The filter alone (seccomp.c). */
-int seccomp_install(bool may_exec, struct error *err);
+int seccomp_install(struct error *err);
 
 #endif

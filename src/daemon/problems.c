@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -45,6 +46,12 @@ void problems_add(struct problems *p, unsigned line, const char *fmt, ...)
 	const char *why = what ? what : "out of memory";
 	int rc = line ? asprintf(&text, "%s:%u: %s", p->file, line, why)
 		      : asprintf(&text, "%s: %s", p->file, why);
+	/* of a class that several mounts have, each of them finds the same */
+	for (unsigned i = 0; rc >= 0 && i < kept(p); i++)
+		if (p->line[i] && strcmp(p->line[i], text) == 0) {
+			free(text);
+			return;
+		}
 	insert(p, line ? line : UINT_MAX, rc < 0 ? NULL : text);
 }
 
@@ -58,7 +65,7 @@ void problems_log(const struct problems *p)
 
 char *problems_text(const struct problems *p)
 {
-	char *text = NULL;
+	AUTO_FREE char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
@@ -67,7 +74,7 @@ char *problems_text(const struct problems *p)
 		fprintf(out, "%s%s", i ? "\n" : "", p->line[i] ? p->line[i] : "out of memory");
 	if (p->n > PROBLEMS_MAX)
 		fprintf(out, "\n%s: and %u more problems", p->file, p->n - PROBLEMS_MAX);
-	return fclose(out) == 0 ? text : NULL;
+	return fclose(out) == 0 ? take_ptr(&text) : NULL;
 }
 
 void problems_free(struct problems *p)

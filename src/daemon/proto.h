@@ -2,14 +2,17 @@
 /* The language of the control socket.
  *
  *	request  one line of words: set /mnt/a%20b iops=100
- *	answer   "ok BYTES\n" and that many bytes, or "error CODE TEXT\n"
+ *	answer   "ok BYTES\n" and that many bytes, or "error CODE TEXT [NAME DEVICE]...\n"
  *
  * A word is any bytes: those that are not printable ASCII, blanks and '%' are written as %XX; an
  * empty word is "%".  The bytes of an "ok" are records, one per line: a dotted path, a tab and a
  * JSON scalar, so that a client can print them as a table or nest them into JSON:
  *
  *	classes.read.ops	17
- *	keys.0.name	"fio" */
+ *	keys.0.name	"fio"
+ *
+ * NAME and DEVICE (a decimal dev_t) are mounts that were to be taken away and are in use: who uses them is for
+ * the client to find, since the daemon may not look at all processes. */
 #ifndef DAEMON_PROTO_H
 #define DAEMON_PROTO_H
 

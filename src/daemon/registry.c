@@ -2,28 +2,33 @@
 #include "daemon/registry.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/ending.h"
+#include "daemon/in_use.h"
+#include "daemon/loop.h"
+#include "daemon/mounting.h"
 #include "daemon/serve_mount.h"
+#include "fs/caller.h"
 #include "fs/mount.h"
 #include "sched/workers.h"
 
-#define WORKERS_MIN 2
-#define WORKERS_MAX 64
+#define PATIENCE_MS 5000 /* a mount that takes longer to come up holds up no other */
 
 /* --- the process ---------------------------------------------------------------------------- */
 
 static int start_threads(struct registry *r, struct error *err)
 {
-	r->workers = workers_new(WORKERS_MIN, WORKERS_MAX, fs_mount_worker_start, NULL);
 	r->stepper = stepper_new();
-	if (r->workers && r->stepper)
-		r->gate = gate_new(stepper_clock(r->stepper), workers_dispatch, r->workers);
+	if (r->stepper)
+		r->gate = gate_new(stepper_clock(r->stepper), workers_dispatch, NULL);
+	if (r->gate)
+		gate_set_caller_ops(r->gate, &fs_caller_ops);
 	if (!r->gate)
 		return error_set(err, "cannot start: out of memory or threads");
 	int rc = stepper_start(r->stepper, r->gate);
@@ -39,22 +44,26 @@ void registry_clear(struct registry *r)
 	memset(r, 0, sizeof(*r));
 	list_init(&r->fs);
 	list_init(&r->mounts);
+	list_init(&r->mountings);
+	list_init(&r->endings);
 	settings_init(&r->global);
 	r->wake_fd = -1;
+	tasks_init(&r->tasks, -1);
 }
 
 int registry_init(struct registry *r, const struct configuration *c, bool debug, struct error *err)
 {
 	registry_clear(r);
 	r->debug = debug;
+	r->force = c->force;
 	r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r->wake_fd < 0)
 		return error_set(err, "cannot start: %s", strerror(errno));
-	struct settings weights_only = {.weights = c->weights}, copy;
-	if (!settings_copy(&r->global, &c->global) || !settings_copy(&copy, &weights_only))
-		return error_set(err, "out of memory");
-	r->weights = copy.weights;
+	r->tasks.wake_fd = r->wake_fd;
 	r->file = c->file ? strdup(c->file) : NULL;
+	if ((c->file && !r->file) || !settings_copy(&r->global, &c->global) ||
+	    !weights_copy(&r->weights, &c->weights))
+		return error_set(err, "out of memory");
 	return start_threads(r, err);
 }
 
@@ -92,6 +101,11 @@ struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, 
 
 void registry_forget_mount(struct served_mount *m)
 {
+	mounting_give_up(m);
+	if (m->ending)
+		m->ending->owner = NULL;
+	in_use_forget(m);
+	ending_free(m->end);
 	list_remove(&m->link);
 	settings_free(&m->s);
 	free(m->real_mountpoint);
@@ -110,7 +124,7 @@ struct served_fs *registry_find_own_fs(struct registry *r, const char *name, boo
 {
 	list_for_each (it, &r->fs) {
 		struct served_fs *fs = list_entry(it, struct served_fs, link);
-		if (fs->own == own && strcmp(fs->s.name, name) == 0)
+		if (!fs->dropped && fs->own == own && strcmp(fs->s.name, name) == 0)
 			return fs;
 	}
 	return NULL;
@@ -151,7 +165,23 @@ const char *served_source(const struct served_mount *m)
 	return fs ? fs->s.source : NULL;
 }
 
-/* --- start and end -------------------------------------------------------------------------- */
+enum served_state served_state(const struct served_mount *m)
+{
+	return m->ending		  ? SERVED_ENDING
+	       : m->session		  ? SERVED_UP
+	       : m->mounting || m->wanted ? SERVED_MOUNTING
+					  : SERVED_DOWN;
+}
+
+unsigned registry_up(const struct registry *r)
+{
+	unsigned n = 0;
+	list_for_each (it, (struct list *)&r->mounts)
+		n += served_state(list_entry(it, struct served_mount, link)) == SERVED_UP;
+	return n;
+}
+
+/* --- up --------------------------------------------------------------------------------------- */
 
 static bool add_all(struct registry *r, const struct configuration *c)
 {
@@ -164,7 +194,7 @@ static bool add_all(struct registry *r, const struct configuration *c)
 	return true;
 }
 
-static void stop_mounts(struct registry *r);
+static void advance(struct registry *r);
 
 int registry_start(struct registry *r, const struct configuration *c)
 {
@@ -172,98 +202,201 @@ int registry_start(struct registry *r, const struct configuration *c)
 		log_error("out of memory");
 		return -1;
 	}
-	list_for_each (it, &r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
-		struct error err = ERROR_INIT;
-		if (registry_mount(m, &err) == 0)
-			continue;
-		if (c->n_mounts > 1)
-			error_prefix(&err, "mount '%s'", m->s.name);
-		log_error("%s", err.text);
-		if (r->global.on_mount_error == ON_MOUNT_ERROR_STOP) {
-			stop_mounts(r);
-			return -1;
-		}
-	}
-	return registry_up(r) ? 0 : -1;
-}
-
-static void ended(struct fs_mount *session, void *ctx)
-{
-	struct served_mount *m = ctx;
-	uint64_t one = 1;
-	atomic_store(&m->ended, true);
-	if (write(m->registry->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it will wake anyway */
+	list_for_each (it, &r->mounts)
+		list_entry(it, struct served_mount, link)->wanted = true;
+	advance(r);
+	return 0;
 }
 
 int registry_mount(struct served_mount *m, struct error *err)
 {
-	if (m->session)
-		return error_set(err, "is mounted already");
-	m->failed = true;
-	if (serve_mount_open(m, err) < 0)
-		return -1;
-	atomic_store(&m->ended, false);
-	if (m->paused)
-		gate_pause_mount(m->gate, true);
-	if (fs_mount_start(m->session, ended, m, err) < 0 ||
-	    fs_mount_wait_ready(m->session, err) < 0) {
-		registry_unmount(m);
-		return -1;
-	}
-	m->failed = false;
+	static const char *const why[] = {
+		[SERVED_MOUNTING] = "is being mounted already",
+		[SERVED_UP] = "is mounted already",
+		[SERVED_ENDING] = "is still being unmounted",
+	};
+	if (served_state(m) != SERVED_DOWN)
+		return error_set(err, "%s", why[served_state(m)]);
+	if (m->registry->leaving)
+		return error_set(err, "the daemon is ending");
+	m->wanted = true;
+	m->trouble = (struct error)ERROR_INIT;
+	advance(m->registry);
 	return 0;
 }
 
-void registry_unmount(struct served_mount *m)
+void registry_tell_mounted(struct served_mount *m)
 {
-	if (!m->session)
+	const struct registry *r = m->registry;
+	bool alone = r->mounts.next == r->mounts.prev;
+	if (m->asked)
 		return;
-	fs_mount_stop(m->session);
-	serve_mount_close(m);
+	if (m->session && r->started)
+		log_info("mount '%s': mounted", m->s.name);
+	else if (!m->session && alone && !r->started)
+		log_error("%s", m->trouble.text);
+	else if (!m->session)
+		log_error("mount '%s': %s", m->s.name, m->trouble.text);
 }
 
-static void *stop_one(void *arg)
+static void start_one(struct served_mount *m)
 {
-	struct served_mount *m = arg;
-	fs_mount_stop(m->session);
-	return NULL;
+	m->wanted = false;
+	m->failed = true;
+	if (mounting_start(m, &m->trouble) < 0)
+		registry_tell_mounted(m);
 }
 
-/* All at the same time: each may wait for the backing filesystem. */
-static void stop_mounts(struct registry *r)
+/* Where it is to be mounted something of ours is still on its way down. */
+static bool place_is_taken(const struct served_mount *m)
 {
-	unsigned n = registry_up(r), started = 0;
-	pthread_t *threads = calloc(n + 1, sizeof(*threads));
+	list_for_each (it, &m->registry->endings) {
+		const struct ending *e = list_entry(it, struct ending, link);
+		if (!e->released && !fs_mount_is_detached(e->session) &&
+		    strcmp(e->mountpoint, m->s.mountpoint) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool hangs(const struct mounting *k)
+{
+	return loop_now_ms() - k->since_ms > PATIENCE_MS;
+}
+
+/* In order and one after the other, since the source of one may be the mountpoint of another. */
+static bool one_is_coming(const struct registry *r)
+{
+	list_for_each (it, (struct list *)&r->mountings)
+		if (!hangs(list_entry(it, struct mounting, link)))
+			return true;
+	return false;
+}
+
+static void advance(struct registry *r)
+{
 	list_for_each (it, &r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (!m->session)
+		if (m->wanted && !one_is_coming(r) && !place_is_taken(m))
+			start_one(m);
+	}
+}
+
+bool registry_is_starting(const struct registry *r)
+{
+	if (one_is_coming(r))
+		return true;
+	list_for_each (it, (struct list *)&r->mounts)
+		if (list_entry(it, struct served_mount, link)->wanted)
+			return true;
+	return registry_up(r) == 0 && !list_empty(&r->mountings);
+}
+
+/* --- down ------------------------------------------------------------------------------------- */
+
+void registry_unmount(struct served_mount *m, bool force)
+{
+	m->wanted = false;
+	mounting_give_up(m);
+	if (m->session)
+		ending_of(m, force);
+}
+
+void registry_end_all(struct registry *r, bool force)
+{
+	r->leaving = true;
+	list_for_each (it, &r->mounts)
+		registry_unmount(list_entry(it, struct served_mount, link), false);
+	list_for_each (it, &r->endings)
+		if (force)
+			ending_abandon(list_entry(it, struct ending, link));
+}
+
+void registry_mount_ended(struct fs_mount *session, void *registry)
+{
+	const struct registry *r = registry;
+	const uint64_t one = 1;
+	if (write(r->wake_fd, &one, sizeof(one)) < 0)
+		return; /* full: it will wake anyway */
+}
+
+/* Takes mounts away that have ended by themselves. */
+static void reap(struct registry *r)
+{
+	bool any = false;
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (served_state(m) != SERVED_UP || !fs_mount_has_ended(m->session))
 			continue;
-		if (threads && pthread_create(&threads[started], NULL, stop_one, m) == 0)
-			started++;
-		else
-			fs_mount_stop(m->session);
+		log_debug("mount '%s' was unmounted", m->s.name);
+		registry_unmount(m, false);
+		any = true;
 	}
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
-	free(threads);
-	list_for_each (it, &r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->session)
-			serve_mount_close(m);
+	if (any && registry_up(r) == 0 && list_empty(&r->mountings))
+		r->finished = true;
+}
+
+void registry_progress(struct registry *r)
+{
+	uint64_t count;
+	if (r->wake_fd >= 0 && read(r->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_error("eventfd: %s", strerror(errno));
+	tasks_collect(&r->tasks);
+	in_use_progress(r);
+	reap(r);
+	advance(r);
+}
+
+bool registry_is_busy(const struct registry *r)
+{
+	list_for_each (it, (struct list *)&r->mounts)
+		if (list_entry(it, struct served_mount, link)->wanted)
+			return true;
+	list_for_each (it, (struct list *)&r->endings)
+		if (!list_entry(it, struct ending, link)->released)
+			return true;
+	return r->looks || !list_empty(&r->mountings);
+}
+
+enum registry_rest registry_rest(const struct registry *r)
+{
+	enum registry_rest rest = !list_empty(&r->mountings) ? REST_MOUNTS
+				  : r->looks		     ? REST_RELEASED
+							     : REST_NONE;
+	list_for_each (it, (struct list *)&r->endings) {
+		const struct ending *e = list_entry(it, struct ending, link);
+		enum registry_rest one = !e->released ? REST_MOUNTS
+					 : e->clean   ? REST_RELEASED
+						      : REST_ABANDONED;
+		rest = one > rest ? one : rest;
+	}
+	return rest;
+}
+
+void registry_tell_rest(const struct registry *r)
+{
+	list_for_each (it, (struct list *)&r->mountings) {
+		const struct mounting *k = list_entry(it, struct mounting, link);
+		log_warning(
+			"mount '%s': left while it was being mounted: source '%s' or mountpoint "
+			"'%s' does not answer",
+			k->s.name, k->source, k->s.mountpoint);
+	}
+	list_for_each (it, (struct list *)&r->endings) {
+		const struct ending *e = list_entry(it, struct ending, link);
+		AUTO_FREE char *text = e->released ? NULL : ending_text(e);
+		if (!e->released)
+			log_warning("mount '%s': left while it was being unmounted, with %s",
+				    e->name, text ? text : "");
 	}
 }
 
-void registry_stop(struct registry *r)
+void registry_free(struct registry *r)
 {
-	stop_mounts(r);
 	list_for_each_safe (it, &r->mounts)
 		registry_forget_mount(list_entry(it, struct served_mount, link));
 	list_for_each_safe (it, &r->fs)
 		registry_forget_fs(list_entry(it, struct served_fs, link));
-	if (r->workers)
-		workers_free(r->workers);
 	if (r->stepper)
 		stepper_free(r->stepper);
 	if (r->gate)
@@ -273,27 +406,4 @@ void registry_stop(struct registry *r)
 	settings_free(&r->global);
 	weights_free(&r->weights);
 	free(r->file);
-}
-
-unsigned registry_up(const struct registry *r)
-{
-	unsigned n = 0;
-	list_for_each (it, (struct list *)&r->mounts)
-		n += list_entry(it, struct served_mount, link)->session != NULL;
-	return n;
-}
-
-unsigned registry_reap(struct registry *r)
-{
-	uint64_t count;
-	if (read(r->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_error("eventfd: %s", strerror(errno));
-	list_for_each (it, &r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->session && atomic_load(&m->ended)) {
-			log_debug("mount '%s' was unmounted", m->s.name);
-			registry_unmount(m);
-		}
-	}
-	return registry_up(r);
 }

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/classes.h"
 #include "daemon/serve_mount.h"
 
 static void take_over(struct settings *to, struct settings *from)
@@ -40,12 +42,10 @@ int registry_set_fs(struct served_fs *fs, struct settings *s, struct error *err)
 	return 0;
 }
 
-static int set_gate(struct served_mount *m, const struct settings *s, const struct weights *common)
+static int set_mount(struct served_mount *m, const struct settings *s, const struct weights *common)
 {
 	struct gate_mount_config cfg;
 	struct weight_rule *rules;
-	if (!m->gate)
-		return 0;
 	if (!gate_config_of(s, common, &cfg, &rules))
 		return -ENOMEM;
 	int rc = gate_set_mount(m->gate, &cfg);
@@ -53,8 +53,23 @@ static int set_gate(struct served_mount *m, const struct settings *s, const stru
 	return rc;
 }
 
+static int set_gate(struct served_mount *m, const struct settings *s, const struct weights *common)
+{
+	if (!m->gate)
+		return 0;
+	int rc = set_mount(m, s, common);
+	if (rc < 0 || (common == &m->registry->weights && classes_equal(&m->s, s)))
+		return rc;
+	rc = classes_apply(m->gate, s, common);
+	if (rc < 0)
+		(void)set_mount(m, &m->s, &m->registry->weights); /* as it was */
+	return rc;
+}
+
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err)
 {
+	if (classes_check_one(s, err) < 0)
+		return -1;
 	int rc = set_gate(m, s, &m->registry->weights);
 	if (rc < 0)
 		return failed(rc, err);
@@ -66,13 +81,56 @@ int registry_set_mount(struct served_mount *m, struct settings *s, struct error 
 	return 0;
 }
 
+/* What the gate is told about one mount, made before any mount is changed. */
+struct prepared {
+	struct weight_rule *rules;
+	unsigned n;
+};
+
+static bool prepare(const struct served_mount *m, const struct weights *common, struct prepared *p)
+{
+	struct gate_mount_config cfg;
+	AUTO_FREE struct weight_rule *rules = NULL;
+	if (!gate_config_of(&m->s, common, &cfg, &rules) ||
+	    gate_weights_copy(cfg.weights, cfg.n_weights, &p->rules) < 0)
+		return false;
+	p->n = cfg.n_weights;
+	return true;
+}
+
+static struct prepared *prepare_all(const struct registry *r, const struct weights *common)
+{
+	size_t n = 0, i = 0;
+	list_for_each (it, (struct list *)&r->mounts)
+		n++;
+	struct prepared *all = calloc(n + 1, sizeof(*all));
+	if (!all)
+		return NULL;
+	list_for_each (it, (struct list *)&r->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (!m->gate || prepare(m, common, &all[i])) {
+			i++;
+			continue;
+		}
+		while (i-- > 0)
+			gate_weights_free(all[i].rules, all[i].n);
+		free(all);
+		return NULL;
+	}
+	return all;
+}
+
 int registry_set_weights(struct registry *r, struct weights *w, struct error *err)
 {
+	AUTO_FREE struct prepared *all = prepare_all(r, w);
+	const struct prepared *p = all;
+	if (!all)
+		return failed(-ENOMEM, err);
 	list_for_each (it, &r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		int rc = set_gate(m, &m->s, w);
-		if (rc < 0)
-			return failed(rc, err);
+		if (m->gate)
+			gate_set_weights(m->gate, p->rules, p->n);
+		p++;
 	}
 	weights_free(&r->weights);
 	r->weights = *w;

@@ -2,10 +2,15 @@
 #include "daemon/reload.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/config_file.h"
+#include "daemon/ending.h"
+#include "daemon/in_use.h"
+#include "daemon/names.h"
 #include "daemon/options.h"
 #include "daemon/proto.h"
 
@@ -13,7 +18,7 @@ struct changes {
 	struct registry *r;
 	const struct configuration *c;
 	FILE *out;
-	unsigned n;
+	struct await *await;
 };
 
 static void note(struct changes *j, enum log_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -26,7 +31,7 @@ static void note(struct changes *j, enum log_level level, const char *fmt, ...)
 	va_end(ap);
 	log_write(level, "%s", line);
 	if (j->out)
-		record_text(j->out, line, "notes.%u", j->n++);
+		record_text(j->out, line, "notes.%u", j->await->notes++);
 }
 
 /* --- what is there stays, as far as it can --------------------------------------------------- */
@@ -42,11 +47,50 @@ static bool must_remount(const struct settings *a, const struct settings *b)
 	return differs(a, b, "source") || differs(a, b, "mountpoint") || differs(a, b, "fs");
 }
 
+/* What takes effect now: "mount 'data': iops=200, was off". */
+static void note_live(struct changes *j, enum scope_kind scope, const struct settings *old,
+		      const struct settings *new)
+{
+	for (unsigned i = 0; i < n_options; i++) {
+		const struct option_def *o = &options[i];
+		if (!o->live || !option_is_in(o, scope) || option_equal(o, old, new))
+			continue;
+		AUTO_FREE char *before = option_text(o, old), *now = option_text(o, new);
+		bool global = scope == SCOPE_GLOBAL;
+		note(j, LOG_LEVEL_INFO, "%s%s%s%s: %s=%s, was %s", scope_kind_name(scope),
+		     global ? "" : " '", global ? "" : new->name, global ? "" : "'", o->name, now,
+		     before && *before ? before : "none");
+	}
+}
+
+/* The same for the classes of a mount, and which of them come, go or change places. */
+static void note_classes(struct changes *j, const struct settings *old, const struct settings *new)
+{
+	unsigned at = 0;
+	bool moved = false;
+	for (unsigned i = 0; i < old->n_classes; i++)
+		if (!settings_find_class(new, old->class[i].name))
+			note(j, LOG_LEVEL_INFO, "mount '%s': class '%s' removed", new->name,
+			     old->class[i].name);
+	for (unsigned i = 0; i < new->n_classes; i++) {
+		const struct settings *s = &new->class[i], *was = settings_find_class(old, s->name);
+		if (!was) {
+			note(j, LOG_LEVEL_INFO, "mount '%s': class '%s' added", new->name, s->name);
+			continue;
+		}
+		moved |= (unsigned)(was - old->class) < at;
+		at = (unsigned)(was - old->class);
+		note_live(j, SCOPE_CLASS, was, s);
+	}
+	if (moved)
+		note(j, LOG_LEVEL_INFO, "mount '%s': its classes are in another order", new->name);
+}
+
 static void note_fixed(struct changes *j, const struct settings *old, const struct settings *new)
 {
 	for (unsigned i = 0; i < n_options; i++) {
 		const struct option_def *o = &options[i];
-		if (o->live || !(o->scopes & OPTION_MOUNT) || option_equal(o, old, new))
+		if (o->live || !option_is_in(o, SCOPE_MOUNT) || option_equal(o, old, new))
 			continue;
 		note(j, LOG_LEVEL_WARNING,
 		     "mount '%s': %s counts from the next mount on (ratefsctl unmount, then mount)",
@@ -62,18 +106,24 @@ static void apply(struct changes *j, const char *what, int rc, const struct erro
 
 static void change_global(struct changes *j)
 {
-	struct settings s, w = {.weights = j->c->weights}, weights;
+	struct settings s;
+	struct weights weights;
 	struct error err = ERROR_INIT;
-	if (!settings_copy(&s, &j->c->global) || !settings_copy(&weights, &w)) {
+	if (!settings_copy(&s, &j->c->global)) {
 		note(j, LOG_LEVEL_ERROR, "global: out of memory");
 		return;
 	}
 	if (differs(&j->r->global, &s, "control"))
 		note(j, LOG_LEVEL_WARNING, "global: control counts from the next start on");
+	note_live(j, SCOPE_GLOBAL, &j->r->global, &s);
 	apply(j, "global", registry_set_global(j->r, &s, &err), &err);
-	apply(j, "weights", registry_set_weights(j->r, &weights.weights, &err), &err);
 	settings_free(&s);
-	weights_free(&weights.weights);
+	if (!weights_copy(&weights, &j->c->weights)) {
+		note(j, LOG_LEVEL_ERROR, "weights: out of memory");
+		return;
+	}
+	apply(j, "weights", registry_set_weights(j->r, &weights, &err), &err);
+	weights_free(&weights);
 }
 
 static void set_fs(struct changes *j, struct served_fs *fs, const struct settings *wanted)
@@ -84,6 +134,7 @@ static void set_fs(struct changes *j, struct served_fs *fs, const struct setting
 		note(j, LOG_LEVEL_ERROR, "fs '%s': out of memory", wanted->name);
 		return;
 	}
+	note_live(j, SCOPE_FS, &fs->s, &s);
 	apply(j, wanted->name, registry_set_fs(fs, &s, &err), &err);
 	settings_free(&s);
 }
@@ -123,30 +174,100 @@ static bool fs_moved(const struct changes *j, const struct served_mount *m)
 	return fs && m->fs && strcmp(fs->source, m->fs->s.source) != 0;
 }
 
+/* The section that goes on with a mount that is up, under whatever name; NULL: none does. */
+static const struct settings *successor(const struct changes *j, const struct served_mount *m)
+{
+	const struct settings *same = configuration_find_mount(j->c, m->s.name);
+	if (fs_moved(j, m))
+		return NULL;
+	if (same && !must_remount(&m->s, same))
+		return same;
+	for (unsigned i = 0; served_state(m) == SERVED_UP && i < j->c->n_mounts; i++)
+		if (!must_remount(&m->s, &j->c->mount[i]))
+			return &j->c->mount[i];
+	return NULL;
+}
+
+/* A mount that would go and is in use stays, and everything with it. */
+static enum reload_result look_at_users(const struct changes *j, struct problems *p)
+{
+	bool unknown = false;
+	list_for_each (it, &j->r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		enum use use = successor(j, m) ? USE_NONE : in_use(m);
+		unknown |= use == USE_UNKNOWN;
+		if (use != USE_SOME)
+			continue;
+		AUTO_FREE char *text = in_use_text(m, !j->out);
+		problems_add(
+			p, 0,
+			"mount '%s' would go, but is in use (%s); reload --force takes it away",
+			m->s.name, text ? text : "");
+	}
+	if (!unknown)
+		return p->n ? RELOAD_REFUSED : RELOAD_DONE;
+	problems_free(p);
+	return RELOAD_LATER;
+}
+
+/* Goes now, or with its last mount. */
+static void drop_one_fs(struct served_fs *fs)
+{
+	if (!fs)
+		return;
+	fs->dropped = true;
+	if (fs->mounts == 0)
+		registry_forget_fs(fs);
+}
+
 static void drop_mounts(struct changes *j)
 {
 	list_for_each_safe (it, &j->r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		const struct settings *wanted = configuration_find_mount(j->c, m->s.name);
-		if (wanted && !must_remount(&m->s, wanted) && !fs_moved(j, m))
+		if (successor(j, m))
 			continue;
-		if (m->session)
-			note(j, LOG_LEVEL_INFO, "mount '%s': unmounted", m->s.name);
-		registry_unmount(m);
-		struct served_fs *own = registry_find_own_fs(j->r, m->s.name, true);
-		if (own && own->mounts == 0)
-			registry_forget_fs(own);
+		registry_unmount(m, false);
+		if (m->ending)
+			await_unmount(j->await, m->ending);
+		drop_one_fs(registry_find_own_fs(j->r, m->s.name, true));
 		registry_forget_mount(m);
+	}
+}
+
+static bool replace_name(char **name, const char *new)
+{
+	char *copy = strdup(new);
+	if (!copy)
+		return false;
+	free(*name);
+	*name = copy;
+	return true;
+}
+
+/* The section of a mount that is up has another name now: so has the mount. */
+static void rename_mounts(struct changes *j)
+{
+	list_for_each (it, &j->r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		const struct settings *wanted = successor(j, m);
+		if (strcmp(wanted->name, m->s.name) == 0)
+			continue;
+		note(j, LOG_LEVEL_INFO, "mount '%s': is called '%s' now", m->s.name, wanted->name);
+		if ((m->fs->own && !replace_name(&m->fs->s.name, wanted->name)) ||
+		    !replace_name(&m->end->name, wanted->name) ||
+		    !replace_name(&m->s.name, wanted->name))
+			note(j, LOG_LEVEL_ERROR, "mount '%s': out of memory", wanted->name);
 	}
 }
 
 static void mount_it(struct changes *j, struct served_mount *m)
 {
 	struct error err = ERROR_INIT;
+	m->asked = false;
 	if (registry_mount(m, &err) < 0)
 		note(j, LOG_LEVEL_ERROR, "mount '%s': %s", m->s.name, err.text);
 	else
-		note(j, LOG_LEVEL_INFO, "mount '%s': mounted", m->s.name);
+		await_mount(j->await, m);
 }
 
 static void add_mount(struct changes *j, const struct settings *wanted)
@@ -172,10 +293,14 @@ static void change_mounts(struct changes *j)
 		if (m->session)
 			note_fixed(j, &m->s, wanted);
 		if (settings_copy(&s, wanted)) {
+			note_live(j, SCOPE_MOUNT, &m->s, &s);
+			note_classes(j, &m->s, &s);
 			apply(j, wanted->name, registry_set_mount(m, &s, &err), &err);
 			settings_free(&s);
+		} else {
+			note(j, LOG_LEVEL_ERROR, "mount '%s': out of memory", wanted->name);
 		}
-		if (m->failed)
+		if (m->failed && served_state(m) == SERVED_DOWN)
 			mount_it(j, m);
 	}
 }
@@ -186,23 +311,40 @@ static void drop_fs(struct changes *j)
 		struct served_fs *fs = list_entry(it, struct served_fs, link);
 		bool wanted = fs->own ? configuration_find_mount(j->c, fs->s.name) != NULL
 				      : configuration_find_fs(j->c, fs->s.name) != NULL;
-		if (!wanted && fs->mounts == 0)
-			registry_forget_fs(fs);
+		if (!wanted)
+			drop_one_fs(fs);
 	}
 }
 
-int reload(struct registry *r, struct problems *p, FILE *out)
+enum reload_result reload(struct registry *r, bool force, struct problems *p, FILE *out,
+			  struct await *await)
 {
 	struct configuration c;
-	struct changes j = {r, &c, out, 0};
-	if (config_load(&c, r->file, p) < 0)
-		return -1;
+	struct changes j = {r, &c, out, await};
+	await->reload = true;
+	names_begin();
+	int rc = config_load(&c, r->file, p);
+	if (rc < 0 && names_wanted() && names_ask()) {
+		problems_free(p);
+		return RELOAD_LATER;
+	}
+	enum reload_result res = rc < 0	 ? RELOAD_REFUSED
+				 : force ? RELOAD_DONE
+					 : look_at_users(&j, p);
+	if (res != RELOAD_LATER)
+		names_end();
+	if (res != RELOAD_DONE) {
+		if (rc == 0)
+			configuration_free(&c);
+		return res;
+	}
 	drop_mounts(&j);
+	rename_mounts(&j);
 	change_global(&j);
 	change_fs(&j);
 	change_mounts(&j);
 	drop_fs(&j);
 	configuration_free(&c);
 	log_info("%s: reloaded", r->file);
-	return 0;
+	return RELOAD_DONE;
 }

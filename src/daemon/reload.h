@@ -5,11 +5,22 @@
 
 #include <stdio.h>
 
+#include "daemon/await.h"
 #include "daemon/problems.h"
 #include "daemon/registry.h"
 
-/* -1 with the problems of the file, and nothing has changed.  0: done; what was done and what
+/* In two steps, neither of which waits:
+ *
+ *	file read ─▶ names and uses known? ─ no ─▶ RELOAD_LATER … ─▶ once more
+ *	                └ yes ─▶ limits changed, mounts begin to come up and go down ─▶ RELOAD_DONE
+ *
+ * RELOAD_REFUSED with the problems of the file, or since a mount that would go is in use (not with `force`), and
+ * nothing has changed.  RELOAD_LATER: neither has it, since names in the file are being looked up, or who uses
+ * a mount that would go; call again when names_receive or registry->looked says so.  RELOAD_DONE, but
+ * for mounts that come up or go down, which takes a while: they are in *await.  What was done and what
  * could not be is said in the log and (unless NULL) as records notes.N to `out`. */
-int reload(struct registry *r, struct problems *p, FILE *out);
+enum reload_result { RELOAD_REFUSED = -1, RELOAD_DONE, RELOAD_LATER };
+enum reload_result reload(struct registry *r, bool force, struct problems *p, FILE *out,
+			  struct await *await);
 
 #endif

@@ -37,6 +37,28 @@ char *render_ns(uint64_t ns, char buf[RENDER_MAX])
 	return buf;
 }
 
+char *render_user(uint64_t uid, char buf[RENDER_MAX])
+{
+	const struct passwd *pw = getpwuid(uid);
+	if (pw)
+		snprintf(buf, RENDER_MAX, "%s", pw->pw_name);
+	else
+		snprintf(buf, RENDER_MAX, "%" PRIu64, uid);
+	return buf;
+}
+
+char *render_process(uint64_t pid, char buf[RENDER_MAX])
+{
+	char path[40];
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", pid);
+	AUTO_FILE comm = fopen(path, "re");
+	if (!comm || !fgets(buf, RENDER_MAX, comm))
+		snprintf(buf, RENDER_MAX, "gone");
+	buf[strcspn(buf, "\n")] = '\0';
+	make_one_line(buf);
+	return buf;
+}
+
 /* --- list ----------------------------------------------------------------------------------- */
 
 void render_list_head(FILE *out)
@@ -45,8 +67,95 @@ void render_list_head(FILE *out)
 		"SOURCE", "LIMITS");
 }
 
-void render_list(const struct records *r, FILE *out)
+static void list_stuck(const struct records *r, const char *list, unsigned i, FILE *out)
 {
+	char age[RENDER_MAX];
+	AUTO_FREE char *op = records_line(r, "%s.%u.stuck.oldest_op", list, i);
+	uint64_t n = records_u64(r, "%s.%u.stuck.requests", list, i);
+	if (n)
+		fprintf(out, " (%" PRIu64 " stuck in the source: %s, for %s)", n, op,
+			render_ns(records_u64(r, "%s.%u.stuck.oldest_ns", list, i), age));
+}
+
+static void list_endings(const struct records *r, FILE *out)
+{
+	for (unsigned i = 0; records_have(r, "endings.%u.name", i); i++) {
+		AUTO_FREE char *name = records_line(r, "endings.%u.name", i);
+		AUTO_FREE char *state = records_line(r, "endings.%u.state", i);
+		AUTO_FREE char *at = records_line(r, "endings.%u.mountpoint", i);
+		fprintf(out, "%-16s %-10s %-8" PRIu64 " %-32s %-32s", name, state,
+			records_u64(r, "pid"), at, "-");
+		list_stuck(r, "endings", i, out);
+		fputc('\n', out);
+	}
+}
+
+/* Of whom this is a view: the narrowest scope that needs no name. */
+static bool is_own(const struct records *r, const char *scope, const char *of)
+{
+	AUTO_FREE char *own = records_line(r, "scope"), *name = records_line(r, "name");
+	const char *slash = strchr(name, '/');
+	if (strcmp(scope, *own ? own : "mount") != 0) /* "" in a list of mounts */
+		return false;
+	return strcmp(scope, "class") != 0 || strcmp(of, slash ? slash + 1 : name) == 0;
+}
+
+char *render_limit_name(const struct records *r, const char *path, unsigned i,
+			char buf[RENDER_NAME_MAX])
+{
+	AUTO_FREE char *scope = records_line(r, "%s.%u.scope", path, i);
+	AUTO_FREE char *of = records_line(r, "%s.%u.of", path, i);
+	AUTO_FREE char *name = records_line(r, "%s.%u.name", path, i);
+	bool class = strcmp(scope, "class") == 0;
+	if (is_own(r, scope, of))
+		snprintf(buf, RENDER_NAME_MAX, "%s", name);
+	else
+		snprintf(buf, RENDER_NAME_MAX, "%s%s%s.%s", scope, class ? ":" : "",
+			 class ? of : "", name);
+	return buf;
+}
+
+bool render_limits(const struct records *r, const char *path, const char *class, FILE *out)
+{
+	bool marked = false;
+	for (unsigned k = 0; records_have(r, "%s.%u.name", path, k); k++) {
+		AUTO_FREE char *scope = records_line(r, "%s.%u.scope", path, k);
+		AUTO_FREE char *of = records_line(r, "%s.%u.of", path, k);
+		AUTO_FREE char *option = records_line(r, "%s.%u.name", path, k);
+		AUTO_FREE char *value = records_line(r, "%s.%u.value", path, k);
+		bool worst = records_true(r, "%s.%u.bottleneck", path, k);
+		char name[RENDER_NAME_MAX];
+		bool of_class = strcmp(scope, "class") == 0;
+		if (class ? !of_class || strcmp(of, class) != 0 : of_class)
+			continue;
+		fprintf(out, " %s=%s%s", class ? option : render_limit_name(r, path, k, name),
+			value, worst ? "*" : "");
+		marked |= worst;
+	}
+	return marked;
+}
+
+/* A row for each class of the i-th mount. */
+static bool list_classes(const struct records *r, unsigned i, const char *path, FILE *out)
+{
+	AUTO_FREE char *mount = records_line(r, "mounts.%u.name", i);
+	bool marked = false;
+	for (unsigned k = 0; records_have(r, "mounts.%u.classes.%u.name", i, k); k++) {
+		AUTO_FREE char *class = records_line(r, "mounts.%u.classes.%u.name", i, k);
+		AUTO_FREE char *match = records_line(r, "mounts.%u.classes.%u.options.match", i, k);
+		AUTO_FREE char *name = NULL;
+		if (asprintf(&name, "%s/%s", mount, class) < 0)
+			return marked;
+		fprintf(out, "%-16s %-10s %-8s %-65s", name, "class", "", match);
+		marked |= render_limits(r, path, class, out);
+		fputc('\n', out);
+	}
+	return marked;
+}
+
+bool render_list(const struct records *r, FILE *out)
+{
+	bool marked = false;
 	for (unsigned i = 0; records_have(r, "mounts.%u.name", i); i++) {
 		AUTO_FREE char *name = records_line(r, "mounts.%u.name", i);
 		AUTO_FREE char *state = records_line(r, "mounts.%u.state", i);
@@ -54,13 +163,20 @@ void render_list(const struct records *r, FILE *out)
 		AUTO_FREE char *source = records_line(r, "mounts.%u.source", i);
 		fprintf(out, "%-16s %-10s %-8" PRIu64 " %-32s %-32s", name, state,
 			records_u64(r, "pid"), at, source);
-		for (unsigned k = 0; records_have(r, "mounts.%u.limits.%u.name", i, k); k++) {
-			AUTO_FREE char *limit = records_line(r, "mounts.%u.limits.%u.name", i, k);
-			AUTO_FREE char *rate = records_line(r, "mounts.%u.limits.%u.rate", i, k);
-			fprintf(out, " %s=%s", limit, rate);
-		}
+		char path[40];
+		snprintf(path, sizeof(path), "mounts.%u.limits_met", i);
+		marked |= render_limits(r, path, NULL, out);
+		list_stuck(r, "mounts", i, out);
 		fputc('\n', out);
+		marked |= list_classes(r, i, path, out);
 	}
+	list_endings(r, out);
+	return marked;
+}
+
+void render_list_foot(FILE *out)
+{
+	fprintf(out, "* requests wait for this limit most\n");
 }
 
 /* --- show ----------------------------------------------------------------------------------- */
@@ -68,16 +184,31 @@ void render_list(const struct records *r, FILE *out)
 static void show_option(const struct records *r, const char *path, FILE *out)
 {
 	const char *name = path + strlen("options.");
-	int n = strcspn(name, ".");
-	if (strcmp(name + n, ".value") != 0)
+	const char *dot = strrchr(name, '.'); /* "each.bps.value" */
+	int n = dot ? (int)(dot - name) : 0;
+	if (!dot || strcmp(dot, ".value") != 0)
 		return;
 	AUTO_FREE char *value = records_line(r, "%s", path);
 	bool def = records_true(r, "options.%.*s.default", n, name);
 	bool live = records_true(r, "options.%.*s.live", n, name);
-	if (def && !*value)
-		return;
+	if (def && (!*value || strncmp(name, "each.", 5) == 0))
+		return; /* limits for each that nobody has set: too many to be read */
 	fprintf(out, "%-18.*s %-24s%s%s\n", n, name, value, def ? " default" : "",
 		live ? "" : " (fixed)");
+}
+
+static void show_limits(const struct records *r, FILE *out)
+{
+	if (records_have(r, "limits_met.0.name"))
+		fprintf(out, "\n# every limit that requests here meet, of all scopes\n");
+	for (unsigned i = 0; records_have(r, "limits_met.%u.name", i); i++) {
+		AUTO_FREE char *value = records_line(r, "limits_met.%u.value", i);
+		char name[RENDER_NAME_MAX];
+		fprintf(out, "%-18s %s%s\n", render_limit_name(r, "limits_met", i, name), value,
+			records_true(r, "limits_met.%u.bottleneck", i)
+				? "  <- requests wait for this one"
+				: "");
+	}
 }
 
 void render_show(const struct records *r, FILE *out)
@@ -92,6 +223,7 @@ void render_show(const struct records *r, FILE *out)
 	for (unsigned i = 0; i < r->n; i++)
 		if (strncmp(r->record[i].path, "options.", 8) == 0)
 			show_option(r, r->record[i].path, out);
+	show_limits(r, out);
 }
 
 /* --- names ---------------------------------------------------------------------------------- */

@@ -45,7 +45,8 @@ static void scan_section_line(struct scan *s, const char *text, size_t n, unsign
 			      struct problems *p)
 {
 	bool bad = text[n - 1] != ']';
-	char *name = trimmed(text + 1, text + n - 1);
+	const char *close = memchr(text, ']', n);
+	char *name = trimmed(text + 1, bad && close ? close : bad ? text + n : text + n - 1);
 	struct scan_section *more = realloc(s->section, (s->n_sections + 1) * sizeof(*more));
 	if (more)
 		s->section = more;
@@ -58,9 +59,7 @@ static void scan_section_line(struct scan *s, const char *text, size_t n, unsign
 		problems_add(p, line, "a section must end with ']', with nothing behind it");
 	else
 		bad = section_is_bad(s, name, line, p);
-	if (bad)
-		*name = '\0';
-	s->section[s->n_sections++] = (struct scan_section){.name = name, .line = line};
+	s->section[s->n_sections++] = (struct scan_section){.name = name, .bad = bad, .line = line};
 }
 
 /* --- keys ----------------------------------------------------------------------------------- */
@@ -141,7 +140,7 @@ static void scan_key_line(struct scan *s, const char *text, size_t n, unsigned l
 	if (bad)
 		problems_add(p, line, "[%s] %s: %s", section->name, name, bad);
 	s->n_keys++;
-	if (bad || !*section->name)
+	if (bad || section->bad)
 		free(name);
 	else
 		add_key(section, name, line, p);
@@ -156,9 +155,16 @@ static const char *line_problem(const char *text, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)text[i] < ' ' && !isspace((unsigned char)text[i]))
 			return "the line has control characters; is this a text file?";
-	if (n && text[n - 1] == '\\')
-		return "lines cannot be continued with '\\'";
 	return NULL;
+}
+
+static bool is_comment(const char *text, size_t n)
+{
+	while (n && isspace((unsigned char)*text)) {
+		text++;
+		n--;
+	}
+	return n && (*text == '#' || *text == ';');
 }
 
 static void scan_line(struct scan *s, const char *text, size_t n, unsigned line, struct problems *p)
@@ -172,8 +178,10 @@ static void scan_line(struct scan *s, const char *text, size_t n, unsigned line,
 	}
 	if (bad)
 		problems_add(p, line, "%s", bad);
-	else if (n == 0 || *text == '#' || *text == ';')
+	else if (n == 0 || is_comment(text, n))
 		return;
+	else if (text[n - 1] == '\\')
+		problems_add(p, line, "lines cannot be continued with '\\'");
 	else if (*text == '[')
 		scan_section_line(s, text, n, line, p);
 	else
@@ -183,7 +191,7 @@ static void scan_line(struct scan *s, const char *text, size_t n, unsigned line,
 static bool in_bad_section(struct scan *s)
 {
 	const struct scan_section *section = last_section(s);
-	return section && !*section->name;
+	return section && section->bad;
 }
 
 void scan_text(struct scan *s, char *text, size_t size, struct problems *p)
@@ -195,7 +203,8 @@ void scan_text(struct scan *s, char *text, size_t size, struct problems *p)
 		size_t n = end ? (size_t)(end - text) : size;
 		unsigned before = p->n;
 		scan_line(s, text, n, line, p);
-		if (p->n > before || in_bad_section(s))
+		/* comments, too: iniparser would append the next line to one that ends with '\' */
+		if (p->n > before || in_bad_section(s) || is_comment(text, n))
 			memset(text, ' ', n);
 		if (n > SCAN_LINE_MAX)
 			memset(text, '\n', n);

@@ -5,6 +5,7 @@
 #ifndef DAEMON_SCAN_H
 #define DAEMON_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "daemon/problems.h"
@@ -19,7 +20,8 @@ struct scan_key {
 };
 
 struct scan_section {
-	char *name; /* "": the line was bad, its keys are not looked at */
+	char *name;
+	bool bad; /* the line was: the values of its keys are not looked at */
 	unsigned line;
 	struct scan_key *key;
 	unsigned n_keys;
@@ -30,7 +32,7 @@ struct scan {
 	unsigned n_sections, n_keys;
 };
 
-/* Problems are added to p.  Lines that have one are blanked out, so that iniparser can read the
+/* Problems are added to p.  Comments and lines that have one are blanked out, so that iniparser can read the
  * rest and the problems of values can be told in the same go. */
 void scan_text(struct scan *s, char *text, size_t size, struct problems *p);
 void scan_free(struct scan *s);

@@ -93,10 +93,7 @@ static const int deadly[] = {
 	SCMP_SYS(userfaultfd), SCMP_SYS(setns), SCMP_SYS(pivot_root), SCMP_SYS(chroot),
 	SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(add_key),
 	SCMP_SYS(request_key), SCMP_SYS(keyctl), SCMP_SYS(io_uring_setup),
-};
-
-/* For programs that the daemon starts; deadly where it starts none. */
-static const int of_programs[] = {
+	/* the daemon starts no programs */
 	SCMP_SYS(execve), SCMP_SYS(vfork),
 	SCMP_SYS(setuid), SCMP_SYS(setreuid), SCMP_SYS(setresuid),
 	SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid),
@@ -141,20 +138,17 @@ static int add_conditions(scmp_filter_ctx f)
 	return rc;
 }
 
-static int add_rules(scmp_filter_ctx f, bool may_exec)
+static int add_rules(scmp_filter_ctx f)
 {
 	int rc = 0;
 	for (unsigned i = 0; i < ARRAY_SIZE(allowed) && rc == 0; i++)
 		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, allowed[i], 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(deadly) && rc == 0; i++)
 		rc = seccomp_rule_add(f, SCMP_ACT_KILL_PROCESS, deadly[i], 0);
-	for (unsigned i = 0; i < ARRAY_SIZE(of_programs) && rc == 0; i++)
-		rc = seccomp_rule_add(f, may_exec ? SCMP_ACT_ALLOW : SCMP_ACT_KILL_PROCESS,
-				      of_programs[i], 0);
 	return rc ? rc : add_conditions(f);
 }
 
-int seccomp_install(bool may_exec, struct error *err)
+int seccomp_install(struct error *err)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	if (!f)
@@ -162,7 +156,7 @@ int seccomp_install(bool may_exec, struct error *err)
 	/* A binary tree instead of a list; and no slower speculation for it: nothing foreign runs here. */
 	(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_SSB, 1);
-	int rc = add_rules(f, may_exec);
+	int rc = add_rules(f);
 	if (rc == 0)
 		rc = seccomp_load(f);
 	seccomp_release(f);

@@ -2,33 +2,45 @@
 #include "daemon/serve.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "daemon/background.h"
 #include "daemon/control.h"
+#include "daemon/in_use.h"
 #include "daemon/loop.h"
-#include "daemon/path.h"
+#include "daemon/names.h"
 #include "daemon/privileges.h"
 #include "daemon/problems.h"
 #include "daemon/registry.h"
 #include "daemon/reload.h"
 #include "daemon/serve_mount.h"
 
+#define PROGRESS_MS 100	  /* while something is on its way */
+#define PATIENCE_MS 10000 /* for a source that hangs when the daemon is told to stop */
+#define FREEING_MS  2000  /* for threads and memory, when all mounts are gone */
+
 struct server {
 	struct loop loop;
 	struct registry registry;
 	struct control control;
-	struct watch signals, ended;
+	struct watch signals, ended, timer, names;
+	bool hangup_waits; /* for names */
+	int ready_fd;
+	bool stopping;
+	int64_t stop_ms;     /* when what hangs is abandoned */
+	int64_t released_ms; /* since when all mounts are gone; 0: they are not */
+	int code;	     /* to exit with */
 };
+
+static void progress(struct server *s);
 
 /* --- signals -------------------------------------------------------------------------------- */
 
@@ -49,18 +61,38 @@ static void block_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static void on_hangup(struct registry *r)
+static void on_hangup(struct server *s)
 {
+	struct registry *r = &s->registry;
 	struct problems problems = {0};
+	struct await await = {0};
 	if (!r->file) {
 		log_warning("nothing to reload: started without a configuration file");
 		return;
 	}
-	if (reload(r, &problems, NULL) < 0) {
+	enum reload_result res = reload(r, false, &problems, NULL, &await);
+	s->hangup_waits = res == RELOAD_LATER;
+	if (!s->hangup_waits)
+		in_use_end(r);
+	if (res == RELOAD_REFUSED) {
 		problems_log(&problems);
 		log_error("%s: not reloaded, nothing has changed", r->file);
 	}
 	problems_free(&problems);
+	await_free(&await); /* the log hears of it */
+}
+
+/* The first time: with patience.  The second time what hangs is abandoned. */
+static void stop(struct server *s)
+{
+	if (s->stopping) {
+		log_warning("told twice to stop: leaving at once");
+		s->stop_ms = loop_now_ms();
+	} else {
+		s->stop_ms = loop_now_ms() + PATIENCE_MS;
+	}
+	registry_end_all(&s->registry, s->stopping);
+	s->stopping = true;
 }
 
 static void on_signal(struct watch *w, uint32_t events)
@@ -70,9 +102,10 @@ static void on_signal(struct watch *w, uint32_t events)
 	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP)
-		on_hangup(&s->registry);
+		on_hangup(s);
 	else
-		s->loop.stop = true;
+		stop(s);
+	progress(s);
 }
 
 static int watch_signals(struct server *s)
@@ -83,97 +116,155 @@ static int watch_signals(struct server *s)
 	return s->signals.fd < 0 ? -errno : loop_watch(&s->loop, &s->signals, EPOLLIN);
 }
 
-/* --- mounts that end ------------------------------------------------------------------------ */
+/* --- what commands wait for ----------------------------------------------------------------- */
+
+/* Those that could not be done yet are tried once more. */
+static void resume(struct server *s)
+{
+	if (s->hangup_waits)
+		on_hangup(s);
+	control_resume(&s->control);
+}
+
+static void on_names(struct watch *w, uint32_t events)
+{
+	struct server *s = container_of(w, struct server, names);
+	if (!names_receive())
+		return;
+	if (names_fd() < 0)
+		s->names.fd = -1; /* closed, and so no longer watched */
+	resume(s);
+	progress(s);
+}
+
+static int watch_names(struct server *s)
+{
+	s->names = (struct watch){names_fd(), on_names};
+	return s->names.fd < 0 ? 0 : loop_watch(&s->loop, &s->names, EPOLLIN);
+}
+
+/* --- what goes on beside the loop ------------------------------------------------------------ */
+
+static void announce(struct registry *r)
+{
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (m->session)
+			serve_mount_announce(m);
+	}
+}
+
+static bool any_failed(struct registry *r)
+{
+	list_for_each (it, &r->mounts)
+		if (error_is_set(&list_entry(it, struct served_mount, link)->trouble))
+			return true;
+	return false;
+}
+
+/* The mounts of the start are up, or it is known that they will not be. */
+static void started(struct server *s)
+{
+	struct registry *r = &s->registry;
+	bool stop_on_error = r->global.on_mount_error == ON_MOUNT_ERROR_STOP;
+	if (s->stopping || registry_is_starting(r))
+		return;
+	/* A mount that came up and was unmounted again before this line was none that failed. */
+	bool came_up = registry_up(r) > 0 || r->finished;
+	if (!came_up || (any_failed(r) && stop_on_error)) {
+		s->code = EXIT_CODE_FAILED;
+		stop(s);
+		return;
+	}
+	r->started = true;
+	background_ready(s->ready_fd);
+	s->ready_fd = -1;
+	announce(r); /* by now into the right log */
+}
+
+static void stopped(struct server *s)
+{
+	struct registry *r = &s->registry;
+	int64_t now_ms = loop_now_ms();
+	enum registry_rest rest = registry_rest(r);
+	if (rest == REST_MOUNTS && now_ms >= s->stop_ms)
+		registry_end_all(r, true);
+	if (rest != REST_MOUNTS && !s->released_ms)
+		s->released_ms = now_ms;
+	/* A mount that does not come up cannot be told to stop. */
+	bool over = rest == REST_NONE || rest == REST_ABANDONED ||
+		    (rest == REST_RELEASED && now_ms - s->released_ms > FREEING_MS) ||
+		    (rest == REST_MOUNTS && now_ms - s->stop_ms > FREEING_MS);
+	if (over)
+		s->loop.stop = true;
+}
+
+/* Ticks while something is on its way, and only then. */
+static void set_timer(struct server *s)
+{
+	bool busy =
+		s->stopping || registry_is_busy(&s->registry) || control_is_awaited(&s->control);
+	const struct timespec every = {.tv_nsec = busy ? PROGRESS_MS * 1000000L : 0};
+	const struct itimerspec t = {.it_value = every, .it_interval = every};
+	if (timerfd_settime(s->timer.fd, 0, &t, NULL) < 0)
+		log_error("timerfd: %s", strerror(errno));
+}
+
+static void progress(struct server *s)
+{
+	struct registry *r = &s->registry;
+	registry_progress(r);
+	if (r->looked) {
+		r->looked = false;
+		resume(s);
+	}
+	control_progress(&s->control);
+	if (!r->started)
+		started(s);
+	if (r->finished && !s->stopping)
+		stop(s);
+	if (s->stopping)
+		stopped(s);
+	set_timer(s);
+}
 
 static void on_ended(struct watch *w, uint32_t events)
 {
-	struct server *s = container_of(w, struct server, ended);
-	if (registry_reap(&s->registry) == 0)
-		s->loop.stop = true;
+	progress(container_of(w, struct server, ended));
+}
+
+static void on_timer(struct watch *w, uint32_t events)
+{
+	uint64_t times;
+	if (read(w->fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
+		log_error("timerfd: %s", strerror(errno));
+	progress(container_of(w, struct server, timer));
+}
+
+/* A command may have begun something. */
+static void on_command(void *ctx)
+{
+	progress(ctx);
 }
 
 static int watch_mounts(struct server *s)
 {
 	s->ended = (struct watch){s->registry.wake_fd, on_ended};
-	return loop_watch(&s->loop, &s->ended, EPOLLIN);
-}
-
-/* --- the end -------------------------------------------------------------------------------- */
-
-/* A second signal while the mounts are being ended: take them away and go.  Works on a copy of
- * their names, since the registry is being taken down meanwhile. */
-struct hastener {
-	pthread_t thread;
-	int signal_fd, done_fd; /* done_fd -1: there is none */
-	struct words mountpoints;
-};
-
-static void *hasten(void *arg)
-{
-	struct hastener *h = arg;
-	struct pollfd fds[] = {{.fd = h->done_fd, .events = POLLIN},
-			       {.fd = h->signal_fd, .events = POLLIN}};
-	struct signalfd_siginfo info = {0};
-	while (!fds[0].revents && info.ssi_signo != SIGTERM && info.ssi_signo != SIGINT)
-		if (poll(fds, 2, -1) > 0 && fds[1].revents &&
-		    read(h->signal_fd, &info, sizeof(info)) < 0)
-			info.ssi_signo = 0;
-	if (fds[0].revents)
-		return NULL;
-	log_warning("told twice to stop: leaving at once");
-	for (unsigned i = 0; i < h->mountpoints.n; i++)
-		path_unmount_lazy(h->mountpoints.word[i]);
-	_exit(EXIT_CODE_FAILED);
-}
-
-static void hastener_start(struct hastener *h, struct server *s)
-{
-	memset(h, 0, sizeof(*h));
-	h->signal_fd = s->signals.fd;
-	h->done_fd = eventfd(0, EFD_CLOEXEC);
-	list_for_each (it, &s->registry.mounts) {
-		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->session)
-			words_put(&h->mountpoints, m->s.mountpoint, NULL);
-	}
-	if (h->done_fd >= 0 && pthread_create(&h->thread, NULL, hasten, h) != 0) {
-		close(h->done_fd);
-		h->done_fd = -1;
-	}
-}
-
-static void hastener_stop(struct hastener *h)
-{
-	const uint64_t one = 1;
-	if (h->done_fd >= 0) {
-		if (write(h->done_fd, &one, sizeof(one)) == sizeof(one))
-			pthread_join(h->thread, NULL);
-		close(h->done_fd);
-	}
-	words_free(&h->mountpoints);
-}
-
-static void stop(struct server *s)
-{
-	struct hastener h;
-	hastener_start(&h, s);
-	registry_stop(&s->registry);
-	hastener_stop(&h);
+	s->timer = (struct watch){timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+				  on_timer};
+	int rc = s->timer.fd < 0 ? -errno : loop_watch(&s->loop, &s->timer, EPOLLIN);
+	return rc < 0 ? rc : loop_watch(&s->loop, &s->ended, EPOLLIN);
 }
 
 /* --- the life ------------------------------------------------------------------------------- */
 
-static bool needs_programs(const struct configuration *c)
-{
-	for (unsigned i = 0; i < c->n_mounts; i++)
-		if (words_find(&c->mount[i].fuse, "auto_unmount"))
-			return true;
-	return false;
-}
-
 /* What its control socket is called after: the file, or the one mount. */
 static void short_name(const struct configuration *c, char *buf, size_t size)
 {
+	if (c->companion) {
+		snprintf(buf, size, "%s", c->companion->name);
+		return;
+	}
 	const char *slash = c->file ? strrchr(c->file, '/') : NULL;
 	const char *name = slash ? slash + 1 : c->file ? c->file : c->mount[0].name;
 	snprintf(buf, size, "%s", name);
@@ -199,47 +290,51 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		log_error("cannot start: %s", strerror(-rc));
 		return -1;
 	}
-	if (open_control(s, c, &err) < 0 || privileges_drop(needs_programs(c), &err) < 0 ||
-	    registry_init(&s->registry, c, debug, &err) < 0) {
+	if (open_control(s, c, &err) < 0 || names_close(c->file != NULL, &err) < 0 ||
+	    privileges_drop(&err) < 0 || registry_init(&s->registry, c, debug, &err) < 0) {
 		log_error("%s", err.text);
 		return -1;
 	}
-	if (registry_start(&s->registry, c) < 0)
-		return -1;
 	rc = watch_mounts(s);
 	if (rc == 0)
-		rc = control_serve(&s->control, &s->loop, &s->registry);
+		rc = watch_names(s);
+	if (rc == 0)
+		rc = control_serve(&s->control, &s->loop, &s->registry, on_command, s);
+	if (rc == 0 && c->companion)
+		rc = c->companion->begin(c->companion->ctx, &s->loop, &s->registry);
 	if (rc < 0)
 		log_error("cannot start: %s", strerror(-rc));
-	return rc;
-}
-
-static void announce(struct registry *r)
-{
-	list_for_each (it, &r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->session)
-			serve_mount_announce(m);
-	}
+	return rc < 0 ? rc : registry_start(&s->registry, c);
 }
 
 int serve(const struct configuration *c, bool debug, int ready_fd)
 {
-	struct server s = {.loop.epoll_fd = -1, .signals.fd = -1, .control.listener.fd = -1};
+	struct server s = {.loop.epoll_fd = -1,
+			   .signals.fd = -1,
+			   .timer.fd = -1,
+			   .control.listener.fd = -1,
+			   .ready_fd = ready_fd};
 	registry_clear(&s.registry);
 	list_init(&s.control.clients);
 	log_set_level(debug ? LOG_LEVEL_DEBUG : c->global.log_level);
 	block_signals();
 	int rc = start(&s, c, debug);
 	if (rc == 0) {
-		background_ready(ready_fd);
-		announce(&s.registry); /* by now into the right log */
+		progress(&s);
 		loop_run(&s.loop);
 	}
 	control_close(&s.control);
-	stop(&s);
+	names_stop();
+	enum registry_rest rest = registry_rest(&s.registry);
+	if (rest != REST_NONE) {
+		/* Threads that still use all this cannot be joined. */
+		registry_tell_rest(&s.registry);
+		_exit(rest == REST_RELEASED ? s.code : EXIT_CODE_FAILED);
+	}
+	registry_free(&s.registry);
 	loop_free(&s.loop);
-	if (s.signals.fd >= 0)
-		close(s.signals.fd);
-	return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_FAILED;
+	for (int *fd = (int[]){s.signals.fd, s.timer.fd, -2}; *fd != -2; fd++)
+		if (*fd >= 0)
+			close(*fd);
+	return rc == 0 ? s.code : EXIT_CODE_FAILED;
 }

@@ -8,71 +8,43 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/classes.h"
 #include "daemon/options.h"
-#include "daemon/path.h"
 
 /* --- settings to the layers below ----------------------------------------------------------- */
 
 struct mount_policy policy_of(const struct settings *s)
 {
 	return (struct mount_policy){
-		.nonblock_waits = s->nonblock,
-		.timeout_is_etimedout = s->on_timeout,
+		.nonblock_waits = s->nonblock == NONBLOCK_WAIT,
+		.timeout_is_etimedout = s->on_timeout == ON_TIMEOUT_ETIMEDOUT,
 		.interrupt = s->interrupt,
-		.fair = s->fair,
 	};
-}
-
-/* Where the kernel has a time limit for FUSE requests (0: none), a request that waits for longer
- * costs the whole connection: waits end before. */
-static uint64_t max_wait_ns(const struct settings *s)
-{
-	static const char *const limits[] = {"/proc/sys/fs/fuse/max_request_timeout",
-					     "/proc/sys/fs/fuse/default_request_timeout"};
-	uint64_t longest_ns = s->max_wait_ns ? s->max_wait_ns : NEVER;
-	for (unsigned i = 0; i < ARRAY_SIZE(limits); i++) {
-		AUTO_FILE f = fopen(limits[i], "re");
-		unsigned seconds;
-		if (f && fscanf(f, "%u", &seconds) == 1 && seconds)
-			longest_ns = min_u64(longest_ns, seconds * NSEC_PER_SEC * 3 / 4);
-	}
-	return longest_ns == NEVER ? 0 : longest_ns;
-}
-
-/* Adds what is not there yet, the last one first: of several rules for one key the last counts. */
-static void add_rules(struct weight_rule *rules, unsigned *n, const struct weights *w)
-{
-	for (unsigned i = w->n; i-- > 0;) {
-		const struct fair_key *key = &w->rule[i].key;
-		unsigned k = 0;
-		while (k < *n && (rules[k].key.kind != key->kind || rules[k].key.id != key->id))
-			k++;
-		if (k == *n)
-			rules[(*n)++] = w->rule[i];
-	}
 }
 
 bool gate_config_of(const struct settings *s, const struct weights *common,
 		    struct gate_mount_config *out, struct weight_rule **rules)
 {
-	unsigned n = 0;
-	*rules = calloc(s->weights.n + common->n + 1, sizeof(**rules));
-	if (!*rules)
+	const struct weights *const weights[] = {&s->weights, common};
+	unsigned n;
+	if (!weight_rules_of(weights, ARRAY_SIZE(weights), rules, &n))
 		return false;
-	add_rules(*rules, &n, &s->weights); /* the mount's own come before those of [weights] */
-	add_rules(*rules, &n, common);
 	*out = (struct gate_mount_config){
 		.limits = s->limits,
+		.each = s->each,
+		.fair = s->fair,
 		.weight = s->mount_weight,
-		.max_wait_ns = max_wait_ns(s),
+		.max_wait_ns = longest_wait_ns(s->max_wait_ns),
 		.max_parked = s->max_parked,
 		.max_parked_bytes = s->max_parked_bytes,
 		.max_keys = s->max_keys,
-		.full_rejects = s->on_full,
+		.full_rejects = s->on_full == ON_FULL_REJECT,
 		.dry_run = s->dry_run,
+		.device = s->device,
 		.weights = *rules,
 		.n_weights = n,
 	};
+	out->each.window_ns = s->limits.window_ns;
 	return true;
 }
 
@@ -116,7 +88,7 @@ static bool add_defaults(struct words *w, const struct settings *s, const char *
 /* Commas inside a value are escaped as libfuse wants them. */
 static char *joined(const struct words *w)
 {
-	char *text = NULL;
+	AUTO_FREE char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
@@ -130,21 +102,19 @@ static char *joined(const struct words *w)
 			fputc(*p, out);
 		}
 	}
-	return fclose(out) == 0 ? text : NULL;
+	return fclose(out) == 0 ? take_ptr(&text) : NULL;
 }
 
 char *fuse_options_of(const struct settings *s, const char *source, bool *multi_user,
 		      struct error *err)
 {
 	struct settings copy;
-	if (words_find(&s->fuse, "allow_other") && words_find(&s->fuse, "allow_root")) {
-		error_set(err, "allow_other and allow_root exclude each other");
-		return NULL;
-	}
 	if (!settings_copy(&copy, s)) {
 		error_set(err, "out of memory");
 		return NULL;
 	}
+	words_remove(&copy.fuse, "auto_unmount"); /* done by daemon/auto_unmount.c */
+	words_remove(&copy.fuse, "strictatime");  /* for the source: see mount_config_of */
 	char *text = add_defaults(&copy.fuse, s, source) ? joined(&copy.fuse) : NULL;
 	*multi_user = geteuid() == 0 && words_find(&copy.fuse, "allow_other");
 	settings_free(&copy);
@@ -169,112 +139,71 @@ static struct served_fs *fs_of(struct served_mount *m)
 	return registry_add_fs(m->registry, &s, true);
 }
 
-static int make_session(struct served_mount *m, struct error *err)
+struct mount_config mount_config_of(const struct settings *s, const char *source,
+				    const char *fuse_options, bool multi_user)
 {
-	bool multi_user;
-	AUTO_FREE char *fuse = fuse_options_of(&m->s, served_source(m), &multi_user, err);
-	if (!fuse)
-		return -1;
-	const struct words *w = &m->s.fuse;
-	struct mount_config cfg = {
+	const struct words *w = &s->fuse;
+	return (struct mount_config){
 		.fs =
 			{
-				.source = served_source(m),
-				.cache = m->s.cache,
+				.source = source,
+				.cache = s->cache,
 				.attr_timeout_s =
-					m->s.attr_timeout_ns < 0 ? -1 : m->s.attr_timeout_ns / 1e9,
-				.entry_timeout_s = m->s.entry_timeout_ns < 0
-							   ? -1
-							   : m->s.entry_timeout_ns / 1e9,
+					s->attr_timeout_ns < 0 ? -1 : s->attr_timeout_ns / 1e9,
+				.entry_timeout_s =
+					s->entry_timeout_ns < 0 ? -1 : s->entry_timeout_ns / 1e9,
 				.multi_user = multi_user,
 				.owner_only = words_find(w, "allow_root"),
 				.no_atime = words_find(w, "noatime") || words_find(w, "ro"),
+				.strict_atime = words_find(w, "strictatime"),
+				.own_namespace = s->own_namespace,
 				.no_dir_atime = words_find(w, "nodiratime"),
-				.debug = m->registry->debug,
-				.gate = m->gate,
 			},
-		.mountpoint = m->s.mountpoint,
-		.fuse_options = fuse,
-		.debug = m->registry->debug,
-		.policy = policy_of(&m->s),
+		.mountpoint = s->mountpoint,
+		.fuse_options = fuse_options,
+		.policy = policy_of(s),
 	};
-	m->session = fs_mount_new(&cfg, m->registry->gate, m->gate, err);
-	if (!m->session)
-		return -1;
-	if (fs_mount_mount(m->session, err) == 0)
-		return 0;
-	fs_mount_free(m->session);
-	m->session = NULL;
-	return -1;
 }
 
-static int make_scope(struct served_mount *m, struct error *err)
+int scope_make(struct served_mount *m, struct error *err)
 {
 	struct gate_mount_config cfg;
 	struct weight_rule *rules;
 	m->fs = fs_of(m);
-	if (!m->fs || !gate_config_of(&m->s, &m->registry->weights, &cfg, &rules))
+	if (!m->fs || !gate_config_of(&m->s, &m->registry->weights, &cfg, &rules)) {
+		m->fs = NULL;
 		return error_set(err, "out of memory");
+	}
 	m->gate = gate_mount_new(m->fs->gate, m->s.name, &cfg);
 	free(rules);
-	if (!m->gate)
+	if (!m->gate) {
+		m->fs = NULL;
 		return error_set(err, "out of memory");
-	m->fs->mounts++;
-	return 0;
-}
-
-static void drop_scope(struct served_mount *m)
-{
-	if (m->gate) {
-		gate_mount_free(m->gate);
-		m->fs->mounts--;
 	}
+	m->fs->mounts++;
+	if (classes_apply(m->gate, &m->s, &m->registry->weights) == 0)
+		return 0;
+	scope_drop(m->registry, m->gate, m->fs);
 	m->gate = NULL;
 	m->fs = NULL;
+	return error_set(err, "out of memory");
 }
 
-/* A share for a user means nothing where turns go by process: easily overlooked. */
-static void warn_of_idle_weights(const struct settings *s)
+void scope_drop(struct registry *r, struct gate_mount *gate, struct served_fs *fs)
 {
-	for (unsigned i = 0; i < s->weights.n; i++)
-		if (s->weights.rule[i].key.kind != s->fair)
-			log_warning("mount '%s': weight=%s has no effect with fair=%s", s->name,
-				    s->weights.text[i], fair_kind_name(s->fair));
-}
-
-int serve_mount_open(struct served_mount *m, struct error *err)
-{
-	int rc = make_scope(m, err);
-	/* now, while it is not mounted: later the question might have to wait in our own mount */
-	free(m->real_mountpoint);
-	m->real_mountpoint = path_absolute(m->s.mountpoint);
-	if (rc == 0)
-		rc = path_check_source(served_source(m), err);
-	if (rc == 0 && path_passed_fd(m->s.mountpoint) < 0)
-		rc = path_check_mountpoint(m->s.mountpoint, err);
-	if (rc == 0)
-		rc = make_session(m, err);
-	if (rc < 0)
-		drop_scope(m);
-	else
-		warn_of_idle_weights(&m->s);
-	return rc;
-}
-
-void serve_mount_close(struct served_mount *m)
-{
-	fs_mount_free(m->session);
-	m->session = NULL;
-	drop_scope(m);
+	gate_mount_free(gate);
+	if (--fs->mounts == 0 && fs->dropped)
+		registry_forget_fs(fs);
 }
 
 /* --- the log -------------------------------------------------------------------------------- */
 
-static void list_limits(const char *scope, const struct settings *s, unsigned which, FILE *out)
+static void list_limits(const char *scope, const struct settings *s, enum scope_kind which,
+			FILE *out)
 {
 	for (unsigned i = 0; i < n_options; i++) {
 		const struct option_def *o = &options[i];
-		if (!(o->scopes & which) || o->type >= OPTION_TEXT || !option_is_given(o, s))
+		if (!option_is_in(o, which) || o->type >= OPTION_TEXT || !option_is_given(o, s))
 			continue;
 		fprintf(out, " %s%s=", scope, o->name);
 		option_print(o, s, out);
@@ -291,13 +220,21 @@ void serve_mount_announce(const struct served_mount *m)
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return;
-	list_limits("global.", &m->registry->global, OPTION_FS, out); /* limits, not the socket */
-	list_limits("fs.", &m->fs->s, OPTION_FS, out);
-	list_limits("", &m->s, OPTION_MOUNT, out);
+	list_limits("global.", &m->registry->global, SCOPE_FS, out); /* limits, not the socket */
+	list_limits("fs.", &m->fs->s, SCOPE_FS, out);
+	if (m->s.profile)
+		fprintf(out, " profile=%s", m->s.profile);
+	list_limits("", &m->s, SCOPE_MOUNT, out);
 	if (m->s.weights.n) {
 		fputs(" weight=", out);
 		option_print(option_find("weight"), &m->s, out);
 	}
 	if (fclose(out) == 0 && size)
 		log_info("limits of %s:%s", m->s.name, text);
+	if (device_config_models(&m->s.device))
+		log_info(
+			"%s models a device: reads and writes %s", m->s.name,
+			m->s.cache == CACHE_PAGE
+				? "go through the page cache, so that only what misses it takes device time"
+				: "bypass the page cache; cache=page keeps them in it");
 }

@@ -10,7 +10,7 @@
 void settings_init(struct settings *s)
 {
 	memset(s, 0, sizeof(*s));
-	s->limits.window_ns = LIMITER_WINDOW_DEFAULT_NS;
+	s->limits.window_ns = s->each.window_ns = LIMITER_WINDOW_DEFAULT_NS;
 	s->max_parked = GATE_MAX_PARKED_DEFAULT;
 	s->max_parked_bytes = GATE_MAX_PARKED_BYTES_DEFAULT;
 	s->max_keys = GATE_MAX_KEYS_DEFAULT;
@@ -22,6 +22,20 @@ void settings_init(struct settings *s)
 	s->log_level = LOG_LEVEL_INFO;
 }
 
+static void free_all(struct settings *s, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		settings_free(&s[i]);
+	free(s);
+}
+
+void match_free(struct match *m)
+{
+	free(m->text);
+	rule_free(m->rule);
+	memset(m, 0, sizeof(*m));
+}
+
 void settings_free(struct settings *s)
 {
 	free(s->name);
@@ -30,8 +44,13 @@ void settings_free(struct settings *s)
 	free(s->mountpoint);
 	free(s->section);
 	free(s->control);
+	free(s->profile);
 	weights_free(&s->weights);
 	words_free(&s->fuse);
+	free(s->mounts);
+	free(s->parent);
+	match_free(&s->match);
+	free_all(s->class, s->n_classes);
 	settings_init(s);
 }
 
@@ -41,20 +60,29 @@ static bool copy_text(char **to, const char *from)
 	return *to || !from;
 }
 
-static bool copy_weights(struct weights *to, const struct weights *from)
-{
-	memset(to, 0, sizeof(*to));
-	for (unsigned i = 0; i < from->n; i++)
-		if (!weights_add(to, &from->rule[i], from->text[i]))
-			return false;
-	return true;
-}
-
 static bool copy_words(struct words *to, const struct words *from)
 {
 	memset(to, 0, sizeof(*to));
 	for (unsigned i = 0; i < from->n; i++)
 		if (!words_put(to, from->word[i], NULL))
+			return false;
+	return true;
+}
+
+static bool copy_match(struct match *to, const struct match *from)
+{
+	to->rule = from->rule ? rule_copy(from->rule) : NULL;
+	return copy_text(&to->text, from->text) && (to->rule || !from->rule);
+}
+
+static bool copy_classes(struct settings *to, const struct settings *from)
+{
+	to->n_classes = 0;
+	to->class = from->n_classes ? calloc(from->n_classes, sizeof(*to->class)) : NULL;
+	if (from->n_classes && !to->class)
+		return false;
+	for (; to->n_classes < from->n_classes; to->n_classes++)
+		if (!settings_copy(&to->class[to->n_classes], &from -> class[to->n_classes]))
 			return false;
 	return true;
 }
@@ -69,8 +97,13 @@ bool settings_copy(struct settings *to, const struct settings *from)
 	ok = copy_text(&to->mountpoint, from->mountpoint) && ok;
 	ok = copy_text(&to->section, from->section) && ok;
 	ok = copy_text(&to->control, from->control) && ok;
-	ok = copy_weights(&to->weights, &from->weights) && ok;
+	ok = copy_text(&to->mounts, from->mounts) && ok;
+	ok = copy_text(&to->parent, from->parent) && ok;
+	ok = copy_match(&to->match, &from->match) && ok;
+	ok = weights_copy(&to->weights, &from->weights) && ok;
+	ok = copy_text(&to->profile, from->profile) && ok;
 	ok = copy_words(&to->fuse, &from->fuse) && ok;
+	ok = copy_classes(to, from) && ok;
 	if (!ok)
 		settings_free(to);
 	return ok;
@@ -101,17 +134,17 @@ void words_remove(struct words *w, const char *name)
 
 bool words_put(struct words *w, const char *text, const char *opposite)
 {
+	char *copy = strdup(text);
+	char **more = copy ? realloc(w->word, (w->n + 1) * sizeof(*more)) : NULL;
+	if (!more) {
+		free(copy);
+		return false;
+	}
+	w->word = more;
 	words_remove(w, text);
 	if (opposite)
 		words_remove(w, opposite);
-	char **more = realloc(w->word, (w->n + 1) * sizeof(*more));
-	if (!more)
-		return false;
-	w->word = more;
-	w->word[w->n] = strdup(text);
-	if (!w->word[w->n])
-		return false;
-	w->n++;
+	w->word[w->n++] = copy;
 	return true;
 }
 
@@ -141,20 +174,36 @@ bool weights_add(struct weights *w, const struct weight_rule *rule, const char *
 	char **texts = realloc(w->text, (w->n + 1) * sizeof(*texts));
 	if (texts)
 		w->text = texts;
-	char *copy = strdup(text);
-	if (!rules || !texts || !copy) {
+	char *copy = strdup(text), *glob = rule->glob ? strdup(rule->glob) : NULL;
+	if (!rules || !texts || !copy || (rule->glob && !glob)) {
 		free(copy);
+		free(glob);
 		return false;
 	}
 	w->rule[w->n] = *rule;
+	w->rule[w->n].glob = glob;
 	w->text[w->n++] = copy;
+	return true;
+}
+
+bool weights_copy(struct weights *to, const struct weights *from)
+{
+	memset(to, 0, sizeof(*to));
+	to->own = from->own;
+	for (unsigned i = 0; i < from->n; i++)
+		if (!weights_add(to, &from->rule[i], from->text[i])) {
+			weights_free(to);
+			return false;
+		}
 	return true;
 }
 
 void weights_free(struct weights *w)
 {
-	for (unsigned i = 0; i < w->n; i++)
+	for (unsigned i = 0; i < w->n; i++) {
 		free(w->text[i]);
+		free((char *)w->rule[i].glob);
+	}
 	free(w->text);
 	free(w->rule);
 	memset(w, 0, sizeof(*w));
@@ -166,17 +215,11 @@ void configuration_init(struct configuration *c)
 	settings_init(&c->global);
 }
 
-static void free_all(struct settings *s, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		settings_free(&s[i]);
-	free(s);
-}
-
 void configuration_free(struct configuration *c)
 {
 	free_all(c->fs, c->n_fs);
 	free_all(c->mount, c->n_mounts);
+	free_all(c->class, c->n_classes);
 	settings_free(&c->global);
 	weights_free(&c->weights);
 	free(c->file);
@@ -203,6 +246,33 @@ struct settings *configuration_add_mount(struct configuration *c)
 	return add(&c->mount, &c->n_mounts);
 }
 
+struct settings *configuration_add_class(struct configuration *c)
+{
+	return add(&c->class, &c->n_classes);
+}
+
+struct settings *settings_add_class(struct settings *mount, const char *name)
+{
+	struct settings *s = add(&mount->class, &mount->n_classes);
+	if (s && !(s->name = strdup(name))) {
+		mount->n_classes--;
+		return NULL;
+	}
+	return s;
+}
+
+void settings_remove_class(struct settings *mount, const char *name)
+{
+	unsigned kept = 0;
+	for (unsigned i = 0; i < mount->n_classes; i++) {
+		if (strcmp(mount->class[i].name, name) == 0)
+			settings_free(&mount->class[i]);
+		else
+			mount->class[kept++] = mount->class[i];
+	}
+	mount->n_classes = kept;
+}
+
 static struct settings *find(struct settings *s, unsigned n, const char *name)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -219,4 +289,9 @@ struct settings *configuration_find_fs(const struct configuration *c, const char
 struct settings *configuration_find_mount(const struct configuration *c, const char *name)
 {
 	return find(c->mount, c->n_mounts, name);
+}
+
+struct settings *settings_find_class(const struct settings *mount, const char *name)
+{
+	return find(mount->class, mount->n_classes, name);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of one scope (global, an fs, a mount) as parsed values, and a daemon's whole
+/* The options of one scope (global, an fs, a mount, a class) as parsed values, and a daemon's whole
  * configuration made of them.  Plain data: whoever holds it owns its strings.
  * The option table (daemon/options.h) says which fields a scope uses and how they are written. */
 #ifndef DAEMON_SETTINGS_H
@@ -13,13 +13,21 @@
 #include "limit/limiter.h"
 #include "sched/gate.h"
 
-#define OPTIONS_MAX 128 /* rows that the option table may have */
+#define OPTIONS_MAX 192 /* rows that the option table may have */
 
 /* Weight rules; the text is kept, so that `show` and --save give back what was written. */
 struct weights {
 	struct weight_rule *rule;
 	char **text; /* "uid:alice=4" */
 	unsigned n;
+	uint32_t own; /* of a class: its share against its siblings; 0 means 1 */
+};
+#define WEIGHT_MAX 10000
+
+/* Whose requests a class takes; both NULL: only what its children take. */
+struct match {
+	char *text;
+	struct rule *rule;
 };
 
 /* FUSE and mount(8) options that are handed on, in order: "ro", "fsname=x". */
@@ -30,6 +38,7 @@ struct words {
 
 struct settings {
 	struct limiter_config limits; /* every scope */
+	struct limiter_config each; /* mounts and classes: of every key; limits.window_ns counts */
 
 	/* mounts */
 	char *name, *fs, *source, *mountpoint; /* an fs has name and source */
@@ -38,8 +47,18 @@ struct settings {
 	int64_t attr_timeout_ns, entry_timeout_ns; /* < 0: what the cache mode says */
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
 	bool dry_run;
+	bool own_namespace; /* see struct fs_config */
+	struct device_config device;
+	char *profile; /* NAME[:SIZE] */
 	struct weights weights;
 	struct words fuse;
+	struct settings *class; /* its classes, in the order in which they are asked */
+	unsigned n_classes;
+
+	/* classes; besides, those of the mount that the option table gives them */
+	struct match match;
+	char *mounts, *parent;
+	uint64_t reserve_bps, reserve_iops;
 
 	/* global */
 	char *control;
@@ -47,8 +66,13 @@ struct settings {
 
 	bool given[OPTIONS_MAX]; /* by row of the option table: set by somebody, not a default */
 	unsigned line;		 /* of its section in the configuration file */
+	unsigned lines[OPTIONS_MAX]; /* by row: where in that file it was given; 0: nowhere */
 };
 
+/* Choices, in the order of the option table's words; those of fair, cache and interrupt are in sched/ and fs/. */
+enum on_full { ON_FULL_WAIT, ON_FULL_REJECT };
+enum on_timeout { ON_TIMEOUT_EAGAIN, ON_TIMEOUT_ETIMEDOUT };
+enum nonblock { NONBLOCK_EAGAIN, NONBLOCK_WAIT };
 enum on_mount_error { ON_MOUNT_ERROR_STOP, ON_MOUNT_ERROR_CONTINUE };
 
 void settings_init(struct settings *s); /* all defaults */
@@ -56,29 +80,47 @@ void settings_free(struct settings *s);
 /* False: out of memory, `to` is empty then. */
 bool settings_copy(struct settings *to, const struct settings *from);
 
-/* Puts "name" or "name=value" last, in place of an earlier one of that name or of `opposite`. */
+/* Puts "name" or "name=value" last, in place of an earlier one of that name or of `opposite`.
+ * False: out of memory, nothing has changed; the same holds for weights_add. */
 bool words_put(struct words *w, const char *text, const char *opposite);
 void words_remove(struct words *w, const char *name);
 /* The value ("" for a bare word) or NULL. */
 const char *words_find(const struct words *w, const char *name);
 void words_free(struct words *w);
 
+/* A class with defaults, behind those that are there; NULL: out of memory. */
+struct settings *settings_add_class(struct settings *mount, const char *name);
+void settings_remove_class(struct settings *mount, const char *name);
+struct settings *settings_find_class(const struct settings *mount, const char *name);
+
+void match_free(struct match *m);
+
 bool weights_add(struct weights *w, const struct weight_rule *rule, const char *text);
+/* False: out of memory, `to` is empty then. */
+bool weights_copy(struct weights *to, const struct weights *from);
 void weights_free(struct weights *w);
+
+struct companion; /* daemon/serve.h */
 
 struct configuration {
 	struct settings global;
 	struct settings *fs, *mount;
 	unsigned n_fs, n_mounts;
+	/* as the file has them; each mount has copies of its own */
+	struct settings *class;
+	unsigned n_classes;
 	struct weights weights; /* of [weights]: every mount's */
 	char *file;		/* NULL: from the command line */
+	bool force;		/* mount even where that hides something (daemon/path.h) */
+	const struct companion *companion; /* NULL: none */
 };
 
 void configuration_init(struct configuration *c);
 void configuration_free(struct configuration *c);
-/* A new fs or mount with defaults; NULL: out of memory. */
+/* A new fs, mount or class with defaults; NULL: out of memory. */
 struct settings *configuration_add_fs(struct configuration *c);
 struct settings *configuration_add_mount(struct configuration *c);
+struct settings *configuration_add_class(struct configuration *c);
 struct settings *configuration_find_fs(const struct configuration *c, const char *name);
 struct settings *configuration_find_mount(const struct configuration *c, const char *name);
 

@@ -10,7 +10,8 @@
 
 #define STATS_TOP_KEYS 10
 
-void stats_records(struct registry *r, const struct target *t, FILE *out);
+/* False: out of memory, some are missing. */
+bool stats_records(struct registry *r, const struct target *t, FILE *out);
 
 /* The parts of it that need no daemon. */
 void stats_scope_records(const struct scope_stats *s, FILE *out);

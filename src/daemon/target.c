@@ -1,48 +1,118 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/target.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/ending.h"
+
+/* A mount's name has no '/' in front of a class; a path to somewhere in a mount has. */
+static bool find_class(struct registry *r, const char *name, struct target *t)
+{
+	const char *slash = strchr(name, '/');
+	AUTO_FREE char *mount = slash && slash != name ? strndup(name, slash - name) : NULL;
+	t->mount = mount ? registry_find_mount(r, mount) : NULL;
+	t->class = t->mount ? settings_find_class(&t->mount->s, slash + 1) : NULL;
+	if (!t->class) {
+		t->mount = NULL;
+		return false;
+	}
+	t->scope = SCOPE_CLASS;
+	snprintf(t->name, sizeof(t->name), "%s/%s", t->mount->s.name, t->class->name);
+	return true;
+}
 
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err)
 {
-	*t = (struct target){.scope = OPTION_GLOBAL, .registry = r};
+	*t = (struct target){.scope = SCOPE_GLOBAL, .registry = r};
 	if (strcmp(name, "global") == 0)
 		return 0;
 	if (strncmp(name, "fs:", 3) == 0) {
-		t->scope = OPTION_FS;
+		t->scope = SCOPE_FS;
 		t->fs = registry_find_fs(r, name + 3);
 		return t->fs ? 0 : error_set(err, "there is no fs '%s'", name + 3);
 	}
-	t->scope = OPTION_MOUNT;
+	t->scope = SCOPE_MOUNT;
 	t->mount = registry_find_target(r, name);
-	return t->mount ? 0 : error_set(err, "there is no mount '%s'", name);
+	t->dropped = ending_find_dropped(r, name);
+	if (t->mount || t->dropped || find_class(r, name, t))
+		return 0;
+	return error_set(err, "there is no mount or class '%s'", name);
 }
 
 const char *target_name(const struct target *t)
 {
-	return t->mount ? t->mount->s.name : t->fs ? t->fs->s.name : "global";
+	return t->class	    ? t->name
+	       : t->mount   ? t->mount->s.name
+	       : t->dropped ? t->dropped->name
+	       : t->fs	    ? t->fs->s.name
+			    : "global";
 }
 
 const struct settings *target_settings(const struct target *t)
 {
-	return t->mount ? &t->mount->s : t->fs ? &t->fs->s : &t->registry->global;
+	return t->class	  ? t->class
+	       : t->mount ? &t->mount->s
+	       : t->fs	  ? &t->fs->s
+			  : &t->registry->global;
+}
+
+bool target_covers(const struct target *t, const struct served_mount *m)
+{
+	return (!t->mount || t->mount == m) && (!t->fs || t->fs == m->fs);
+}
+
+const char *served_paused_by(const struct served_mount *m)
+{
+	return m->paused		? scope_kind_name(SCOPE_MOUNT)
+	       : m->fs && m->fs->paused ? scope_kind_name(SCOPE_FS)
+	       : m->registry->paused	? scope_kind_name(SCOPE_GLOBAL)
+					: NULL;
 }
 
 bool target_paused(const struct target *t)
 {
-	return t->mount ? t->mount->paused : t->fs ? t->fs->paused : t->registry->paused;
+	return t->class	  ? false
+	       : t->mount ? t->mount->paused
+	       : t->fs	  ? t->fs->paused
+			  : t->registry->paused;
 }
 
-int target_apply(struct registry *r, const struct target *t, struct settings *s, struct error *err)
+/* The mount as it is, but for this class. */
+static int apply_class(struct target *t, struct settings *s, struct error *err)
 {
-	return t->mount ? registry_set_mount(t->mount, s, err)
-	       : t->fs	? registry_set_fs(t->fs, s, err)
-			: registry_set_global(r, s, err);
+	struct settings mount, was;
+	if (!settings_copy(&mount, &t->mount->s))
+		return error_set(err, "out of memory");
+	struct settings *class = settings_find_class(&mount, t->class->name);
+	was = *class;
+	*class = *s;
+	int rc = registry_set_mount(t->mount, &mount, err);
+	if (rc == 0) {
+		t->class = settings_find_class(&t->mount->s, s->name);
+		settings_free(&was);
+		settings_init(s);
+		return 0;
+	}
+	*class = was;
+	settings_free(&mount);
+	return rc;
+}
+
+int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err)
+{
+	return t->class	  ? apply_class(t, s, err)
+	       : t->mount ? registry_set_mount(t->mount, s, err)
+	       : t->fs	  ? registry_set_fs(t->fs, s, err)
+			  : registry_set_global(r, s, err);
 }
 
 int target_pause(struct registry *r, const struct target *t, bool paused)
 {
-	return t->mount ? registry_pause_mount(t->mount, paused)
-	       : t->fs	? registry_pause_fs(t->fs, paused)
-			: registry_pause_global(r, paused);
+	return t->class	  ? -EOPNOTSUPP
+	       : t->mount ? registry_pause_mount(t->mount, paused)
+	       : t->fs	  ? registry_pause_fs(t->fs, paused)
+			  : registry_pause_global(r, paused);
 }

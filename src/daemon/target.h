@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TARGET of ratefsctl: a mountpoint, a mount's name, fs:NAME or global. */
+/* TARGET of ratefsctl: a mountpoint, a mount's name, MOUNT/CLASS, fs:NAME or global. */
 #ifndef DAEMON_TARGET_H
 #define DAEMON_TARGET_H
 
@@ -8,19 +8,29 @@
 #include "daemon/options.h"
 #include "daemon/registry.h"
 
+#define TARGET_NAME_MAX 512
+
 struct target {
-	enum option_scope scope;
+	enum scope_kind scope;
 	struct registry *registry;
-	struct served_fs *fs;	    /* OPTION_FS */
-	struct served_mount *mount; /* OPTION_MOUNT */
+	struct served_fs *fs; /* SCOPE_FS */
+	struct served_mount
+		*mount; /* SCOPE_MOUNT, SCOPE_CLASS; NULL: the configuration no longer names it */
+	struct settings *class;	    /* SCOPE_CLASS: one of the mount's */
+	char name[TARGET_NAME_MAX]; /* SCOPE_CLASS: MOUNT/CLASS */
+	struct ending *dropped;	    /* SCOPE_MOUNT: by a reload, and still on its way down */
 };
 
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err);
 const char *target_name(const struct target *t);
 const struct settings *target_settings(const struct target *t);
+/* Does what is set for the target concern the mount? */
+bool target_covers(const struct target *t, const struct served_mount *m);
+/* "mount", "fs" or "global": whose pause stops the mount; NULL: none does. */
+const char *served_paused_by(const struct served_mount *m);
 bool target_paused(const struct target *t);
-/* Takes *s over on success; -1 with err and nothing changed. */
-int target_apply(struct registry *r, const struct target *t, struct settings *s, struct error *err);
+/* Takes over what is in *s on success; -1 with err and nothing changed. */
+int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err);
 int target_pause(struct registry *r, const struct target *t, bool paused); /* 0 or -errno */
 
 #endif

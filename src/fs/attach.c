@@ -48,7 +48,7 @@ static const struct {
 struct plan {
 	unsigned long flags;
 	char *source, *type;
-	bool helper; /* fusermount3 has to do it */
+	char *label; /* an SELinux option, which a kernel without SELinux refuses */
 	FILE *data;  /* what FUSE itself reads */
 };
 
@@ -60,6 +60,16 @@ static bool is_flag(const char *word, unsigned long *out)
 			return true;
 		}
 	}
+	return false;
+}
+
+static bool is_label(const char *word)
+{
+	static const char *const names[] = {
+		"context=", "fscontext=", "defcontext=", "rootcontext="};
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (strncmp(word, names[i], strlen(names[i])) == 0)
+			return true;
 	return false;
 }
 
@@ -76,9 +86,11 @@ static bool plan_word(struct plan *p, const char *word)
 		free(p->type);
 		return asprintf(&p->type, "fuse.%s", word + 8) >= 0;
 	}
-	if (strcmp(word, "auto_unmount") == 0)
-		p->helper = true;
-	else if (strcmp(word, "allow_root") == 0)
+	if (is_label(word)) {
+		free(p->label);
+		p->label = strdup(word);
+	}
+	if (strcmp(word, "allow_root") == 0)
 		fputs(",allow_other", p->data); /* libfuse turns the others away */
 	else
 		fprintf(p->data, ",%s", word);
@@ -127,14 +139,17 @@ static int mount_it(const char *mountpoint, const char *options, struct plan *p,
 	bool ok = plan_options(p, options, plan_word);
 	if (fclose(p->data) != 0 || !ok)
 		return error_set(err, "out of memory");
-	if (p->helper)
-		return -2;
 	if (mount(p->source ? p->source : "ratefs", mountpoint, p->type ? p->type : "fuse",
-		  p->flags, data) < 0)
-		return errno == EPERM ? -2
-				      : error_set(err, "cannot mount on '%s': %s", mountpoint,
-						  strerror(errno));
-	return take_fd(&fd);
+		  p->flags, data) == 0)
+		return take_fd(&fd);
+	if (errno == EPERM)
+		return -2;
+	if (errno == EINVAL && p->label)
+		return error_set(err, "cannot mount on '%s': the kernel does not accept '%s'%s",
+				 mountpoint, p->label,
+				 access("/sys/fs/selinux/enforce", F_OK) < 0 ? ": SELinux is off"
+									     : "");
+	return error_set(err, "cannot mount on '%s': %s", mountpoint, strerror(errno));
 }
 
 int attach(const char *mountpoint, const char *options, struct error *err)
@@ -143,6 +158,7 @@ int attach(const char *mountpoint, const char *options, struct error *err)
 	int fd = mount_it(mountpoint, options ? options : "", &p, err);
 	free(p.source);
 	free(p.type);
+	free(p.label);
 	return fd;
 }
 
@@ -152,7 +168,7 @@ static bool plan_flag(struct plan *p, const char *word)
 	return true;
 }
 
-int attach_again(const char *mountpoint, const char *options, struct error *err)
+int attach_remount(const char *mountpoint, const char *options, struct error *err)
 {
 	struct plan p = {0};
 	struct statfs st;

@@ -2,71 +2,83 @@
 #include "fs/classify.h"
 
 #include <fcntl.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "fs/handle.h"
 
-struct rule {
-	enum passage passage;
-	enum cost_class cls;
+/* Where a message says how many bytes are asked for. */
+enum bytes_at {
+	NO_BYTES,
+	READ_SIZE,
+	WRITE_SIZE,
+	COPY_LENGTH,
+	LISTING_SIZE,
+	XATTR_SIZE,
+	XATTR_SIZE_NO_ACL, /* the same, but none for an access control list */
 };
 
-/* The whole of it.  What is not named here is {PASS_LIMITED, COST_META} too, so that an operation
- * of a newer kernel never slips through. */
+struct rule {
+	enum throttling throttling;
+	enum cost_class cls;
+	enum bytes_at bytes;
+};
+
+/* Operations that are not listed are treated as {THROTTLE_WAIT, COST_META}, so that those of a newer kernel
+ * are throttled, too. */
 static const struct rule rules[] = {
-	[FUSE_LOOKUP] = {PASS_LIMITED, COST_META},
-	[FUSE_GETATTR] = {PASS_LIMITED, COST_META},
-	[WIRE_STATX] = {PASS_LIMITED, COST_META},
-	[FUSE_SETATTR] = {PASS_LIMITED, COST_META},
-	[FUSE_READLINK] = {PASS_LIMITED, COST_META},
-	[FUSE_SYMLINK] = {PASS_LIMITED, COST_META},
-	[FUSE_MKNOD] = {PASS_LIMITED, COST_META},
-	[FUSE_MKDIR] = {PASS_LIMITED, COST_META},
-	[FUSE_UNLINK] = {PASS_LIMITED, COST_META},
-	[FUSE_RMDIR] = {PASS_LIMITED, COST_META},
-	[FUSE_RENAME] = {PASS_LIMITED, COST_META},
-	[FUSE_RENAME2] = {PASS_LIMITED, COST_META},
-	[FUSE_LINK] = {PASS_LIMITED, COST_META},
-	[FUSE_STATFS] = {PASS_LIMITED, COST_META},
-	[FUSE_ACCESS] = {PASS_LIMITED, COST_META},
-	[FUSE_SETXATTR] = {PASS_LIMITED, COST_META},
-	[FUSE_GETXATTR] = {PASS_LIMITED, COST_META},
-	[FUSE_LISTXATTR] = {PASS_LIMITED, COST_META},
-	[FUSE_REMOVEXATTR] = {PASS_LIMITED, COST_META},
-	[FUSE_FSYNC] = {PASS_LIMITED, COST_META},
-	[FUSE_FSYNCDIR] = {PASS_LIMITED, COST_META},
-	[WIRE_SYNCFS] = {PASS_LIMITED, COST_META},
-	[FUSE_FALLOCATE] = {PASS_LIMITED, COST_META},
-	[FUSE_LSEEK] = {PASS_LIMITED, COST_META},
-	[FUSE_IOCTL] = {PASS_LIMITED, COST_META},
-	[FUSE_BMAP] = {PASS_LIMITED, COST_META},
+	[FUSE_LOOKUP] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_GETATTR] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[WIRE_STATX] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_SETATTR] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_READLINK] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_SYMLINK] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_MKNOD] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_MKDIR] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_UNLINK] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_RMDIR] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_RENAME] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_RENAME2] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_LINK] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_STATFS] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_ACCESS] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_SETXATTR] = {THROTTLE_WAIT, COST_META_WRITE, XATTR_SIZE},
+	[FUSE_GETXATTR] = {THROTTLE_WAIT, COST_META_READ, XATTR_SIZE_NO_ACL},
+	[FUSE_LISTXATTR] = {THROTTLE_WAIT, COST_META_READ, XATTR_SIZE},
+	[FUSE_REMOVEXATTR] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_FSYNC] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_FSYNCDIR] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_FALLOCATE] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_LSEEK] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_IOCTL] = {THROTTLE_WAIT, COST_META, NO_BYTES},
+	[FUSE_BMAP] = {THROTTLE_WAIT, COST_META, NO_BYTES},
 
-	[FUSE_READDIR] = {PASS_LIMITED, COST_READDIR},
-	[FUSE_READDIRPLUS] = {PASS_LIMITED, COST_READDIR},
-	[FUSE_READ] = {PASS_LIMITED, COST_READ},
-	[FUSE_WRITE] = {PASS_LIMITED, COST_WRITE},
-	[FUSE_COPY_FILE_RANGE] = {PASS_LIMITED, COST_COPY},
+	[FUSE_READDIR] = {THROTTLE_WAIT, COST_READDIR, LISTING_SIZE},
+	[FUSE_READDIRPLUS] = {THROTTLE_WAIT, COST_READDIR, LISTING_SIZE},
+	[FUSE_READ] = {THROTTLE_WAIT, COST_READ, READ_SIZE},
+	[FUSE_WRITE] = {THROTTLE_WAIT, COST_WRITE, WRITE_SIZE},
+	[FUSE_COPY_FILE_RANGE] = {THROTTLE_WAIT, COST_COPY, COPY_LENGTH},
 
-	[FUSE_OPEN] = {PASS_LIMITED, COST_OPENCLOSE},
-	[FUSE_CREATE] = {PASS_LIMITED, COST_OPENCLOSE},
-	[WIRE_TMPFILE] = {PASS_LIMITED, COST_OPENCLOSE},
-	[FUSE_OPENDIR] = {PASS_LIMITED, COST_OPENCLOSE},
+	[FUSE_OPEN] = {THROTTLE_WAIT, COST_OPENCLOSE, NO_BYTES},
+	[FUSE_CREATE] = {THROTTLE_WAIT, COST_OPENCLOSE, NO_BYTES},
+	[WIRE_TMPFILE] = {THROTTLE_WAIT, COST_OPENCLOSE, NO_BYTES},
+	[FUSE_OPENDIR] = {THROTTLE_WAIT, COST_OPENCLOSE, NO_BYTES},
 
 	/* A parked flush would make close() return EINTR. */
-	[FUSE_FLUSH] = {PASS_CHARGED, COST_META},
+	[FUSE_FLUSH] = {THROTTLE_CHARGE, COST_META, NO_BYTES},
 
-	[FUSE_RELEASE] = {PASS_FREE, 0},
-	[FUSE_RELEASEDIR] = {PASS_FREE, 0},
-	[FUSE_FORGET] = {PASS_FREE, 0},
-	[FUSE_BATCH_FORGET] = {PASS_FREE, 0},
-	[FUSE_INTERRUPT] = {PASS_FREE, 0},
-	[FUSE_POLL] = {PASS_FREE, 0},
-	[FUSE_INIT] = {PASS_FREE, 0},
-	[FUSE_DESTROY] = {PASS_FREE, 0},
-	[FUSE_GETLK] = {PASS_FREE, 0},
-	[FUSE_SETLK] = {PASS_FREE, 0},
-	[FUSE_SETLKW] = {PASS_FREE, 0},
-	[FUSE_NOTIFY_REPLY] = {PASS_FREE, 0},
+	[FUSE_RELEASE] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_RELEASEDIR] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_FORGET] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_BATCH_FORGET] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_INTERRUPT] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_POLL] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_INIT] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_DESTROY] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_GETLK] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_SETLK] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_SETLKW] = {THROTTLE_EXEMPT, 0, NO_BYTES},
+	[FUSE_NOTIFY_REPLY] = {THROTTLE_EXEMPT, 0, NO_BYTES},
 };
 
 static void classify_read(const struct fuse_read_in *arg, struct classified *c)
@@ -78,7 +90,7 @@ static void classify_read(const struct fuse_read_in *arg, struct classified *c)
 	/* Direct I/O tells read(2) from a page fault by the lock owner; the page cache does not. */
 	c->transfer = h->direct_io && (arg->read_flags & FUSE_READ_LOCKOWNER);
 	c->nonblock = c->transfer && (arg->flags & O_NONBLOCK);
-	c->in_blocks = c->unheard = arg->flags & O_DIRECT;
+	c->in_blocks = c->no_interrupt = arg->flags & O_DIRECT;
 	c->refusable = c->transfer;
 }
 
@@ -91,25 +103,110 @@ static void classify_write(const struct fuse_write_in *arg, struct classified *c
 	c->cost.bytes = arg->size;
 	c->transfer = h->direct_io && !write_back;
 	c->nonblock = c->transfer && (arg->flags & O_NONBLOCK);
-	c->in_blocks = c->unheard = (arg->flags & O_DIRECT) && !write_back;
+	c->in_blocks = c->no_interrupt = (arg->flags & O_DIRECT) && !write_back;
 	c->refusable = !write_back;
+}
+
+/* A request for a size, or for an empty value, moves no bytes and need not wait for byte limits. */
+static void classify_xattr(uint32_t bytes, struct classified *c)
+{
+	c->cost.bytes = bytes;
+	if (!bytes)
+		c->cost.cls = COST_META;
+}
+
+/* The first field is the same in all versions of the kernel's structure. */
+struct xattr_size {
+	uint32_t size;
+};
+
+/* The kernel reads access control lists itself to check permissions, and offers a page of room.  They are
+ * as much a part of a lookup as the mode, so they should not wait for byte limits. */
+static bool names_acl(const struct fuse_in_header *in, size_t len)
+{
+	static const char acl[] = "system.posix_acl_";
+	struct named {
+		struct fuse_getxattr_in arg;
+		char name[sizeof(acl) - 1];
+	};
+	const struct named *m = wire_args(in, len, struct named);
+	return m && memcmp(m->name, acl, sizeof(m->name)) == 0;
+}
+
+static void classify_bytes(const struct fuse_in_header *in, size_t len, enum bytes_at at,
+			   struct classified *c)
+{
+	const struct fuse_read_in *listing;
+	const struct fuse_copy_file_range_in *copy;
+	const struct xattr_size *xattr;
+	switch (at) {
+	case NO_BYTES:
+		break;
+	case READ_SIZE:
+		classify_read(wire_args(in, len, struct fuse_read_in), c);
+		break;
+	case WRITE_SIZE:
+		classify_write(wire_args(in, len, struct fuse_write_in), c);
+		break;
+	case COPY_LENGTH:
+		copy = wire_args(in, len, struct fuse_copy_file_range_in);
+		c->cost.bytes = copy ? copy->len : 0;
+		break;
+	case LISTING_SIZE:
+		listing = wire_args(in, len, struct fuse_read_in);
+		c->cost.bytes = listing ? listing->size : 0;
+		break;
+	case XATTR_SIZE_NO_ACL:
+		if (names_acl(in, len)) {
+			c->cost.cls = COST_META;
+			break;
+		} /* fall through */
+	case XATTR_SIZE:
+		xattr = wire_args(in, len, struct xattr_size);
+		classify_xattr(xattr ? xattr->size : 0, c);
+		break;
+	}
 }
 
 struct classified classify(const struct fuse_in_header *in, size_t len)
 {
-	static const struct rule unknown = {PASS_LIMITED, COST_META};
+	static const struct rule unknown = {THROTTLE_WAIT, COST_META, NO_BYTES};
 	const struct rule *r = in->opcode < ARRAY_SIZE(rules) ? &rules[in->opcode] : &unknown;
 	struct classified c = {
-		.passage = r->passage,
-		.cost = {.cls = r->cls, .ops = r->passage != PASS_FREE},
+		.throttling = r->throttling,
+		.cost = {.cls = r->cls, .ops = r->throttling != THROTTLE_EXEMPT},
 		.refusable = true,
 	};
-	if (in->opcode == FUSE_READ)
-		classify_read(wire_args(in, len, struct fuse_read_in), &c);
-	else if (in->opcode == FUSE_WRITE)
-		classify_write(wire_args(in, len, struct fuse_write_in), &c);
-	else if (in->opcode == FUSE_COPY_FILE_RANGE &&
-		 wire_args(in, len, struct fuse_copy_file_range_in))
-		c.cost.bytes = wire_args(in, len, struct fuse_copy_file_range_in)->len;
+	classify_bytes(in, len, r->bytes, &c);
 	return c;
+}
+
+struct device_access access_of(const struct fuse_in_header *in, size_t len)
+{
+	struct device_access a = {.op = DEVICE_META, .file = in->nodeid};
+	const struct fuse_read_in *read = wire_args(in, len, struct fuse_read_in);
+	const struct fuse_write_in *write = wire_args(in, len, struct fuse_write_in);
+	const struct fuse_copy_file_range_in *copy =
+		wire_args(in, len, struct fuse_copy_file_range_in);
+	switch (in->opcode) {
+	case FUSE_READ:
+		a.op = DEVICE_READ;
+		a.offset = read ? read->offset : 0;
+		break;
+	case FUSE_WRITE:
+		a.op = DEVICE_WRITE;
+		a.offset = write ? write->offset : 0;
+		break;
+	case FUSE_COPY_FILE_RANGE:
+		a.op = DEVICE_COPY;
+		a.offset = copy ? copy->off_in : 0;
+		break;
+	case FUSE_FSYNC:
+	case FUSE_FSYNCDIR:
+		a.op = DEVICE_SYNC;
+		break;
+	default:
+		break;
+	}
+	return a;
 }

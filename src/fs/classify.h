@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a request costs and how it may be held up, from the kernel's message alone. */
+/* What a request costs and whether it may be made to wait, judged by the kernel's message alone. */
 #ifndef FS_CLASSIFY_H
 #define FS_CLASSIFY_H
 
@@ -8,27 +8,30 @@
 
 #include "fs/wire.h"
 #include "limit/cost.h"
+#include "sched/device.h"
 
-enum passage {
-	PASS_LIMITED, /* waits for its limits */
-	PASS_CHARGED, /* costs, never waits: it may leave debt */
-	PASS_FREE,    /* no cost, never waits */
+enum throttling {
+	THROTTLE_WAIT,	 /* waits for its limits */
+	THROTTLE_CHARGE, /* is charged but never waits; may leave debt */
+	THROTTLE_EXEMPT, /* no cost, never waits */
 };
 
 struct classified {
-	enum passage passage;
+	enum throttling throttling;
 	struct cost cost;
 	/* A real read(2) or write(2) on a direct-I/O handle: may be answered short or with EAGAIN.
-	 * Page faults and write-back may not: that is SIGBUS, or silent loss (FUSE-FACTS 1). */
+	 * Page faults and write-back may not: a page fault would get SIGBUS, write-back would lose data. */
 	bool transfer;
-	bool nonblock;	/* transfer on a handle that is O_NONBLOCK at this moment */
-	bool in_blocks; /* O_DIRECT: the backing file takes whole blocks only */
-	/* O_DIRECT: if it is asynchronous (AIO, io_uring) the kernel sends no interrupt when its
-	 * caller dies, and the caller is not gone before it is answered. */
-	bool unheard;
-	bool refusable; /* an error may be its answer; false for page faults and write-back */
+	bool nonblock;	/* a transfer on a handle that is O_NONBLOCK now */
+	bool in_blocks; /* O_DIRECT: the backing file accepts whole blocks only */
+	/* O_DIRECT: it may be asynchronous (AIO, io_uring).  Then the kernel sends no interrupt when the
+	 * caller dies, and the caller does not exit before the request is answered. */
+	bool no_interrupt;
+	bool refusable; /* may be answered with an error; false for page faults and write-back */
 };
 
 struct classified classify(const struct fuse_in_header *in, size_t len);
+/* What the request is to a storage device: which transfer of which file. */
+struct device_access access_of(const struct fuse_in_header *in, size_t len);
 
 #endif

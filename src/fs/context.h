@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct fs_context {
-	uint64_t bytes_moved; /* by read, write, copy; reply bytes of readdir */
+	uint64_t bytes_moved; /* by read, write, copy; of a listing, of extended attributes */
 	int error;	      /* errno of the reply, 0 on success */
 	char *buffer;	      /* page-aligned, FS_BUFFER_SIZE, for replies of this thread */
 };

@@ -2,168 +2,313 @@
 #include "fs/creds.h"
 
 #include <errno.h>
-#include <grp.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "base/util.h"
+#include "fs/groups.h"
 #include "fs/mirror.h"
-
-#define GROUPS_MAX 256
+#include "fs/wire.h"
 
 struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
 };
 
-/* What a thread may do: all; all but keep set-id bits; what a caller without privileges may; all but
- * what is reserved for root. */
-enum power { POWER_FULL, POWER_NO_FSETID, POWER_CALLER, POWER_MAPPER, POWERS };
+/* What a thread may do.  For root: everything, or all but keeping set-id bits.  For others: reach
+ * what the kernel has let them reach; and that with a capability more. */
+enum power {
+	POWER_FULL,
+	POWER_NO_FSETID,
+	POWER_CALLER,
+	POWER_TOUCHER,
+	POWER_CAPABILITY,
+	POWER_MAPPER,
+	POWER_REGISTRAR,
+	POWERS
+};
+
+/* CAP_SETUID and CAP_SETGID: to become the next one. */
+static const int caller_caps[] = {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID};
+static const int more_caps[POWERS][2] = {
+	[POWER_TOUCHER] = {CAP_FOWNER, CAP_FSETID},
+	[POWER_CAPABILITY] = {CAP_SETFCAP, -1},
+	[POWER_MAPPER] = {CAP_FSETID, -1},
+	[POWER_REGISTRAR] = {CAP_SYS_ADMIN, -1},
+};
 
 static _Thread_local struct {
 	bool started;
+	bool known; /* uid, gid, groups and power are what the thread is */
 	uid_t uid;
 	gid_t gid;
-	bool groups; /* supplementary groups are set */
+	struct groups groups;
 	enum power power;
+	bool own_umask;
 	mode_t mask;
 	struct caps caps[POWERS];
+	struct groups wanted; /* room to look them up */
 } self;
 
-static void set_caps(const struct caps *caps)
+static const struct groups no_groups;
+
+/* --- the start of a thread ------------------------------------------------------------------- */
+
+static void raise_cap(struct caps *caps, int cap)
 {
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	if (syscall(SYS_capset, &head, caps->set) < 0)
-		log_error("cannot change the capabilities of a thread: %s", strerror(errno));
+	uint32_t had = caps->set[CAP_TO_INDEX(cap)].permitted & CAP_TO_MASK(cap);
+	caps->set[CAP_TO_INDEX(cap)].effective |= had;
 }
 
-static void drop(struct caps *caps, int cap)
+static void plan_power(enum power power)
 {
-	caps->set[CAP_TO_INDEX(cap)].effective &= ~CAP_TO_MASK(cap);
+	struct caps *caps = &self.caps[power];
+	*caps = self.caps[POWER_FULL];
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		caps->set[i].effective = 0;
+	for (unsigned i = 0; i < ARRAY_SIZE(caller_caps); i++)
+		raise_cap(caps, caller_caps[i]);
+	for (unsigned i = 0; i < 2 && power != POWER_CALLER; i++)
+		if (more_caps[power][i] >= 0)
+			raise_cap(caps, more_caps[power][i]);
 }
 
-void creds_thread_start(void)
+/* An own umask needs an own fs_struct; without it the umask of one caller would be another's. */
+static int own_umask(void)
 {
-	if (self.started)
-		return;
-	self.started = true;
-	self.uid = geteuid();
-	self.gid = getegid();
-	/* An own umask needs an own fs_struct; without it the umask of one caller would be
-	 * another's. */
 	if (unshare(CLONE_FS) < 0)
-		log_warning("cannot give a thread its own umask: %s", strerror(errno));
+		return -errno;
 	self.mask = umask(0);
 	umask(self.mask);
+	self.own_umask = true;
+	return 0;
+}
+
+void creds_thread_stop(void)
+{
+	groups_free(&self.groups);
+	groups_free(&self.wanted);
+	self.started = self.known = false;
+}
+
+/* --- changing ---------------------------------------------------------------------------------- */
+
+#define LOG_INTERVAL_S 60
+
+static int failed(const char *what, uid_t uid, gid_t gid)
+{
+	static _Atomic int64_t next_s;
+	int error = errno;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	int64_t due = atomic_load(&next_s);
+	if (now.tv_sec >= due &&
+	    atomic_compare_exchange_strong(&next_s, &due, now.tv_sec + LOG_INTERVAL_S))
+		log_error("a request failed: cannot act as user %u, group %u: %s: %s", uid, gid,
+			  what, error ? strerror(error) : "refused");
+	return -EIO;
+}
+
+/* In a user namespace that forbids setgroups the groups are those of its maker, for all in it. */
+static bool groups_are_fixed(void)
+{
+	char text[8] = "";
+	AUTO_FD fd = open("/proc/self/setgroups", O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && !strncmp(text, "deny", 4);
+}
+
+static bool set_groups(const struct groups *groups)
+{
+	if (syscall(SYS_setgroups, groups->n, groups->id) < 0) {
+		int error = errno;
+		if (error != EPERM || !groups_are_fixed()) {
+			errno = error;
+			return false;
+		}
+	}
+	return groups_copy(&self.groups, groups->id, groups->n);
+}
+
+/* setfsuid and setfsgid return who the thread was, and nothing tells success from failure; but with
+ * an id that nobody can have they change nothing and say who it is. */
+static bool set_id(long call, uint32_t id)
+{
+	errno = 0;
+	syscall(call, id);
+	return (uint32_t)syscall(call, -1) == id;
+}
+
+static bool set_caps(enum power power)
+{
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	if (syscall(SYS_capget, &head, self.caps[POWER_FULL].set) < 0)
-		log_error("cannot read the capabilities of a thread: %s", strerror(errno));
-	self.caps[POWER_NO_FSETID] = self.caps[POWER_FULL];
-	drop(&self.caps[POWER_NO_FSETID], CAP_FSETID);
-	self.caps[POWER_CALLER] = self.caps[POWER_NO_FSETID];
-	drop(&self.caps[POWER_CALLER], CAP_SYS_RESOURCE);
-	drop(&self.caps[POWER_CALLER], CAP_FOWNER);
-	drop(&self.caps[POWER_CALLER], CAP_CHOWN);
-	self.caps[POWER_MAPPER] = self.caps[POWER_FULL];
-	drop(&self.caps[POWER_MAPPER], CAP_SYS_RESOURCE);
-	if (self.uid == 0)
-		syscall(SYS_setgroups, 0, NULL);
+	return syscall(SYS_capset, &head, self.caps[power].set) == 0;
 }
 
-static void clear_groups(void)
+static int become(uid_t uid, gid_t gid, const struct groups *groups, enum power power)
 {
-	if (self.groups) {
-		syscall(SYS_setgroups, 0, NULL);
-		self.groups = false;
-	}
+	bool all = !self.known;
+	bool new_groups = all || !groups_equal(&self.groups, groups);
+	/* Entering or leaving fsuid 0 makes the kernel raise or drop capabilities by itself. */
+	bool new_caps = all || self.power != power || (self.uid == 0) != (uid == 0);
+	if (!new_groups && !new_caps && self.uid == uid && self.gid == gid)
+		return 0;
+	self.known = false; /* until all of it is done */
+	if (new_groups && !set_groups(groups))
+		return failed("setgroups", uid, gid);
+	if ((all || self.gid != gid) && !set_id(SYS_setfsgid, gid))
+		return failed("setfsgid", uid, gid);
+	if ((all || self.uid != uid) && !set_id(SYS_setfsuid, uid))
+		return failed("setfsuid", uid, gid);
+	if (new_caps && !set_caps(power))
+		return failed("capset", uid, gid);
+	self.uid = uid;
+	self.gid = gid;
+	self.power = power;
+	self.known = true;
+	return 0;
 }
 
-static void become(uid_t uid, gid_t gid, enum power power)
-{
-	clear_groups();
-	if (self.gid != gid) {
-		syscall(SYS_setfsgid, gid);
-		self.gid = gid;
-	}
-	bool changed = self.uid != uid;
-	if (changed) {
-		syscall(SYS_setfsuid, uid);
-		self.uid = uid;
-	}
-	/* Leaving or entering fsuid 0 makes the kernel drop or raise file capabilities. */
-	if (changed || self.power != power) {
-		set_caps(&self.caps[power]);
-		self.power = power;
-	}
-}
-
-void creds_be_daemon(const struct fs *fs)
-{
-	if (fs->is_root)
-		become(0, 0, POWER_FULL);
-}
-
-void creds_be_mapper(const struct fs *fs, uid_t uid, gid_t gid)
-{
-	if (fs->is_root)
-		become(uid, gid, uid ? POWER_MAPPER : POWER_FULL);
-}
-
-void creds_be_passthrough(const struct fs *fs, uid_t uid, gid_t gid)
-{
-	if (fs->is_root)
-		become(uid, gid, uid ? POWER_CALLER : POWER_NO_FSETID);
-}
-
-void creds_be_caller(const struct fs *fs, fuse_req_t req)
-{
-	if (!fs->is_root)
-		return;
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	become(ctx->uid, ctx->gid, ctx->uid ? POWER_CALLER : POWER_FULL);
-}
-
-void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req)
-{
-	creds_be_caller(fs, req);
-	if (!fs->is_root)
-		return;
-	gid_t groups[GROUPS_MAX];
-	int n = fuse_req_getgroups(req, GROUPS_MAX, groups);
-	if (n <= 0)
-		return;
-	if (n > GROUPS_MAX)
-		n = GROUPS_MAX;
-	/* Setting groups needs CAP_SETGID only, which a caller's thread keeps. */
-	if (syscall(SYS_setgroups, n, groups) == 0)
-		self.groups = true;
-}
-
-/* Where CAP_FSETID does not matter a thread keeps what it has of the two. */
+/* Where CAP_FSETID does not matter, root's thread keeps what it has of the two. */
 static enum power any_full(void)
 {
 	return self.power == POWER_NO_FSETID ? POWER_NO_FSETID : POWER_FULL;
 }
 
-void creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode)
+/* The same with CAP_SYS_ADMIN for others: a user who opens one file after the other in passthrough is not
+ * to pay for losing it each time. */
+static enum power any_caller(void)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	const mode_t both = S_ISGID | S_IXGRP;
-	if (fs->is_root && (mode & both) == both && !S_ISDIR(mode))
-		creds_be_caller_with_groups(fs, req);
-	else if (fs->is_root)
-		become(ctx->uid, ctx->gid, ctx->uid ? POWER_CALLER : any_full());
-	creds_umask(ctx->umask);
+	return self.power == POWER_REGISTRAR ? POWER_REGISTRAR : POWER_CALLER;
 }
 
-void creds_be_remover(const struct fs *fs, fuse_req_t req)
+void creds_thread_start(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	if (self.started)
+		return;
+	self.started = true;
+	/* If one of these fails, so do the requests that depend on it. */
+	own_umask();
+	if (syscall(SYS_capget, &head, self.caps[POWER_FULL].set) < 0)
+		memset(&self.caps, 0, sizeof(self.caps));
+	/* The thread that made this one may have been somebody else at that moment. */
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		self.caps[POWER_FULL].set[i].effective = self.caps[POWER_FULL].set[i].permitted;
+	self.caps[POWER_NO_FSETID] = self.caps[POWER_FULL];
+	self.caps[POWER_NO_FSETID].set[CAP_TO_INDEX(CAP_FSETID)].effective &=
+		~CAP_TO_MASK(CAP_FSETID);
+	for (enum power p = POWER_CALLER; p < POWERS; p++)
+		plan_power(p);
+	if (geteuid() == 0)
+		become(0, 0, &no_groups, POWER_FULL);
+}
+
+/* --- callers ------------------------------------------------------------------------------------ */
+
+static int be_caller(const struct fs *fs, uid_t uid, gid_t gid, pid_t pid, enum power power)
+{
+	if (!fs->source_checks || uid == 0)
+		return become(uid, gid, &no_groups, power);
+	if (!groups_of_lately((uint32_t)pid, uid, gid, &self.wanted)) {
+		errno = ENOMEM;
+		return failed("its groups", uid, gid);
+	}
+	return become(uid, gid, &self.wanted, power);
+}
+
+static bool has_caller(const struct fuse_in_header *in, size_t len)
+{
+	switch (in->opcode) {
+	case FUSE_INIT:
+	case FUSE_DESTROY:
+	case FUSE_FORGET:
+	case FUSE_BATCH_FORGET:
+	case FUSE_INTERRUPT:
+	case FUSE_RELEASE:
+	case FUSE_RELEASEDIR:
+		return false;
+	case FUSE_WRITE: {
+		const struct fuse_write_in *arg = wire_args(in, len, struct fuse_write_in);
+		return !arg || !(arg->write_flags & FUSE_WRITE_CACHE);
+	}
+	default:
+		return true;
+	}
+}
+
+int creds_begin(const struct fs *fs, const struct fuse_in_header *in, size_t len)
+{
+	if (!fs->is_root || !has_caller(in, len))
+		return 0;
+	return be_caller(fs, in->uid, in->gid, (pid_t)in->pid, in->uid ? any_caller() : any_full());
+}
+
+static int be(const struct fs *fs, fuse_req_t req, enum power of_root, enum power of_others)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	if (fs->is_root)
-		become(ctx->uid, ctx->gid, ctx->uid ? POWER_CALLER : any_full());
+	if (!fs->is_root)
+		return 0;
+	return be_caller(fs, ctx->uid, ctx->gid, ctx->pid, ctx->uid ? of_others : of_root);
+}
+
+int creds_be_changer(const struct fs *fs, fuse_req_t req)
+{
+	return be(fs, req, POWER_FULL, any_caller());
+}
+
+int creds_be_plain_caller(const struct fs *fs, fuse_req_t req)
+{
+	return be(fs, req, POWER_FULL, POWER_CALLER);
+}
+
+int creds_be_toucher(const struct fs *fs, fuse_req_t req)
+{
+	return be(fs, req, POWER_FULL, POWER_TOUCHER);
+}
+
+int creds_be_capability_setter(const struct fs *fs, fuse_req_t req)
+{
+	return be(fs, req, POWER_FULL, POWER_CAPABILITY);
+}
+
+int creds_be_member(const struct fs *fs, fuse_req_t req)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	if (!fs->is_root)
+		return 0;
+	if (!groups_of((uint32_t)ctx->pid, &self.wanted)) {
+		errno = ENOMEM;
+		return failed("its groups", ctx->uid, ctx->gid);
+	}
+	return become(ctx->uid, ctx->gid, &self.wanted, ctx->uid ? POWER_CALLER : POWER_FULL);
+}
+
+static int set_umask(mode_t mask)
+{
+	if (!self.own_umask && own_umask() < 0)
+		return failed("a umask of its own", self.uid, self.gid);
+	if (self.mask != mask) {
+		umask(mask);
+		self.mask = mask;
+	}
+	return 0;
+}
+
+int creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode)
+{
+	const mode_t both = S_ISGID | S_IXGRP;
+	bool asks = (mode & both) == both && !S_ISDIR(mode);
+	int res = asks ? creds_be_member(fs, req) : be(fs, req, any_full(), any_caller());
+	return res < 0 ? res : set_umask(fuse_req_ctx(req)->umask);
 }
 
 bool creds_membership_matters(fuse_req_t req, const struct stat *st)
@@ -173,18 +318,51 @@ bool creds_membership_matters(fuse_req_t req, const struct stat *st)
 	       st->st_gid != ctx->gid;
 }
 
-void creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters)
+int creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters)
 {
-	if (membership_matters)
-		creds_be_caller_with_groups(fs, req);
-	else
-		creds_be_caller(fs, req);
+	return membership_matters ? creds_be_member(fs, req) : creds_be_changer(fs, req);
 }
 
-void creds_umask(mode_t mask)
+/* --- openers ------------------------------------------------------------------------------------ */
+
+int creds_be_opener(const struct fs *fs, uid_t uid, gid_t gid)
 {
-	if (self.mask != mask) {
-		umask(mask);
-		self.mask = mask;
-	}
+	if (!fs->is_root)
+		return 0;
+	return become(uid, gid, &no_groups, uid ? any_caller() : any_full());
+}
+
+int creds_be_mapper(const struct fs *fs, uid_t uid, gid_t gid)
+{
+	if (!fs->is_root)
+		return 0;
+	return become(uid, gid, &no_groups, uid ? POWER_MAPPER : POWER_FULL);
+}
+
+int creds_be_registrar(const struct fs *fs, uid_t uid, gid_t gid)
+{
+	if (!fs->is_root)
+		return 0;
+	return become(uid, gid, &no_groups, uid ? POWER_REGISTRAR : POWER_NO_FSETID);
+}
+
+/* --- sources -------------------------------------------------------------------------------------- */
+
+/* Those whose permissions the kernel checks, by the attributes that stat shows. */
+static const uint32_t local_types[] = {
+	EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,	 BTRFS_SUPER_MAGIC,    TMPFS_MAGIC,
+	RAMFS_MAGIC,	   F2FS_SUPER_MAGIC,	 NILFS_SUPER_MAGIC,    OVERLAYFS_SUPER_MAGIC,
+	SQUASHFS_MAGIC,	   EROFS_SUPER_MAGIC_V1, ISOFS_SUPER_MAGIC,    UDF_SUPER_MAGIC,
+	MSDOS_SUPER_MAGIC, EXFAT_SUPER_MAGIC,	 REISERFS_SUPER_MAGIC, 0x2fc12fc1, /* ZFS */
+	0xca451a4e,								   /* bcachefs */
+	0x3153464a,								   /* JFS */
+	0x7366746e,								   /* ntfs3 */
+};
+
+bool creds_source_checks(uint64_t fs_type)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(local_types); i++)
+		if (local_types[i] == (uint32_t)fs_type)
+			return false;
+	return true;
 }

@@ -1,51 +1,83 @@
 /* SPDX-License-Identifier: MIT */
 /* As whom a thread acts on the backing tree.
  *
- * The kernel has checked the caller's permission (default_permissions), but by what it remembers of
- * the owner, which may have changed behind it.  So whatever makes, changes or removes something is
- * the caller's own doing: what is made gets its owner, what needs an owner is asked of the backing
- * filesystem once more, set-id bits are cleared, reserved blocks and quota are kept.  Such a thread
- * has the caller's fsuid and fsgid and lacks CAP_FOWNER, CAP_CHOWN, CAP_FSETID and
- * CAP_SYS_RESOURCE (a caller that has one of them without being root does not get it here); it keeps
- * CAP_DAC_*, because the caller's supplementary groups, by which the kernel may have allowed it, are
- * not known here without reading /proc.
+ * Every call to the backing tree is made as its caller: with the caller's fsuid and fsgid, and
+ * without root's capabilities unless the caller is root.  creds_begin does that for each message
+ * before anything else is done with it.  So a source that checks identity itself (NFS, CIFS, FUSE)
+ * sees the right user, what is made gets its owner, what needs an owner is asked of the backing
+ * filesystem, set-id bits are cleared, reserved blocks and quotas are kept.  Messages without a
+ * caller act as the one who opened the file.
  *
- * A thread stays what it is until an operation needs otherwise, so one user's stream of calls costs
- * no extra system call.  Raw system calls: the C library's wrappers would change every thread. */
+ * Supplementary groups.  The kernel's message does not carry them, and reading them from /proc for
+ * each request would cost more than the request.
+ *   - A local filesystem is checked by the kernel, which has checked the caller already, groups and
+ *     capabilities included (default_permissions).  There a caller's thread has no groups but keeps
+ *     CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH in their place.  Calls that ask for membership by
+ *     other rules (chgrp, set-group-id bits) get the groups.
+ *   - A source that checks identity itself does not look at our capabilities.  There each call is
+ *     made with the caller's groups, which may be a second old.
+ *
+ * A few calls need more than the caller has, because the kernel outside has checked the caller by a
+ * rule that the backing filesystem cannot know.  They get the capability that they need, and keep
+ * the caller's identity.
+ *
+ * A thread remembers what it is, so one user's stream of calls costs no extra system call.  Raw
+ * system calls: the C library's wrappers would change every thread.
+ *
+ * Errors  0 or -EIO: the identity could not be changed.  Then the request must fail, since the thread
+ *         may still be somebody else.  Logged once per minute at the most. */
 #ifndef FS_CREDS_H
 #define FS_CREDS_H
 
 #include <fuse_lowlevel.h>
+#include <linux/fuse.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 struct fs;
 
-/* Once per thread: own umask (unshare), capabilities, no supplementary groups. */
+/* Once per thread. */
 void creds_thread_start(void);
+void creds_thread_stop(void);
 
-void creds_be_daemon(const struct fs *fs);
-void creds_be_caller(const struct fs *fs, fuse_req_t req);
-/* To make something with this mode (type bits as well): the caller, with their umask.  A regular
- * file that is made set-group-id in a set-group-id directory keeps the bit only for members of the
- * group; nothing else asks for membership or for CAP_FSETID. */
-void creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode);
-/* To take names away, move them, or give a file another: where CAP_FSETID does not matter. */
-void creds_be_remover(const struct fs *fs, fuse_req_t req);
-/* With the caller's supplementary groups, for the few rules that ask for membership. */
-void creds_be_caller_with_groups(const struct fs *fs, fuse_req_t req);
+/* Does this filesystem (statfs f_type) check by itself who is asking?  Unknown ones are taken to. */
+bool creds_source_checks(uint64_t fs_type);
+
+/* The caller of a message.  Does nothing for messages that have none: their operations make no
+ * backing call, or choose the opener of the file. */
+int creds_begin(const struct fs *fs, const struct fuse_in_header *in, size_t len);
+
+/* The rest is for operations that need other rights than those of creds_begin. */
+
+/* To change something: root has CAP_FSETID here, which creds_begin does not promise. */
+int creds_be_changer(const struct fs *fs, fuse_req_t req);
+/* Where CAP_SYS_ADMIN would make a difference, which a caller's thread may have left from a registration
+ * (see creds_be_registrar): attributes and ioctl. */
+int creds_be_plain_caller(const struct fs *fs, fuse_req_t req);
+/* With the caller's supplementary groups, as they are now, whatever the source. */
+int creds_be_member(const struct fs *fs, fuse_req_t req);
+/* To make something with this mode (type bits as well): with the caller's umask.  A regular file
+ * that is made set-group-id in a set-group-id directory keeps the bit only for members of the group;
+ * nothing else asks for membership or for CAP_FSETID. */
+int creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode);
 /* To change the data of a file: one that is set-group-id without group execution keeps the bit when
  * a member of the group writes. */
 bool creds_membership_matters(fuse_req_t req, const struct stat *st);
-void creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters);
-/* To write mapped pages, which clears nothing, by a file that these have opened. */
-void creds_be_mapper(const struct fs *fs, uid_t uid, gid_t gid);
-/* To register a file for kernel passthrough, whose reads and writes are then done with these
- * credentials: the opener's, without CAP_FSETID even for root, as it may be shared with others. */
-void creds_be_passthrough(const struct fs *fs, uid_t uid, gid_t gid);
+int creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters);
+/* With CAP_FOWNER and CAP_FSETID: for changes that come with writing, which any writer may make, but chown
+ * and utimes allow to the owner only.  What set-id bits must go is decided by the write itself. */
+int creds_be_toucher(const struct fs *fs, fuse_req_t req);
+/* With CAP_SETFCAP: for file capabilities, which the kernel takes away on behalf of a writer. */
+int creds_be_capability_setter(const struct fs *fs, fuse_req_t req);
 
-/* The umask of this thread from now on. */
-void creds_umask(mode_t mask);
+/* Who has opened a file: to close it. */
+int creds_be_opener(const struct fs *fs, uid_t uid, gid_t gid);
+/* The same with CAP_FSETID: to write mapped pages, which clears nothing. */
+int creds_be_mapper(const struct fs *fs, uid_t uid, gid_t gid);
+/* The same with CAP_SYS_ADMIN: to register a file for kernel passthrough, whose reads and writes are
+ * then done with these credentials, and to unregister it.  Without CAP_FSETID even for root, as the
+ * registration may be shared with others. */
+int creds_be_registrar(const struct fs *fs, uid_t uid, gid_t gid);
 
 #endif

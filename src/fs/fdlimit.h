@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The fds of the process, shared by all mirrors in it.
- * The open files of clients come first; fds that only make an inode quicker to reach are let go
- * when the two together come near RLIMIT_NOFILE.  A reserve stays for pipes, /proc and the like. */
+/* Shares RLIMIT_NOFILE between all mirrors of the process.
+ * Files that clients have open take precedence.  Fds that merely keep an inode at hand are closed when both
+ * together come near the limit.  A reserve is kept for pipes, /proc and the like. */
 #ifndef FS_FDLIMIT_H
 #define FS_FDLIMIT_H
 
@@ -12,7 +12,7 @@
 struct fs;
 struct inode_table;
 
-/* Raises the soft limit to the hard one.  Once is enough, more do no harm. */
+/* Raises the soft limit to the hard limit.  May be called more than once. */
 void fdlimit_init(void);
 /* For tests: as if RLIMIT_NOFILE were `max`. */
 void fdlimit_set(uint64_t max);
@@ -21,9 +21,9 @@ void fdlimit_add(struct fs *fs, struct inode_table *t);
 void fdlimit_remove(struct inode_table *t);
 
 void fdlimit_inode_fds(int n);
-/* One more open file of a user.  False: the last quarter of the room is not for who already holds
- * as much as is left, so that one user's files do not keep the others from opening theirs; nor is the
- * very last of it for root. */
+/* Counts one more open file of a user.  False: the user may not have it.  A user who has at least as many
+ * files open as fds are left may not use the last quarter of them, so that one user cannot keep the others from
+ * opening files.  Root may use all but the last sixteenth. */
 bool fdlimit_client_try(uid_t uid);
 void fdlimit_client_done(uid_t uid);
 
@@ -38,7 +38,7 @@ void fdlimit_keep(void);
 /* Closes up to n; false: none could be closed. */
 bool fdlimit_make_room(unsigned n);
 
-/* One fd of an inode of this table; false: none can be spared.  In inode.c. */
+/* One fd of an inode of this table; false: none can be spared.  In inode_table.c. */
 bool inode_table_close_one(struct fs *fs);
 
 #endif

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,23 +27,56 @@
 
 _Thread_local struct fs_context fs_context;
 
-void fs_thread_start(void)
+/* Threads without memory are tried again and again: said once in a while. */
+static void say_no_memory(void)
 {
+	static _Atomic time_t said;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	time_t before = atomic_load(&said);
+	if ((!before || now.tv_sec - before >= 60) &&
+	    atomic_compare_exchange_strong(&said, &before, now.tv_sec))
+		log_error(
+			"no memory for the buffer of another thread: fewer requests run concurrently");
+}
+
+/* Whatever kind of thread it is, what it holds goes with it: workers end without a word. */
+static pthread_key_t thread_end;
+
+static void on_thread_end(void *unused)
+{
+	fs_thread_stop();
+}
+
+static void make_thread_end(void)
+{
+	if (pthread_key_create(&thread_end, on_thread_end) != 0)
+		log_error("out of thread keys: threads will leave their memory behind");
+}
+
+bool fs_thread_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, make_thread_end);
 	creds_thread_start();
 	if (fs_context.buffer)
-		return;
+		return true;
 	void *p = mmap(NULL, FS_BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
 	if (p == MAP_FAILED) {
-		log_error("out of memory for the buffer of a thread");
-		abort();
+		say_no_memory();
+		return false;
 	}
 	fs_context.buffer = p;
+	pthread_setspecific(thread_end, p); /* any value but NULL */
+	splice_thread_start();
+	return true;
 }
 
 void fs_thread_stop(void)
 {
 	splice_thread_stop();
+	creds_thread_stop();
 	if (fs_context.buffer)
 		munmap(fs_context.buffer, FS_BUFFER_SIZE);
 	fs_context.buffer = NULL;
@@ -55,20 +89,29 @@ static int clone_tree(const char *source)
 	return (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-/* Access times are the backing's affair, so it has to be told what was asked of the mount. */
-static void set_atime(const struct fs *fs)
+/* Access times are the backing's affair, so it has to be told what was asked of the mount.  Reads that
+ * move them though they should not do little harm; who asks for strictatime relies on it. */
+static int set_atime(const struct fs *fs, struct error *err)
 {
 	struct mount_attr attr = {0};
-	if (fs->cfg.no_atime) {
-		attr.attr_set = MOUNT_ATTR_NOATIME;
+	bool strict = fs->cfg.strict_atime && !fs->cfg.no_atime;
+	if (fs->cfg.no_atime || strict) {
+		attr.attr_set = strict ? MOUNT_ATTR_STRICTATIME : MOUNT_ATTR_NOATIME;
 		attr.attr_clr = MOUNT_ATTR__ATIME;
 	}
 	if (fs->cfg.no_dir_atime)
 		attr.attr_set |= MOUNT_ATTR_NODIRATIME;
-	if (attr.attr_set &&
-	    syscall(SYS_mount_setattr, fs->root_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		log_warning("%s: reading will change access times: %s", fs->cfg.source,
-			    strerror(errno));
+	if (!attr.attr_set || (fs->no_xdev && !strict))
+		return 0;
+	if (!fs->no_xdev &&
+	    syscall(SYS_mount_setattr, fs->root_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0)
+		return 0;
+	if (strict)
+		return error_set(
+			err, "%s: cannot set strictatime: leave it out, or run the daemon as root",
+			fs->cfg.source);
+	log_warning("%s: reading will change access times: %s", fs->cfg.source, strerror(errno));
+	return 0;
 }
 
 static int open_source(struct fs *fs, struct error *err)
@@ -82,9 +125,9 @@ static int open_source(struct fs *fs, struct error *err)
 	if (fs->root_fd < 0) {
 		fs->root_fd = take_fd(&plain);
 		fs->no_xdev = true;
-	} else {
-		set_atime(fs);
 	}
+	if (set_atime(fs, err) < 0)
+		return -1;
 	fs->mount_fd = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fs->mount_fd < 0)
 		return error_set(err, "%s: cannot read the source directory: %s", source,
@@ -94,6 +137,12 @@ static int open_source(struct fs *fs, struct error *err)
 		return error_set(err, "/proc/self/fd: %s; ratefs needs /proc mounted",
 				 strerror(errno));
 	return 0;
+}
+
+static bool source_checks(const struct fs *fs)
+{
+	struct statfs st;
+	return fstatfs(fs->root_fd, &st) < 0 || creds_source_checks((uint64_t)st.f_type);
 }
 
 /* Here a handle is good only for as long as the kernel remembers the file. */
@@ -150,7 +199,9 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 		fs_free(fs);
 		return NULL;
 	}
+	fs->source_checks = source_checks(fs);
 	fs->by_handle = handles_work(fs);
+	durable_init(&fs->durable, fs, fs->root_fd);
 	int res = inode_table_init(fs, fs->root_fd);
 	if (res < 0) {
 		error_set(err, "%s: %s", cfg->source, strerror(-res));
@@ -196,6 +247,7 @@ void fs_look(const struct fs *fs, struct fs_counts *out)
 		.inode_fds = atomic_load(&fs->inodes.n_fds),
 		.handles = atomic_load(&fs->handles),
 		.passthrough_handles = atomic_load(&fs->passthrough_handles),
+		.passthrough_maps = atomic_load(&fs->passthrough_maps),
 	};
 }
 
@@ -223,8 +275,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	static const uint64_t wanted[] = {
 		FUSE_CAP_ASYNC_READ,
 		FUSE_CAP_ASYNC_DIO,
-		FUSE_CAP_ATOMIC_O_TRUNC, /* open(O_TRUNC) is one step at the backing as well */
-		FUSE_CAP_EXPORT_SUPPORT,
+		FUSE_CAP_ATOMIC_O_TRUNC,  /* open(O_TRUNC) is one step at the backing as well */
 		FUSE_CAP_PARALLEL_DIROPS, /* one slow lookup must not hold up its directory */
 		FUSE_CAP_DIRECT_IO_ALLOW_MMAP,
 		FUSE_CAP_IOCTL_DIR,
@@ -246,6 +297,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 		fuse_set_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 		fuse_set_feature_flag(conn, FUSE_CAP_CACHE_SYMLINKS);
 	}
+	/* File handles only where those that a program or an NFS client keeps outlive us. */
+	fuse_unset_feature_flag(conn, FUSE_CAP_EXPORT_SUPPORT);
+	fuse_set_feature_flag(conn, fs->durable.format ? FUSE_CAP_EXPORT_SUPPORT
+						       : FUSE_CAP_NO_EXPORT_SUPPORT);
 	want_passthrough(fs, conn);
 	conn->max_write = 1U << 20;
 	conn->max_background = 65535;
@@ -257,8 +312,6 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 const struct fuse_lowlevel_ops fs_ops = {
 	.init = op_init,
 	.lookup = op_lookup,
-	.forget = op_forget,
-	.forget_multi = op_forget_multi,
 	.getattr = op_getattr,
 	.setattr = op_setattr,
 	.readlink = op_readlink,
@@ -275,12 +328,10 @@ const struct fuse_lowlevel_ops fs_ops = {
 	.read = op_read,
 	.write = op_write,
 	.flush = op_flush,
-	.release = op_release,
 	.fsync = op_fsync,
 	.opendir = op_opendir,
 	.readdir = op_readdir,
 	.readdirplus = op_readdirplus,
-	.releasedir = op_releasedir,
 	.fsyncdir = op_fsyncdir,
 	.statfs = op_statfs,
 	.setxattr = op_setxattr,

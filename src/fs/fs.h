@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The mirror: one backing tree as libfuse low-level operations.
- * Knows how to carry an operation out; whether it may go now is decided before (fs/admit.h), so
- * every function here runs to its reply without waiting for a limit.
+/* The mirror: carries out FUSE operations on one backing tree.
+ * Limits are applied before an operation is called (admit.c), so nothing here waits for a limit.
  * Threads: any number; each calls fs_thread_start once before its first operation. */
 #ifndef FS_FS_H
 #define FS_FS_H
@@ -9,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
@@ -21,17 +21,24 @@ struct fuse_lowlevel_ops;
 struct fs_config {
 	const char *source;
 	enum cache_mode cache;
-	double attr_timeout_s, entry_timeout_s; /* < 0: what the cache mode says */
+	double attr_timeout_s, entry_timeout_s; /* < 0: the default of the cache mode */
 	bool multi_user; /* root with allow_other: act as the caller (fsuid, groups, umask) */
 	bool owner_only; /* allow_root: nobody else but root */
 	bool no_atime, no_dir_atime; /* the source's access times stay as they are */
+	bool strict_atime;	     /* every read moves them; no_atime wins */
+	/* The mount is in a user and mount namespace of a user's own, out of the daemon's sight
+	 * (daemon/run.h).  So no step in the source leads into it, and filesystems inside the source
+	 * may be entered.  And the kernel forbids to write what belongs to somebody whom that
+	 * namespace does not know: it is shown as the user's own, and the source decides. */
+	bool own_namespace;
 	bool debug;
-	struct gate_mount *gate; /* asked for "is this class unlimited", max_open; NULL: no limits */
+	struct gate_mount *
+		gate; /* tells whether a class is unlimited, and counts open files; NULL: no limits */
 };
 
 struct fs;
 
-/* Opens the source.  NULL: `err` says why.  Do this before mounting: the mountpoint may be the
+/* Opens the source.  NULL: `err` says why.  Call this before mounting, because the mountpoint may be the
  * source itself or lie inside it. */
 struct fs *fs_new(const struct fs_config *cfg, struct error *err);
 /* After the session is gone and no thread runs an operation. */
@@ -47,22 +54,31 @@ bool fs_source_is_read_only(const struct fs *fs);
 /* The operations; their userdata is the struct fs. */
 extern const struct fuse_lowlevel_ops fs_ops;
 
-/* Per-thread set-up: own umask (unshare CLONE_FS), buffers, credentials state. */
-void fs_thread_start(void);
-/* Gives the buffer of a thread back that ends before the process. */
+/* Per-thread set-up: own umask (unshare CLONE_FS), buffers, credentials state.  False: no memory, the
+ * thread must run no operation. */
+bool fs_thread_start(void);
+/* Frees what fs_thread_start allocated. */
 void fs_thread_stop(void);
 
 /* Requests that libfuse 3.17 cannot parse (STATX) or that are faster answered without it.  True:
  * answered.  `msg` is the kernel's message, header included. */
 bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, size_t len);
 
-/* Lets go of what was not used since the last call and can be had again: it keeps the blocks of files
- * that were deleted in the source.  True: worth calling again after a while. */
+/* Closes fds that were not used since the last call and can be reopened.  Otherwise files that are deleted in
+ * the source would keep their blocks.  True: call it again after a while. */
 bool fs_close_idle(struct fs *fs);
 
-/* For looking. */
+/* For statistics. */
 struct fs_counts {
-	uint64_t inodes, inode_fds, handles, passthrough_handles;
+	uint64_t inodes, inode_fds, handles;
+	uint64_t passthrough_handles; /* their data bypasses the daemon */
+	uint64_t passthrough_maps;    /* others that do so when they are mapped into memory */
+};
+/* A process that has files open. */
+struct fs_opener {
+	uid_t uid;
+	pid_t pid; /* of the thread that opened them */
+	uint64_t handles;
 };
 void fs_look(const struct fs *fs, struct fs_counts *out);
 

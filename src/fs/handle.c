@@ -10,28 +10,34 @@
 #include "fs/mirror.h"
 #include "sched/gate.h"
 
+/* Which scopes count the handle that this thread has reserved and not made yet. */
+static _Thread_local const struct open_way *reserved;
+
 int handle_reserve(fuse_req_t req)
 {
 	struct fs *fs = fs_of(req);
-	uid_t uid = fuse_req_ctx(req)->uid;
-	if (!fdlimit_client_try(uid))
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct caller caller = {(uint32_t)ctx->pid, ctx->uid, ctx->gid, 0};
+	if (!fdlimit_client_try(ctx->uid))
 		return -ENFILE;
-	if (!fs->cfg.gate || gate_open_try(fs->cfg.gate))
+	reserved = fs->cfg.gate ? gate_open_try(fs->cfg.gate, &caller) : NULL;
+	if (!fs->cfg.gate || reserved)
 		return 0;
-	fdlimit_client_done(uid);
+	fdlimit_client_done(ctx->uid);
 	return -ENFILE;
 }
 
-static void give_back(struct fs *fs, uid_t uid)
+static void release_counts(const struct open_way *counted, uid_t uid)
 {
 	fdlimit_client_done(uid);
-	if (fs->cfg.gate)
-		gate_open_release(fs->cfg.gate);
+	if (counted)
+		gate_open_release(counted);
 }
 
 void handle_unreserve(fuse_req_t req)
 {
-	give_back(fs_of(req), fuse_req_ctx(req)->uid);
+	release_counts(reserved, fuse_req_ctx(req)->uid);
+	reserved = NULL;
 }
 
 static struct handle_shard *shard_of(struct fs *fs, const struct handle *h)
@@ -45,6 +51,35 @@ void handles_init(struct fs *fs)
 		pthread_mutex_init(&fs->handle_shards[i].lock, NULL);
 		list_init(&fs->handle_shards[i].handles);
 	}
+}
+
+static unsigned add_opener(const struct handle *h, struct fs_opener *out, unsigned n, unsigned max)
+{
+	unsigned i = 0;
+	while (i < n && (out[i].pid != h->pid || out[i].uid != h->uid))
+		i++;
+	if (i == max)
+		return n;
+	if (i == n)
+		out[n++] = (struct fs_opener){.pid = h->pid, .uid = h->uid};
+	out[i].handles++;
+	return n;
+}
+
+unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned max)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
+		struct handle_shard *s = &fs->handle_shards[i];
+		pthread_mutex_lock(&s->lock);
+		list_for_each (it, &s->handles) {
+			const struct handle *h = list_entry(it, struct handle, of_fs);
+			if (atomic_load_explicit(&h->bypasses, memory_order_relaxed))
+				n = add_opener(h, out, n, max);
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	return n;
 }
 
 void handles_free(struct fs *fs)
@@ -69,6 +104,8 @@ struct handle *handle_new(fuse_req_t req, int *fd, int flags)
 	h->pid = ctx->pid;
 	h->uid = ctx->uid;
 	h->gid = ctx->gid;
+	h->counted = reserved;
+	reserved = NULL;
 	list_init(&h->of_inode);
 	struct handle_shard *shard = shard_of(fs, h);
 	pthread_mutex_lock(&shard->lock);
@@ -91,7 +128,7 @@ void handle_free(struct fs *fs, struct handle *h)
 		free(h->dir->buf);
 		free(h->dir);
 	}
-	give_back(fs, h->uid);
+	release_counts(h->counted, h->uid);
 	free(h);
 	atomic_fetch_sub_explicit(&fs->handles, 1, memory_order_relaxed);
 }

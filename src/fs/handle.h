@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -14,15 +15,18 @@
 
 #include "base/list.h"
 #include "base/util.h"
+#include "fs/overwrite.h"
 
 struct fs;
+struct fs_opener;
 struct inode;
+struct open_way;
 
 enum io_mode {
 	IO_DIRECT,	/* every read and write reaches us */
 	IO_CACHED,	/* the kernel's page cache */
 	IO_PASS,	/* kernel passthrough: reads and writes bypass us */
-	IO_PASS_DIRECT, /* limited while other handles of the file are in passthrough */
+	IO_PASS_DIRECT, /* limited while other handles of the file are in passthrough; not its maps */
 };
 
 struct dir_stream {
@@ -36,16 +40,17 @@ struct handle {
 	int fd;
 	_Atomic int flags; /* as opened; O_DIRECT and O_APPEND follow fcntl(F_SETFL) */
 	enum io_mode mode;
-	bool is_dir;
 	bool direct_io; /* reads and writes come as the program made them */
 	bool mappable;	/* stores into a map of it pass us by */
 	_Atomic bool written;
+	_Atomic bool bypasses; /* its reads and writes do not reach the daemon: mode is IO_PASS */
 	_Atomic uint64_t listener[2]; /* read, write: the kernel's name of who polls it; 0: nobody */
 	bool membership_matters;      /* to writes: see creds_be_writer */
 	bool append_only;	      /* the backing file can only be opened so */
 	pid_t pid;		      /* the opener: release and write-back come without one */
 	uid_t uid;
 	gid_t gid;
+	const struct open_way *counted; /* where max_open counts it; NULL: nowhere */
 	struct inode *inode;
 	struct list of_inode;	/* in open_state->handles */
 	struct list of_fs;	/* in handle_shard->handles */
@@ -57,7 +62,7 @@ static inline struct handle *handle_from_fh(uint64_t fh)
 	return (struct handle *)(uintptr_t)fh;
 }
 
-/* What the open files of one inode agree on.  Guarded by inode_lock. */
+/* What the open files of one inode agree on.  Guarded by inode_lock, but `overwrites` by its own. */
 struct open_state {
 	struct list handles;
 	unsigned n_direct, n_cached, n_pass; /* n_pass counts IO_PASS and IO_PASS_DIRECT */
@@ -66,7 +71,15 @@ struct open_state {
 	/* The data that the page cache may hold is as of these. */
 	struct timespec cached_mtime;
 	off_t cached_size;
+	struct overwrites overwrites;
 };
+
+static inline void open_state_free(struct open_state *o)
+{
+	if (o)
+		overwrites_destroy(&o->overwrites);
+	free(o);
+}
 
 /* All handles of a mount, for its end: the kernel does not release those that are open when the
  * connection is cut.  In parts, so that opens seldom meet. */
@@ -76,6 +89,8 @@ struct handle_shard {
 	struct list handles;
 };
 void handles_init(struct fs *fs);
+/* See fs_mount_bypassing. */
+unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned n);
 void handles_free(struct fs *fs); /* no thread runs an operation any more */
 
 /* -ENFILE when max_open is reached, or when the user has more than its share of what the process

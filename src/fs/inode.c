@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "fs/durable.h"
 #include "fs/fdlimit.h"
 #include "fs/handle.h"
 #include "fs/inode_table.h"
@@ -95,7 +96,6 @@ static int get(struct fs *fs, uint64_t id, struct inode_ref *out, bool want_fd)
 		pthread_mutex_unlock(&s->lock);
 		return -ESTALE;
 	}
-	inode_revive_locked(fs, s, inode);
 	inode->users++;
 	inode->recently_used = true;
 	*out = (struct inode_ref){inode, inode->fd};
@@ -138,20 +138,18 @@ static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct
 		pthread_mutex_unlock(&s->lock);
 		return NULL;
 	}
-	int fd;
-	free(inode->open);
-	inode->open = NULL;
-	struct inode *old = inode_retire_locked(fs, s, inode, &fd);
+	int fd = inode->fd >= 0 ? inode_drop_fd_locked(fs, inode) : -1;
+	inode_unlink_locked(s, inode);
+	atomic_fetch_sub_explicit(&fs->inodes.n, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&s->lock);
 	if (fd >= 0)
 		close(fd);
-	if (!old)
-		return NULL;
-	struct inode *parent = old->parent;
-	if (old->handle_bytes > FHANDLE_INLINE)
-		free(old->handle.data);
-	free(old->name);
-	free(old);
+	struct inode *parent = inode->parent;
+	if (inode->handle_bytes > FHANDLE_INLINE)
+		free(inode->handle.data);
+	open_state_free(inode->open);
+	free(inode->name);
+	free(inode);
 	return parent;
 }
 
@@ -187,7 +185,7 @@ void inode_forget(struct fs *fs, uint64_t id, uint64_t n)
 		return;
 	pthread_mutex_lock(&s->lock);
 	struct inode *inode = inode_find_id_locked(s, id);
-	if (!inode || inode->forgotten) {
+	if (!inode) {
 		pthread_mutex_unlock(&s->lock);
 		return;
 	}
@@ -206,7 +204,7 @@ void inode_forget(struct fs *fs, uint64_t id, uint64_t n)
 static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
 				     int fd, const struct fhandle *fh)
 {
-	struct fhandle late = {0};
+	struct fhandle looked_up = {0};
 	struct inode *it = s->buckets ? s->by_key[inode_key_slot(s, st->st_dev, st->st_ino)] : NULL;
 	for (; it; it = it->next_by_key) {
 		if (it->dev != st->st_dev || it->ino != st->st_ino)
@@ -214,8 +212,8 @@ static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const
 		if (it->fd >= 0 || !it->handle_bytes)
 			return it;
 		if (!fh->bytes) {
-			fhandle_of(fs, fd, "", &late);
-			fh = &late;
+			fhandle_of(fs, fd, "", &looked_up);
+			fh = &looked_up;
 		}
 		if (inode_same_handle(it, fh))
 			return it;
@@ -232,7 +230,10 @@ static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const stru
 	struct inode *inode = calloc(1, sizeof(*inode));
 	if (!inode)
 		return NULL;
-	inode->id = (++s->next_id << INODE_SHARD_BITS) | (uint64_t)(s - fs->inodes.shards);
+	inode->id = durable_id(&fs->durable, st, fh);
+	if (!inode->id)
+		inode->id = COUNTED_ID | (++s->next_id << INODE_SHARD_BITS) |
+			    (uint64_t)(s - fs->inodes.shards);
 	inode->dev = st->st_dev;
 	inode->ino = st->st_ino;
 	inode->type = st->st_mode & S_IFMT;
@@ -282,6 +283,11 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 {
 	if (is_root(fs, st))
 		return fs->inodes.root;
+	struct fhandle looked_up;
+	if (!fh->bytes && *fd >= 0) {
+		fhandle_of(fs, *fd, "", &looked_up);
+		fh = &looked_up;
+	}
 	struct inode *named_in = fs->by_handle || !name ? NULL : dir;
 	if (named_in)
 		ref_for_name(fs, named_in);
@@ -291,7 +297,6 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 	if (!inode)
 		inode = new_locked(fs, s, st, fh);
 	if (inode) {
-		inode_revive_locked(fs, s, inode);
 		inode->nlookup++;
 		if (*fd >= 0 && inode->fd < 0)
 			inode_adopt_fd_locked(fs, s, inode, fd);
@@ -302,6 +307,45 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 	inode_unref(fs, named_in, 1);
 	fdlimit_keep();
 	return inode;
+}
+
+bool inode_is_inside(const struct fs *fs, int fd)
+{
+	AUTO_FD up = -1;
+	struct stat st, below = {0};
+	while (mirror_stat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (is_root(fs, &st))
+			return true;
+		if (st.st_ino == below.st_ino && st.st_dev == below.st_dev)
+			break; /* the root of its filesystem */
+		below = st;
+		int next = mirror_open_child(fs, fd, "..");
+		if (next < 0)
+			break;
+		if (up >= 0)
+			close(up);
+		fd = up = next;
+	}
+	return false;
+}
+
+int inode_remember(struct fs *fs, uint64_t id, struct stat *st, struct inode **out)
+{
+	struct fhandle fh;
+	if (!durable_handle(&fs->durable, id, &fh))
+		return -ESTALE;
+	AUTO_FD fd = fhandle_open(fs, &fh, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -ESTALE;
+	if (mirror_stat(fd, st) < 0 || st->st_nlink == 0 ||
+	    (S_ISDIR(st->st_mode) && !inode_is_inside(fs, fd)))
+		return -ESTALE;
+	/* Some filesystems take a generation of 0 for any: the file's own handle decides. */
+	fhandle_of(fs, fd, "", &fh);
+	if (durable_id(&fs->durable, st, &fh) != id)
+		return -ESTALE;
+	*out = inode_intern(fs, st, &fd, &fh, NULL, NULL);
+	return *out ? 0 : -ENOMEM;
 }
 
 struct inode *inode_find_pinned(struct fs *fs, const struct stat *st)
@@ -332,8 +376,6 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name)
 	for (int round = 0; round < 2 && !id; round++) {
 		pthread_mutex_lock(&s->lock);
 		struct inode *it = find_key_locked(fs, s, &st, fd, &fh);
-		if (it && it->forgotten)
-			it = NULL;
 		if (it && it->fd < 0 && fd >= 0)
 			inode_adopt_fd_locked(fs, s, it, &fd);
 		bool has_fd = it && it->fd >= 0;

@@ -2,7 +2,7 @@
 /* What the kernel knows by node id: the table of inodes.
  *
  * Ids: 64 bits, never reused, checked on every use: a stale one (an NFS client's, for one) gives
- * ESTALE instead of another file.  The low bits name the shard.
+ * ESTALE instead of another file.  See durable.h for what they are made of.
  *
  * Identity: (st_dev, st_ino), and for an inode that no fd pins also its file handle, which carries
  * the generation: a number that was reused is another inode.
@@ -10,9 +10,6 @@
  * Holding: an O_PATH fd, opened when first needed and let go when it was not used for a while or fds
  * get short, and behind it whatever finds the file again: its file handle, or (parent, name) where
  * the backing or our privileges have no handles (then only when fds get short).
- *
- * Forgetting: what the kernel has forgotten it may ask for again, by a file handle that a program or
- * an NFS client kept.  So the last few thousand stay for a while, without fd, and keep their ids.
  *
  * Locking: one mutex per shard, held for memory only, never over a system call that can wait. */
 #ifndef FS_INODE_H
@@ -51,15 +48,14 @@ struct inode {
 	uint32_t users;		     /* operations that use fd now */
 	_Atomic uint32_t n_mappable; /* open files whose mapped stores nobody tells us of */
 	bool recently_used;
-	bool pinned;	/* has no name any more: the fd is the only way to it */
-	bool forgotten; /* by the kernel, and used by nobody */
+	bool pinned; /* has no name any more: the fd is the only way to it */
 	uint8_t handle_bytes;
 	int32_t handle_type;
 	union {
 		unsigned char inline_data[FHANDLE_INLINE];
 		unsigned char *data;
 	} handle;
-	struct list with_fd;  /* in shard->with_fd while fd >= 0, in shard->forgotten while that */
+	struct list with_fd;  /* in shard->with_fd while fd >= 0 */
 	struct inode *parent; /* without handles only */
 	char *name;
 	struct open_state *open; /* while files are open; see handle.h */
@@ -72,9 +68,7 @@ struct inode_shard {
 	pthread_mutex_t lock;
 	struct inode **by_id, **by_key;
 	size_t n, buckets;
-	struct list with_fd;   /* least recently opened first */
-	struct list forgotten; /* longest ago first */
-	unsigned n_forgotten;
+	struct list with_fd; /* least recently opened first */
 	uint64_t next_id;
 } __attribute__((aligned(64)));
 
@@ -118,6 +112,11 @@ bool inode_handle_only(struct fs *fs, struct inode *inode, struct fhandle *out);
  * remembered where there are no handles.  NULL: out of memory. */
 struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const struct fhandle *fh,
 			   struct inode *dir, const char *name);
+/* What the kernel has forgotten, and somebody has a file handle of: finds it by its id alone, as
+ * inode_intern does.  0 or -ESTALE. */
+int inode_remember(struct fs *fs, uint64_t id, struct stat *st, struct inode **out);
+/* Is the directory that fd holds the source or below it? */
+bool inode_is_inside(const struct fs *fs, int fd);
 /* Is this identity known, and by an fd, so that the numbers alone prove it?  Then one lookup
  * reference is added. */
 struct inode *inode_find_pinned(struct fs *fs, const struct stat *st);
@@ -141,6 +140,6 @@ pthread_mutex_t *inode_lock(struct fs *fs, const struct inode *inode);
 /* name_to_handle_at; an empty name means fd itself. */
 void fhandle_of(const struct fs *fs, int fd, const char *name, struct fhandle *out);
 /* open_by_handle_at.  fd or -errno. */
-int fhandle_open(const struct fs *fs, const struct fhandle *fh, int flags);
+int fhandle_open(struct fs *fs, const struct fhandle *fh, int flags);
 
 #endif

@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "fs/durable.h"
 #include "fs/fdlimit.h"
+#include "fs/fdpile.h"
+#include "fs/handle.h"
 #include "fs/mirror.h"
-
-#define IDLE_BATCH 64 /* fds closed in a row */
 
 static uint64_t key_hash(dev_t dev, uint64_t ino)
 {
@@ -27,12 +28,14 @@ struct inode_shard *inode_shard_of_key(struct fs *fs, dev_t dev, uint64_t ino)
 
 struct inode_shard *inode_shard_of_id(struct fs *fs, uint64_t id)
 {
+	if (!(id & COUNTED_ID))
+		return inode_shard_of_key(fs, fs->durable.dev, durable_number(id));
 	return &fs->inodes.shards[id & (INODE_SHARDS - 1)];
 }
 
 static size_t id_slot(const struct inode_shard *s, uint64_t id)
 {
-	return (id >> INODE_SHARD_BITS) & (s->buckets - 1);
+	return (id * 0x9E3779B97F4A7C15ULL >> 32) & (s->buckets - 1);
 }
 
 size_t inode_key_slot(const struct inode_shard *s, dev_t dev, uint64_t ino)
@@ -227,30 +230,21 @@ bool inode_table_close_one(struct fs *fs)
 }
 
 /* Only those that may hold many blocks: a directory that was deleted in the source, and is somebody's
- * working directory, is better kept.  True: some were used since the last time, or are now. */
-static bool close_idle(struct fs *fs, struct inode_shard *s)
+ * working directory, is better kept.  True: some were used since the last time, or are now, or the pile is
+ * full. */
+static bool drop_idle(struct fs *fs, struct inode_shard *s, struct fd_pile *pile)
 {
-	struct list todo = LIST_INIT(todo);
 	bool left = false;
 	pthread_mutex_lock(&s->lock);
-	list_splice_tail(&todo, &s->with_fd);
-	while (!list_empty(&todo)) {
-		int fds[IDLE_BATCH];
-		unsigned n = 0;
-		while (n < IDLE_BATCH && !list_empty(&todo)) {
-			struct inode *it = list_first(&todo, struct inode, with_fd);
-			list_remove(&it->with_fd);
-			list_push_tail(&s->with_fd, &it->with_fd);
-			left |= S_ISREG(it->type) && (it->recently_used || it->users);
-			if (it->recently_used)
-				it->recently_used = false;
-			else if (S_ISREG(it->type) && recoverable_locked(fs, it))
-				fds[n++] = inode_drop_fd_locked(fs, it);
-		}
-		pthread_mutex_unlock(&s->lock);
-		while (n)
-			close(fds[--n]); /* can be the end of a file, and take its time */
-		pthread_mutex_lock(&s->lock);
+	list_for_each_safe (pos, &s->with_fd) {
+		struct inode *it = list_entry(pos, struct inode, with_fd);
+		left |= S_ISREG(it->type) && (it->recently_used || it->users);
+		if (it->recently_used)
+			it->recently_used = false;
+		else if (S_ISREG(it->type) && pile->n == FD_PILE)
+			left = true;
+		else if (S_ISREG(it->type) && recoverable_locked(fs, it))
+			pile->fd[pile->n++] = inode_drop_fd_locked(fs, it);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return left;
@@ -261,41 +255,13 @@ bool inode_table_close_idle(struct fs *fs)
 	bool left = false;
 	if (!fs->by_handle) /* a name is a poorer way back: the file may have been moved */
 		return false;
+	struct fd_pile *pile = fd_pile_new();
+	if (!pile)
+		return true;
 	for (unsigned i = 0; i < INODE_SHARDS; i++)
-		left |= close_idle(fs, &fs->inodes.shards[i]);
+		left |= drop_idle(fs, &fs->inodes.shards[i], pile);
+	fd_pile_close(pile);
 	return left;
-}
-
-/* -- those that the kernel has forgotten -- */
-
-struct inode *inode_retire_locked(struct fs *fs, struct inode_shard *s, struct inode *inode,
-				  int *fd)
-{
-	struct inode *out = inode;
-	bool keep = fs->by_handle && recoverable_locked(fs, inode);
-	*fd = inode->fd >= 0 ? inode_drop_fd_locked(fs, inode) : -1;
-	atomic_fetch_sub_explicit(&fs->inodes.n, 1, memory_order_relaxed);
-	if (keep) {
-		inode->forgotten = true;
-		list_push_tail(&s->forgotten, &inode->with_fd);
-		if (++s->n_forgotten <= INODE_FORGOTTEN)
-			return NULL;
-		out = list_first(&s->forgotten, struct inode, with_fd);
-		list_remove(&out->with_fd);
-		s->n_forgotten--;
-	}
-	inode_unlink_locked(s, out);
-	return out;
-}
-
-void inode_revive_locked(struct fs *fs, struct inode_shard *s, struct inode *inode)
-{
-	if (!inode->forgotten)
-		return;
-	inode->forgotten = false;
-	list_remove(&inode->with_fd);
-	s->n_forgotten--;
-	atomic_fetch_add_explicit(&fs->inodes.n, 1, memory_order_relaxed);
 }
 
 /* -- the table -- */
@@ -310,7 +276,6 @@ int inode_table_init(struct fs *fs, int root_fd)
 	for (unsigned i = 0; i < INODE_SHARDS; i++) {
 		pthread_mutex_init(&t->shards[i].lock, NULL);
 		list_init(&t->shards[i].with_fd);
-		list_init(&t->shards[i].forgotten);
 	}
 	struct inode *root = calloc(1, sizeof(*root));
 	if (!root)
@@ -343,7 +308,7 @@ void inode_table_free(struct fs *fs)
 				if (it->handle_bytes > FHANDLE_INLINE)
 					free(it->handle.data);
 				free(it->name);
-				free(it->open);
+				open_state_free(it->open);
 				free(it);
 			}
 		}
@@ -351,7 +316,7 @@ void inode_table_free(struct fs *fs)
 		free(s->by_key);
 		pthread_mutex_destroy(&s->lock);
 	}
-	free(t->root->open);
+	open_state_free(t->root->open);
 	free(t->root);
 	t->root = NULL;
 }

@@ -6,7 +6,6 @@
 #include "fs/inode.h"
 
 #define INODE_BUCKETS_MIN 64
-#define INODE_FORGOTTEN	  256 /* of a shard; some 2 MB in all */
 
 struct inode_shard *inode_shard_of_key(struct fs *fs, dev_t dev, uint64_t ino);
 struct inode_shard *inode_shard_of_id(struct fs *fs, uint64_t id);
@@ -27,12 +26,6 @@ bool inode_same_handle(const struct inode *inode, const struct fhandle *fh);
 void inode_adopt_fd_locked(struct fs *fs, struct inode_shard *s, struct inode *inode, int *fd);
 /* The fd, to be closed without the lock. */
 int inode_drop_fd_locked(struct fs *fs, struct inode *inode);
-/* The kernel has forgotten it.  Returns the inode to be freed, taken out of the table: this one if it
- * cannot be found again, another if there are too many, or NULL.  *fd is to be closed. */
-struct inode *inode_retire_locked(struct fs *fs, struct inode_shard *s, struct inode *inode,
-				  int *fd);
-/* Somebody wants it again. */
-void inode_revive_locked(struct fs *fs, struct inode_shard *s, struct inode *inode);
 /* Its fd is the only way to it, and stays; true: so it is now. */
 bool inode_set_pinned_locked(struct inode *inode, bool pinned);
 

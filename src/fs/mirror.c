@@ -8,10 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/monotonic.h"
+#include "base/util.h"
 #include "fs/fdlimit.h"
+
+#define HOLD_NS NSEC_PER_SEC /* long enough for the kernel to ask again */
 
 struct fd_path fd_path(int fd)
 {
@@ -23,7 +28,7 @@ struct fd_path fd_path(int fd)
 static int open_child_once(const struct fs *fs, int dir_fd, const char *name)
 {
 	int fd;
-	if (fs->no_xdev) {
+	if (fs->no_xdev && !fs->cfg.own_namespace) {
 		struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 				       .resolve = RESOLVE_NO_XDEV};
 		fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
@@ -43,7 +48,7 @@ int mirror_open_child(const struct fs *fs, int dir_fd, const char *name)
 
 int mirror_stat_child(const struct fs *fs, int dir_fd, const char *name, struct stat *st)
 {
-	if (!fs->no_xdev)
+	if (!fs->no_xdev || fs->cfg.own_namespace)
 		return fstatat(dir_fd, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ? -errno
 											    : 0;
 	/* A plain stat would enter what is mounted there, which may be this very mount. */
@@ -86,7 +91,15 @@ void fhandle_of(const struct fs *fs, int fd, const char *name, struct fhandle *o
 	memcpy(out->data, u.h.f_handle, u.h.handle_bytes);
 }
 
-int fhandle_open(const struct fs *fs, const struct fhandle *fh, int flags)
+/* A handle is stale when its file is deleted between the kernel's LOOKUP and its OPEN or GETATTR.  The
+ * kernel then looks the name up again, but only once: what that finds must not go the same way. */
+static bool files_are_replaced(const struct fs *fs)
+{
+	uint64_t until = atomic_load_explicit(&fs->hold_until_ns, memory_order_relaxed);
+	return until && monotonic_ns() < until;
+}
+
+int fhandle_open(struct fs *fs, const struct fhandle *fh, int flags)
 {
 	union {
 		struct file_handle h;
@@ -98,9 +111,12 @@ int fhandle_open(const struct fs *fs, const struct fhandle *fh, int flags)
 	int fd = open_by_handle_at(fs->mount_fd, &u.h, flags);
 	if (fd < 0 && errno == ENOMEM) /* ext4 says so, too, while it makes a file of that number */
 		fd = open_by_handle_at(fs->mount_fd, &u.h, flags);
-	if (fd < 0)
-		return errno == ENOMEM ? -ESTALE : -errno;
-	return fd;
+	if (fd >= 0)
+		return fd;
+	if (errno != ENOMEM && errno != ESTALE)
+		return -errno;
+	atomic_store_explicit(&fs->hold_until_ns, monotonic_ns() + HOLD_NS, memory_order_relaxed);
+	return -ESTALE;
 }
 
 uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino)
@@ -111,10 +127,19 @@ uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino)
 	return ino ^ (1ULL << 63 | (mixed & ~(uint64_t)UINT32_MAX) >> 1);
 }
 
+void mirror_show_owner(const struct fs *fs, uid_t *uid, gid_t *gid)
+{
+	if (!fs->cfg.own_namespace)
+		return;
+	*uid = geteuid(); /* it knows nobody else */
+	*gid = getegid();
+}
+
 struct stat mirror_shown(const struct fs *fs, const struct stat *st)
 {
 	struct stat shown = *st;
 	shown.st_ino = mirror_shown_ino(fs, st->st_dev, st->st_ino);
+	mirror_show_owner(fs, &shown.st_uid, &shown.st_gid);
 	return shown;
 }
 
@@ -134,7 +159,8 @@ void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct st
 		       struct fuse_entry_param *e)
 {
 	e->ino = inode->id;
-	e->generation = fs->generation;
+	e->generation = inode->id & COUNTED_ID ? fs->generation
+					       : durable_generation(&fs->durable, inode->id);
 	e->attr = mirror_shown(fs, st);
 	e->attr_timeout = mirror_attr_timeout_s(fs, inode, st->st_mode);
 	e->entry_timeout = fs->entry_timeout_s;
@@ -172,7 +198,7 @@ static int lookup_by_handle(struct fs *fs, const struct inode_ref *dir, const ch
 int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 		  struct fuse_entry_param *e)
 {
-	if (fs->by_handle) {
+	if (fs->by_handle && !files_are_replaced(fs)) {
 		int res = lookup_by_handle(fs, dir, name, e);
 		if (res != -EAGAIN)
 			return res;

@@ -9,8 +9,10 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "fs/durable.h"
 #include "fs/fs.h"
 #include "fs/habit.h"
+#include "fs/listing.h"
 #include "fs/handle.h"
 #include "fs/inode.h"
 
@@ -24,17 +26,23 @@ struct fs {
 	int mount_fd; /* the same directory opened for reading: the anchor of file handles */
 	int proc_fd;  /* /proc/self/fd */
 	bool no_xdev;
-	bool is_root;	/* threads act as the caller */
-	bool by_handle; /* inodes can be reopened with open_by_handle_at */
+	bool is_root;	    /* threads act as the caller */
+	bool source_checks; /* by itself who is asking: see creds.h */
+	bool by_handle;	    /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
-	uint64_t generation; /* of every node id: another for each life of the mount */
+	uint64_t generation; /* of counted node ids: another for each life of the mount */
+	struct durable_ids durable;
 	struct inode_table inodes;
+	/* Files are being replaced in the source: until then (CLOCK_MONOTONIC; 0: not at all) a lookup
+	 * holds what it finds by fd. */
+	_Atomic uint64_t hold_until_ns;
 	struct habits habits;
+	struct listings listings;
 
 	int dev_fd;			 /* of the session; -1 until fs_attach */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that will not pass */
-	_Atomic uint64_t handles, passthrough_handles;
+	_Atomic uint64_t handles, passthrough_handles, passthrough_maps;
 	struct handle_shard handle_shards[HANDLE_SHARDS];
 };
 
@@ -72,6 +80,7 @@ int mirror_check_name(const char *name);
  * mount has but one: the numbers of all but the root's are made different, or two files would look
  * like two names of one. */
 uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino);
+void mirror_show_owner(const struct fs *fs, uid_t *uid, gid_t *gid);
 struct stat mirror_shown(const struct fs *fs, const struct stat *st);
 
 /* Finds `name` in `dir`, takes one lookup reference and fills `e`.  0 or -errno. */
@@ -88,8 +97,6 @@ void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct st
 
 /* The operations, by file. */
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup);
-void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets);
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		struct fuse_file_info *fi);
@@ -112,7 +119,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		    struct fuse_file_info *fi);
-void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void dir_release(struct fs *fs, uint64_t fh);
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
@@ -120,7 +127,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       struct fuse_file_info *fi);
 void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi);
 void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void file_release(struct fs *fs, uint64_t fh);
 void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);

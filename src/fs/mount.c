@@ -4,45 +4,43 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
-#include <spawn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/wait.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "fs/attach.h"
 #include "fs/context.h"
+#include "fs/handle.h"
 #include "fs/mount_internal.h"
-#include "fs/overhear.h"
-
-uint64_t mount_now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
-void fs_mount_worker_start(void *unused)
-{
-	fs_thread_start();
-}
+#include "fs/capture.h"
 
 void fs_mount_set(struct fs_mount *m, const struct mount_policy *p)
 {
 	atomic_store(&m->nonblock_waits, p->nonblock_waits);
 	atomic_store(&m->timeout_is_etimedout, p->timeout_is_etimedout);
 	atomic_store(&m->interrupt, p->interrupt);
-	atomic_store(&m->fair, p->fair);
 }
 
 void fs_mount_look(const struct fs_mount *m, struct fs_counts *out)
 {
 	fs_look(m->fs, out);
+}
+
+struct mount_place fs_mount_place(const struct fs_mount *m)
+{
+	return m->place;
+}
+
+unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, unsigned n)
+{
+	return handles_bypassing(m->fs, out, n);
 }
 
 /* --- making it ------------------------------------------------------------------------------ */
@@ -103,12 +101,18 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	memset(m, 0, sizeof(*m));
 	m->g = g;
 	m->gate = gate;
-	m->fd = -1;
+	m->fd = m->dead_fd = -1;
 	fs_mount_set(m, &cfg->policy);
 	parked_init(&m->parked);
 	poll_init(&m->polls);
+	watchdog_init(m);
+	runners_init(m);
 	m->mountpoint = strdup(cfg->mountpoint);
-	if (m->mountpoint)
+	m->workers = workers_new(
+		WORKERS_MAX, &(struct workers_hooks){runner_start_worker, runner_stop_worker, m});
+	if (!m->workers)
+		error_set(err, "cannot start threads");
+	if (m->mountpoint && m->workers)
 		m->fs = fs_new(&cfg->fs, err);
 	if (m->fs && set_options(m, cfg->fuse_options))
 		m->se = new_session(m, cfg->debug, err);
@@ -117,26 +121,6 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 		return NULL;
 	}
 	return m;
-}
-
-/* Takes the mount out of the tree while the threads still serve, so that what the kernel has to
- * write back can be written.  On a thread of its own: the kernel's lock on all mounts may take long
- * on a busy machine, and clients that go on meanwhile make it busier. */
-static void *detach(void *arg)
-{
-	const struct fs_mount *m = arg;
-	if (umount2(m->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || errno != EPERM)
-		return NULL;
-	const char *argv[] = {"fusermount3", "-u", "-q", "-z", "--", m->mountpoint, NULL};
-	extern char **environ;
-	pid_t pid;
-	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, (char **)argv, environ);
-	if (rc == 0)
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	else
-		log_error("%s: cannot run fusermount3 to unmount: %s", m->mountpoint, strerror(rc));
-	return NULL;
 }
 
 /* By ourselves where we may, else as libfuse does it: through fusermount3, or the mountpoint is a
@@ -150,27 +134,42 @@ static int connect_session(struct fs_mount *m, struct error *err)
 		return -1;
 	if (fd >= 0)
 		snprintf(passed, sizeof(passed), "/dev/fd/%d", fd);
-	struct overhear helper = {-1, -1};
+	struct capture helper = {-1, -1};
 	if (fd < 0)
-		overhear_begin(&helper);
+		capture_begin(&helper);
 	fuse_words = err;
 	int rc = fuse_session_mount(m->se, fd >= 0 ? passed : m->mountpoint);
 	fuse_words = NULL;
-	overhear_end(&helper, err);
+	capture_end(&helper, err);
 	if (rc != 0 && !error_is_set(err))
 		error_set(err, "cannot mount: %s", strerror(errno));
 	return rc;
 }
 
+/* A pipe that nobody reads. */
+static int open_dead_fd(void)
+{
+	int fds[2];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
+	close(fds[0]);
+	return fds[1];
+}
+
 int fs_mount_mount(struct fs_mount *m, struct error *err)
 {
+	m->dead_fd = open_dead_fd();
+	if (m->dead_fd < 0)
+		return error_set(err, "cannot mount: %s", strerror(errno));
 	if (connect_session(m, err) != 0)
 		return -1;
+	if (strncmp(m->mountpoint, "/dev/fd/", 8) != 0)
+		mount_place_find(&m->place, m->mountpoint);
 	/* Our own number for it: libfuse's is closed before the threads are gone. */
 	m->fd = fcntl(fuse_session_fd(m->se), F_DUPFD_CLOEXEC, 3);
 	if (m->fd < 0) {
 		error_set(err, "cannot mount: %s", strerror(errno));
-		detach(m);
+		mount_place_detach(&m->place, m->mountpoint, 0, &m->abandon);
 		fuse_session_unmount(m->se);
 		return -1;
 	}
@@ -184,9 +183,9 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 	m->on_end = ended;
 	m->on_end_ctx = ctx;
 	m->started = true;
-	int rc = watchdog_start(m);
+	int rc = receivers_start(m);
 	if (rc == 0)
-		rc = receivers_start(m);
+		rc = watchdog_start(m); /* last: it starts receivers as well */
 	if (rc < 0)
 		return error_set(err, "cannot start threads: %s", strerror(-rc));
 	return 0;
@@ -194,9 +193,9 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 
 int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 {
-	uint64_t until_ns = mount_now_ns() + READY_NS;
+	uint64_t until_ns = monotonic_ns() + READY_NS;
 	while (!receivers_have_served(m)) {
-		if (atomic_load(&m->ended) || mount_now_ns() > until_ns)
+		if (atomic_load(&m->ended) || monotonic_ns() > until_ns)
 			return error_set(err, "%s: the kernel does not talk to the daemon",
 					 m->mountpoint);
 		const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC / 4};
@@ -207,61 +206,202 @@ int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 
 /* --- ending it ------------------------------------------------------------------------------ */
 
-/* Lets go of libfuse's end.  It would unmount the path once more, which by now may show somebody
- * else's mount; it does not where the fd reports an error, as a pipe without a reader does. */
-static void close_session_fd(struct fs_mount *m)
+#define DETACH_NS                                                                                  \
+	(100 * NSEC_PER_MSEC) /* how long draining waits for the mount to leave the tree */
+#define KICK_NS NSEC_PER_SEC  /* for receivers to leave that are not in the source */
+#define LOOK_MS 2
+
+void fs_mount_abandon(struct fs_mount *m)
 {
-	int pipe_fds[2];
-	int fd = fuse_session_fd(m->se);
-	if (fd >= 0 && pipe2(pipe_fds, O_CLOEXEC) == 0) {
-		close(pipe_fds[0]);
-		dup3(pipe_fds[1], fd, O_CLOEXEC);
-		close(pipe_fds[1]);
-	}
-	fuse_session_unmount(m->se);
-	close(m->fd);
-	m->fd = -1;
+	atomic_store(&m->abandon, true);
 }
 
-void fs_mount_stop(struct fs_mount *m)
+bool fs_mount_has_ended(const struct fs_mount *m)
 {
-	if (m->fd < 0)
-		return;
-	uint64_t grace = mount_now_ns() + STOP_GRACE_NS;
-	atomic_store(&m->ended_once, true); /* who stops it need not be told of the end */
-	atomic_store(&m->abort_after_ns, grace);
-	gate_mount_drain(m->gate, true);
-	pthread_t detacher;
-	bool detaches = !atomic_load(&m->ended);
-	if (detaches && pthread_create(&detacher, NULL, detach, m) != 0) {
+	return atomic_load(&m->ended);
+}
+
+bool fs_mount_is_detached(const struct fs_mount *m)
+{
+	return atomic_load(&m->detach_done);
+}
+
+/* Asks again and again; false: the time is over, or the source has been given up. */
+static bool wait_for(struct fs_mount *m, bool (*holds)(struct fs_mount *m, const void *arg),
+		     const void *arg, uint64_t until_ns)
+{
+	const struct timespec nap = {.tv_nsec = LOOK_MS * NSEC_PER_MSEC};
+	while (!holds(m, arg)) {
+		if (atomic_load(&m->abandon) || monotonic_ns() > until_ns)
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+static bool is_detached(struct fs_mount *m, const void *arg)
+{
+	return fs_mount_is_detached(m);
+}
+
+static bool nothing_waits(struct fs_mount *m, const void *arg)
+{
+	return parked_count(m) == 0;
+}
+
+static bool nothing_queued(struct fs_mount *m, const void *arg)
+{
+	return workers_queued(m->workers) == 0;
+}
+
+static bool none_remains(struct fs_mount *m, const void *seen)
+{
+	return runners_remain(m, seen) == 0;
+}
+
+static bool all_left(struct fs_mount *m, const void *arg)
+{
+	return receivers_alive(m) == 0;
+}
+
+/* On a thread of its own: the kernel's lock on all mounts may take long on a busy machine, and the
+ * way to the mountpoint may lead through a source that hangs. */
+static void *detach(void *arg)
+{
+	struct fs_mount *m = arg;
+	/* What was only cut off (umount -f, abort) is still there.  But without a unique ID the place of
+	 * what is gone may be somebody else's. */
+	if (!atomic_load(&m->ended) || m->place.unique_id)
+		mount_place_detach(&m->place, m->mountpoint, monotonic_ns() + STOP_GRACE_NS,
+				   &m->abandon);
+	atomic_store(&m->detach_done, true);
+	return NULL;
+}
+
+static void start_detaching(struct fs_mount *m)
+{
+	m->detaches = pthread_create(&m->detacher, NULL, detach, m) == 0;
+	if (!m->detaches)
 		detach(m);
-		detaches = false;
-	}
+	/* First: a mount inside ours, which may be going too, is reached through us. */
+	wait_for(m, is_detached, NULL, monotonic_ns() + DETACH_NS);
+}
+
+/* The kernel lets a FUSE mount have a hundredth of what may be dirty, which is a fifth of memory. */
+static uint64_t dirty_at_most(void)
+{
+	struct sysinfo si;
+	return sysinfo(&si) < 0 ? 0 : (uint64_t)si.totalram * si.mem_unit / 256;
+}
+
+static void drain(struct fs_mount *m, uint64_t grace_ns, uint64_t limit_ns)
+{
+	m->waived_max = dirty_at_most();
+	atomic_store(&m->abort_after_ns, grace_ns);
+	atomic_store(&m->draining, true);
+	gate_mount_drain(m->gate, true);
+	wait_for(m, nothing_waits, NULL, grace_ns);
+	gate_mount_drain(m->gate, false);
+	/* From here on only what is in the source is waited for.  Receivers go on and refuse. */
+	wait_for(m, nothing_queued, NULL, limit_ns);
+	struct runners_seen seen;
+	runners_see(m, &seen);
+	wait_for(m, none_remains, &seen, limit_ns);
+}
+
+/* Everybody who waits for an answer gets one, from the kernel; threads that are still in the source
+ * will write theirs to nowhere. */
+static void cut_connection(struct fs_mount *m)
+{
+	fuse_session_exit(m->se); /* libfuse says nothing of replies that fail */
+	atomic_store(&m->cut, true);
+	if (fuse_session_fd(m->se) >= 0)
+		dup3(m->dead_fd, fuse_session_fd(m->se), O_CLOEXEC);
+	dup3(m->dead_fd, m->fd, O_CLOEXEC);
+}
+
+/* Ends what is left of the requests.  False: some are in the source. */
+static bool finish(struct fs_mount *m, uint64_t limit_ns)
+{
+	const struct timespec nap = {.tv_nsec = LOOK_MS * NSEC_PER_MSEC};
+	uint64_t kick_ns = monotonic_ns() + KICK_NS;
+	atomic_store(&m->stopping, true);
+	/* One that waits for a message keeps the connection open. */
+	while (receivers_kick(m) && monotonic_ns() < kick_ns)
+		nanosleep(&nap, NULL);
+	/* A moment for what is in the source by chance. */
+	limit_ns = max_u64(limit_ns, monotonic_ns() + STOP_GRACE_NS);
+	bool away = wait_for(m, all_left, NULL, limit_ns);
+	/* Nobody parks any more. */
+	gate_mount_drain(m->gate, false);
+	delayed_answer(m, NEVER, UINT_MAX);
+	return wait_for(m, nothing_waits, NULL, limit_ns) && away;
+}
+
+bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_look *left)
+{
+	uint64_t now_ns = monotonic_ns(), grace_ns = now_ns + STOP_GRACE_NS;
+	uint64_t limit_ns = max_u64(add_sat_u64(now_ns, patience_ns), grace_ns);
+	*left = (struct fs_source_look){.oldest_op = ""};
+	if (m->fd < 0)
+		return true;
+	atomic_store(&m->ended_once, true); /* who stops it need not be told of the end */
+	start_detaching(m);
+	bool clean = true;
 	if (m->started) {
-		parked_wait_empty(m, grace);
-		if (!receivers_wait_ended(m, grace))
+		drain(m, grace_ns, limit_ns);
+		if (!wait_for(m, all_left, NULL, grace_ns) && !atomic_load(&m->ended))
 			log_info("%s: still in use; its open files end here", m->mountpoint);
-		watchdog_stop(m);
-		receivers_kick_out(m);
-		late_answer(m, NEVER);
-		parked_wait_empty(m, NEVER);
-		poll_forget_all(m);
+		watchdog_ask_to_stop(m);
+		clean = finish(m, limit_ns);
 	}
-	close_session_fd(m);
-	if (detaches)
-		pthread_join(detacher, NULL);
+	if (!clean) {
+		fs_mount_look_source(m, left);
+		left->n += left->queued;
+		fs_mount_abandon(m);
+	}
+	cut_connection(m);
+	if (!clean) {
+		workers_run_queued(m->workers); /* refuses them */
+		runners_give_up(m);
+	}
+	wait_for(m, is_detached, NULL, max_u64(limit_ns, monotonic_ns() + KICK_NS));
+	return clean;
+}
+
+/* Lets go of libfuse's end.  It would unmount the path once more, which by now may show somebody
+ * else's mount; it does not where the fd reports an error, as a pipe without a reader does. */
+static void close_fds(struct fs_mount *m)
+{
+	if (m->se)
+		fuse_session_unmount(m->se);
+	if (m->fd >= 0)
+		close(m->fd);
+	if (m->dead_fd >= 0)
+		close(m->dead_fd);
 }
 
 void fs_mount_free(struct fs_mount *m)
 {
+	struct fs_source_look left;
 	if (!m)
 		return;
-	fs_mount_stop(m);
+	if (m->fd >= 0 && !atomic_load(&m->cut))
+		fs_mount_stop(m, NEVER, &left);
+	watchdog_stop(m); /* first: it starts receivers */
+	receivers_join(m);
+	poll_forget_all(m);
+	workers_free(m->workers);
+	if (m->detaches)
+		pthread_join(m->detacher, NULL);
+	close_fds(m);
 	if (m->se)
 		fuse_session_destroy(m->se);
 	fs_free(m->fs);
 	parked_destroy(&m->parked);
 	poll_destroy(&m->polls);
+	watchdog_destroy(m);
+	runners_destroy(m);
 	free(m->fuse_options);
 	free(m->mountpoint);
 	free(m);

@@ -3,7 +3,9 @@
  *
  *	new (source opened, session made) -mount-> mounted -start-> serving
  *	serving -stop, or unmounted from outside-> draining -> stopped -free
- */
+ *
+ * Making, stopping and freeing a mount wait for its source, which may hang: not on a thread that
+ * others depend on. */
 #ifndef FS_MOUNT_H
 #define FS_MOUNT_H
 
@@ -11,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "fs/detach.h"
 #include "fs/fs.h"
 #include "sched/gate.h"
 
@@ -21,7 +24,6 @@ struct mount_policy {
 	bool nonblock_waits;	   /* nonblock=wait */
 	bool timeout_is_etimedout; /* on_timeout=etimedout */
 	enum interrupt_mode interrupt;
-	enum fair_kind fair;
 };
 
 struct mount_config {
@@ -46,14 +48,48 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 /* Waits until the kernel's first message (INIT) has been answered: from then on the mount answers.
  * -1 with err when the connection ends instead. */
 int fs_mount_wait_ready(struct fs_mount *m, struct error *err);
-/* Stop intake, run what is parked (refuse it past the grace time), end threads, unmount. */
-void fs_mount_stop(struct fs_mount *m);
+
+/* The end.  What is parked is run, or refused past a grace time of half a second; what arrives from
+ * now on is refused with ENOTCONN; the mount is taken out of the tree; what is in the source has
+ * patience_ns (NEVER: no bound) to come back.  Then the connection to the kernel is cut, which
+ * releases every client.
+ * True: nothing is left.  False: requests were abandoned in the source, and have been counted in
+ * *left; their threads still use the mount, and only fs_mount_free waits for them. */
+struct fs_source_look;
+bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_look *left);
+/* From any thread, at any time: a fs_mount_stop under way waits for the source no longer. */
+void fs_mount_abandon(struct fs_mount *m);
+/* True: the kernel has ended the connection, by umount or abort. */
+bool fs_mount_has_ended(const struct fs_mount *m);
+/* True: it is in no place any more, or never will leave the one it has. */
+bool fs_mount_is_detached(const struct fs_mount *m);
+/* Waits for all threads, also for abandoned ones. */
 void fs_mount_free(struct fs_mount *m);
 
 void fs_mount_set(struct fs_mount *m, const struct mount_policy *p);
 void fs_mount_look(const struct fs_mount *m, struct fs_counts *out);
+struct mount_place fs_mount_place(const struct fs_mount *m);
+/* Who has files open whose reads and writes bypass the daemon: up to n; returns how many. */
+unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, unsigned n);
 
-/* The job_ops thread set-up that the executor pool needs. */
-void fs_mount_worker_start(void *unused);
+/* What is in the source at this moment. */
+#define FS_SOURCE_OPS 8
+#define FS_STUCK_NS   NSEC_PER_SEC /* in the source for longer: stuck */
+struct fs_source_op {
+	const char *name;
+	unsigned n;
+	uint64_t oldest_ns; /* age */
+};
+struct fs_source_look {
+	unsigned n;	 /* requests in the source */
+	unsigned stuck;	 /* of these, older than FS_STUCK_NS */
+	unsigned queued; /* admitted, but no thread is free to carry them out */
+	uint64_t oldest_ns;
+	const char *oldest_op; /* "" for none */
+	unsigned n_ops;
+	struct fs_source_op op[FS_SOURCE_OPS];
+};
+void fs_mount_look_source(struct fs_mount *m, struct fs_source_look *out);
+void fs_source_look_add(struct fs_source_look *to, const struct fs_source_look *from);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of a mount share: mount.c (life), receive.c (threads), admit.c (may it go),
- * parked.c (requests that wait), late.c (those that found no room), poll.c (who asks when),
- * watchdog.c (who is stuck or dying).
+ * parked.c (requests that wait), watch.c (whose caller to look at), running.c (those in the source), delayed.c
+ * (those that found no room), poll.c (who asks when), watchdog.c (who is stuck or dying), detach.c (out of
+ * the tree).
  *
  * Lock order: parked.lock or polls.lock → the gate's lock.  None is held over a backing call, a
  * reply, or a look into /proc. */
@@ -12,29 +13,34 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
+#include "base/monotonic.h"
 #include "fs/classify.h"
 #include "fs/context.h"
+#include "fs/detach.h"
 #include "fs/mount.h"
+#include "fs/watch.h"
 #include "fs/wire.h"
+#include "sched/workers.h"
 
 #define MESSAGE_MAX (FS_MAX_TRANSFER + (64U << 10)) /* header, arguments and data of a request */
 
 #define PARKED_HASH   4096
+#define DELAYED_HASH  256
 #define POLL_HASH     512
 #define RECEIVERS_MAX 64
+#define WORKERS_MAX   64
 #define READY_NS      (10 * NSEC_PER_SEC)   /* until the kernel has sent its first message */
 #define STOP_GRACE_NS (500 * NSEC_PER_MSEC) /* for what is parked and for open files at the end */
 
 /* Requests that wait or are being run by a worker, by the kernel's number, for FUSE_INTERRUPT. */
 struct parked_table {
 	pthread_mutex_t lock;
-	pthread_cond_t empty;
-	struct list hash[PARKED_HASH]; /* lock */
-	struct list watched; /* lock: interrupted, but their callers were not dying when asked,
-				or never to be interrupted */
-	unsigned n;	     /* lock */
-	struct list late;    /* lock: refused, to be told so later (late.c) */
-	unsigned n_late;     /* lock */
+	struct list hash[PARKED_HASH];		/* lock */
+	struct watch watch;			/* lock: interrupted, or never to be interrupted */
+	unsigned n;				/* lock */
+	struct list delayed;			/* lock: refused, to be told so later (delayed.c) */
+	struct list delayed_hash[DELAYED_HASH]; /* lock */
+	unsigned n_delayed;			/* lock */
 };
 
 struct poll_table {
@@ -45,36 +51,71 @@ struct poll_table {
 	_Atomic unsigned n;
 };
 
+/* What a thread that carries requests out is at.  Written by that thread for every request, read by
+ * those who look. */
+struct runner {
+	_Alignas(CACHE_LINE) _Atomic uint32_t
+		opcode;		   /* of the request in the source, plus 1; 0: none */
+	_Atomic uint64_t entered;  /* how many requests so far */
+	_Atomic uint64_t since_ns; /* of this one; 0: nobody has looked yet */
+	bool worker;		   /* reads the clock itself */
+	_Atomic bool taken;	   /* a worker's: has a thread */
+	pthread_mutex_t lock;	   /* of the two below */
+	bool holds;		   /* permits, by … */
+	struct grant grant;
+};
+
 /* One receive thread.  Its own cache line: `current` is written for every request. */
 struct receiver {
 	_Alignas(CACHE_LINE) _Atomic uint64_t current; /* unique of the request it runs; 0: none */
 	_Atomic uint64_t served;
+	struct runner runner;
 	uint64_t interrupted;	/* parked.lock: an interrupt came for this request of its */
 	uint64_t served_before; /* the watchdog's */
+	_Atomic int kick;	/* enum receiver_kick */
 	_Atomic int state;	/* enum receiver_state */
 	pthread_t thread;
 	struct fs_mount *mount;
 };
-enum receiver_state { RECEIVER_UNUSED, RECEIVER_ALIVE, RECEIVER_ENDED };
+enum receiver_state {
+	RECEIVER_UNUSED,
+	RECEIVER_STARTING, /* `thread` is not set yet */
+	RECEIVER_ALIVE,
+	RECEIVER_ENDED
+};
+
+/* A signal that makes a receiver return from reading a message.  It must not meet a call into the source, which
+ * it could make fail: see kick() in receive.c. */
+enum receiver_kick { KICK_NONE, KICK_SENT, KICK_CAME };
 
 struct fs_mount {
 	struct fs *fs;
 	struct fuse_session *se;
 	int fd;
+	int dead_fd; /* a pipe without a reader: what stands for fd when the connection is cut */
+	struct mount_place place;
 	char *mountpoint, *fuse_options;
+	struct workers *workers;
+	struct runner worker[WORKERS_MAX];
 	struct gate *g;
 	struct gate_mount *gate;
 
 	_Atomic bool nonblock_waits, timeout_is_etimedout;
-	_Atomic int interrupt, fair;
+	_Atomic int interrupt;
 
 	struct parked_table parked;
 	struct poll_table polls;
 
 	struct receiver receiver[RECEIVERS_MAX];
-	unsigned receivers_base; /* as many are always there */
+	unsigned receivers_busy;  /* as many are there while requests come … */
+	unsigned receivers_floor; /* … or now; the watchdog's */
 	_Atomic unsigned receivers_wanted;
-	unsigned calm_ticks;		 /* the watchdog's */
+	unsigned calm_ticks;	       /* the watchdog's */
+	_Atomic bool draining;	       /* what arrives is refused */
+	_Atomic uint64_t waived_bytes; /* write-back that passed the limits since then */
+	uint64_t waived_max;
+	_Atomic bool abandon;		 /* no more waiting for the source */
+	_Atomic bool cut;		 /* the connection has been cut */
 	_Atomic bool stopping;		 /* receivers leave as soon as they see it */
 	_Atomic uint64_t abort_after_ns; /* parked requests are refused past it; 0: run them */
 	_Atomic bool ended_once;
@@ -82,16 +123,61 @@ struct fs_mount {
 	void (*on_end)(struct fs_mount *m, void *ctx);
 	void *on_end_ctx;
 
+	pthread_t detacher;
+	bool detaches;
+	_Atomic bool detach_done;
+
 	pthread_t watchdog;
 	pthread_mutex_t watchdog_lock;
 	pthread_cond_t watchdog_cond;
 	_Atomic bool watchdog_sleeps;
 	bool watchdog_stop; /* watchdog_lock */
+	bool watchdog_look; /* watchdog_lock: a caller has got a signal */
 	bool watchdog_started;
 	bool started;
 };
 
-uint64_t mount_now_ns(void); /* CLOCK_MONOTONIC */
+/* What a request gets that arrives when the mount is ending: the same as from the dead mount a moment
+ * later.  No program tries again on it, as many do on EAGAIN and EINTR. */
+#define ENDING_ERRNO ENOTCONN
+
+/* Going to sleep while requests come.  A receive thread says what it runs, then asks whether the watchdog
+ * sleeps; the watchdog says that it sleeps, then asks what is being run.  Each is a store and then a load of
+ * the other's: all four are sequentially consistent, or both could miss the other's store, and the watchdog
+ * would sleep while requests are stuck. */
+
+/* True: the watchdog sleeps and must be woken. */
+static inline bool receiver_begins(struct receiver *r, uint64_t unique)
+{
+	atomic_store_explicit(&r->current, unique, memory_order_seq_cst);
+	return atomic_load_explicit(&r->mount->watchdog_sleeps, memory_order_seq_cst);
+}
+
+static inline void receiver_ends(struct receiver *r)
+{
+	uint64_t served = atomic_load_explicit(&r->served, memory_order_relaxed);
+	atomic_store_explicit(&r->current, 0, memory_order_release);
+	atomic_store_explicit(&r->served, served + 1, memory_order_relaxed);
+}
+
+/* Requests that were begun. */
+static inline uint64_t receivers_begun(const struct fs_mount *m)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {
+		const struct receiver *r = &m->receiver[i];
+		sum += atomic_load_explicit(&r->served, memory_order_relaxed) +
+		       (atomic_load_explicit(&r->current, memory_order_seq_cst) != 0);
+	}
+	return sum;
+}
+
+/* The watchdog is about to sleep; false: a request has come since `begun` were counted. */
+static inline bool watchdog_lies_down(struct fs_mount *m, uint64_t begun)
+{
+	atomic_store_explicit(&m->watchdog_sleeps, true, memory_order_seq_cst);
+	return receivers_begun(m) == begun;
+}
 
 /* admit.c: carries a message out, parks it or answers it; the buffer is the caller's again. */
 void admit(struct fs_mount *m, void *msg, size_t len);
@@ -101,20 +187,46 @@ void run_message(struct fs_mount *m, void *msg, size_t len, const struct grant *
 void refuse(struct fs_mount *m, void *msg, size_t len, const struct classified *c, int err);
 
 /* parked.c */
-int parked_init(struct parked_table *t);
+void parked_init(struct parked_table *t);
 void parked_destroy(struct parked_table *t);
 void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c);
+/* The same for one that has been admitted: into the device of the mount. */
+void park_granted(struct fs_mount *m, void *msg, size_t len, const struct classified *c,
+		  const struct grant *grant);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
-bool parked_recheck(struct fs_mount *m); /* false: nobody is watched */
-bool parked_watches(struct fs_mount *m); /* somebody */
-bool parked_wait_empty(struct fs_mount *m, uint64_t until_ns);
+/* Looks at callers that may be leaving, and ends the waits of those that are: before due_until_ns at all
+ * whose turn it is, then only at those that cannot wait.  True: until_ns came before the end of these. */
+bool parked_look(struct fs_mount *m, uint64_t due_until_ns, uint64_t until_ns);
+bool parked_watches(struct fs_mount *m);   /* somebody, or holds an answer back */
+unsigned parked_count(struct fs_mount *m); /* that wait or are being run by a worker */
 
-/* late.c: a refusal that is held back, so that who asks again at once does not take the time of
+/* running.c */
+void runners_init(struct fs_mount *m);
+void runners_destroy(struct fs_mount *m);
+extern _Thread_local struct runner *runner_self; /* NULL on threads that run no requests */
+void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant);
+/* False: the grant has been settled by runners_give_up meanwhile. */
+bool runner_leave(struct runner *r, const struct grant *grant);
+bool runner_start_worker(void *mount); /* hooks of the pool */
+void runner_stop_worker(void *mount);
+/* The watchdog's: who has been at the same request since the last look has a date from now on. */
+void runners_note(struct fs_mount *m, uint64_t now_ns);
+/* Gives back the permits of what is in the source: nobody waits for it any more. */
+void runners_give_up(struct fs_mount *m);
+/* Who is in the source now; later: how many of them are still at the same request. */
+struct runners_seen {
+	uint64_t entered[RECEIVERS_MAX + WORKERS_MAX]; /* 0: was not there */
+};
+void runners_see(struct fs_mount *m, struct runners_seen *seen);
+unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);
+
+/* delayed.c: a refusal that is held back, so that who asks again at once does not take the time of
  * others.  Answers EAGAIN then, or when the caller gets a signal. */
-void late_refuse(struct fs_mount *m, uint64_t unique);
+void delayed_refuse(struct fs_mount *m, uint64_t unique);
 /* Called with parked.lock held, which it drops if it was a late one; false: it is not. */
-bool late_interrupt_unlock(struct fs_mount *m, uint64_t unique);
-void late_answer(struct fs_mount *m, uint64_t now_ns); /* those that are due */
+bool delayed_interrupt_unlock(struct fs_mount *m, uint64_t unique);
+/* Up to n of those that are due. */
+void delayed_answer(struct fs_mount *m, uint64_t now_ns, unsigned n);
 
 /* poll.c */
 void poll_init(struct poll_table *t);
@@ -129,14 +241,24 @@ void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
 int receivers_start(struct fs_mount *m);
+void receivers_rest(struct fs_mount *m); /* the watchdog's: no request has come for a while */
 bool receivers_have_served(const struct fs_mount *m); /* anything yet */
-void receivers_adapt(struct fs_mount *m);	      /* the watchdog's */
-bool receivers_wait_ended(struct fs_mount *m, uint64_t until_ns);
-void receivers_kick_out(struct fs_mount *m);
+/* The watchdog's, each tick, with how many requests came since the last; false: some are missing. */
+bool receivers_adapt(struct fs_mount *m, uint64_t came);
+unsigned receivers_alive(const struct fs_mount *m);
+/* Also notices that the connection has ended, since nobody reads it then. */
+bool receivers_all_stuck(struct fs_mount *m);
+/* Makes those look at ->stopping that are waiting for a message; returns how many there were. */
+unsigned receivers_kick(struct fs_mount *m);
+void receivers_join(struct fs_mount *m); /* waits for all of them, when no more are started */
 
 /* watchdog.c */
+void watchdog_init(struct fs_mount *m);
+void watchdog_destroy(struct fs_mount *m); /* when no thread of the mount is left */
 int watchdog_start(struct fs_mount *m);
+void watchdog_ask_to_stop(struct fs_mount *m);
 void watchdog_stop(struct fs_mount *m);
 void watchdog_wake(struct fs_mount *m);
+void watchdog_look(struct fs_mount *m); /* a caller has got a signal */
 
 #endif

@@ -154,6 +154,24 @@ static void answer_write(fuse_req_t req, struct handle *h, ssize_t n)
 	reply_written(req, (size_t)n);
 }
 
+/* What of these bytes no direct write has changed since the kernel read them. */
+static ssize_t write_unless_overwritten(struct overwrites *o, int fd, const char *buf, size_t size,
+					off_t off)
+{
+	struct range_io io;
+	struct byte_range part = {(uint64_t)off, (uint64_t)off};
+	ssize_t res = (ssize_t)size;
+	write_back_begin(o, &io, (uint64_t)off, size);
+	while (res >= 0 && write_back_next(o, &io, &part))
+		if (write_all(fd, buf + (part.from - (uint64_t)off), part.to - part.from,
+			      (off_t)part.from) < 0)
+			res = -1;
+	int err = errno;
+	write_back_end(o, &io);
+	errno = err;
+	return res;
+}
+
 /* Mapped pages come without a caller, by any handle of the file, and end where the file ends: not
  * through an O_DIRECT file, which would refuse the odd length. */
 static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t size, off_t off)
@@ -162,11 +180,26 @@ static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t
 		reply_status(req, -EPERM); /* at its end is not where it was stored */
 		return;
 	}
-	creds_be_mapper(fs_of(req), h->uid, h->gid);
+	int res = creds_be_mapper(fs_of(req), h->uid, h->gid);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
 	AUTO_FD plain = -1;
 	if (atomic_load_explicit(&h->flags, memory_order_relaxed) & O_DIRECT)
 		plain = mirror_reopen(fs_of(req), h->fd, O_WRONLY);
-	answer_write(req, h, write_all(plain >= 0 ? plain : h->fd, buf, size, off));
+	answer_write(req, h,
+		     write_unless_overwritten(&h->inode->open->overwrites,
+					      plain >= 0 ? plain : h->fd, buf, size, off));
+}
+
+static ssize_t write_or_piece(fuse_req_t req, struct handle *h, const char *buf, size_t size,
+			      off_t off, const struct fuse_file_info *fi)
+{
+	int rwf = write_flags(h, fi);
+	ssize_t n = write_flagged(h->fd, buf, size, off, rwf);
+	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_WRONLY, size, off) : -1;
+	return plain >= 0 ? write_flagged(plain, buf, size, off, rwf) : n;
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
@@ -177,14 +210,25 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 		write_back(req, h, buf, size, off);
 		return;
 	}
-	creds_be_writer(fs_of(req), req, h->membership_matters);
+	int res = creds_be_writer(fs_of(req), req, h->membership_matters);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
 	if (direct_now(h, fi->flags) && (uintptr_t)buf % DIRECT_ALIGN && size <= FS_BUFFER_SIZE)
 		buf = memcpy(fs_context.buffer, buf, size);
-	int rwf = write_flags(h, fi);
-	ssize_t n = write_flagged(h->fd, buf, size, off, rwf);
-	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_WRONLY, size, off) : -1;
-	if (plain >= 0)
-		n = write_flagged(plain, buf, size, off, rwf);
+	struct overwrites *o = &h->inode->open->overwrites;
+	struct range_io io;
+	if (!h->direct_io) { /* the kernel's pages have the data already */
+		overwrite_pages_filled(o, (uint64_t)off, size);
+		answer_write(req, h, write_or_piece(req, h, buf, size, off, fi));
+		return;
+	}
+	overwrite_begin(o, &io, (uint64_t)off, size);
+	ssize_t n = write_or_piece(req, h, buf, size, off, fi);
+	int err = errno;
+	overwrite_end(o, &io, n);
+	errno = err;
 	answer_write(req, h, n);
 }
 
@@ -192,8 +236,9 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t 
 		  struct fuse_file_info *fi)
 {
 	struct handle *h = handle_from_fh(fi->fh);
-	creds_be_writer(fs_of(req), req, h->membership_matters);
-	int res = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
+	int res = creds_be_writer(fs_of(req), req, h->membership_matters);
+	if (res == 0)
+		res = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
 	atomic_store_explicit(&h->written, true, memory_order_relaxed);
 	reply_status(req, res);
 }
@@ -212,10 +257,19 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 			struct fuse_file_info *fi_out, size_t len, int flags)
 {
 	struct handle *from = handle_from_fh(fi_in->fh), *to = handle_from_fh(fi_out->fh);
-	creds_be_writer(fs_of(req), req, to->membership_matters);
+	int res = creds_be_writer(fs_of(req), req, to->membership_matters);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
+	struct overwrites *o = &to->inode->open->overwrites;
+	struct range_io io;
+	overwrite_begin(o, &io, (uint64_t)off_out, len);
 	ssize_t n = copy_file_range(from->fd, &off_in, to->fd, &off_out, len, (unsigned)flags);
+	int err = errno;
+	overwrite_end(o, &io, n);
 	if (n < 0) {
-		reply_status(req, -errno);
+		reply_status(req, -err);
 		return;
 	}
 	atomic_store_explicit(&to->written, true, memory_order_relaxed);

@@ -42,7 +42,6 @@ static struct handle *dir_handle(fuse_req_t req, struct inode *inode, int *fd, i
 	}
 	pthread_mutex_init(&d->lock, NULL);
 	h->dir = d;
-	h->is_dir = true;
 	h->inode = inode;
 	return h;
 }
@@ -60,8 +59,6 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	res = inode_get(fs, ino, &ref);
 	if (res == 0) {
 		int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (fi->flags & O_NOATIME);
-		if (fi->flags & O_NOATIME)
-			creds_be_caller(fs, req);
 		AUTO_FD fd = openat(ref.fd, ".", flags);
 		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
 			fd = openat(ref.fd, ".", flags);
@@ -131,8 +128,8 @@ static ssize_t add_entry(fuse_req_t req, struct handle *h, const struct dent *de
 	return (ssize_t)fuse_add_direntry_plus(req, out, room, de->d_name, &e, de->d_off);
 }
 
-/* Bytes of the reply in fs_context.buffer, or -errno. */
-static ssize_t fill(fuse_req_t req, struct handle *h, size_t size, off_t off, bool plus)
+/* Bytes of the reply in fs_context.buffer, or -errno.  *cut: there was more. */
+static ssize_t fill(fuse_req_t req, struct handle *h, size_t size, off_t off, bool plus, bool *cut)
 {
 	struct dir_stream *d = h->dir;
 	size_t used = 0;
@@ -154,8 +151,10 @@ static ssize_t fill(fuse_req_t req, struct handle *h, size_t size, off_t off, bo
 		}
 		const struct dent *de = (const struct dent *)(d->buf + d->pos);
 		ssize_t n = add_entry(req, h, de, fs_context.buffer + used, size - used, plus);
-		if (n == 0)
+		if (n == 0) {
+			*cut = true;
 			break;
+		}
 		if (n > 0)
 			used += (size_t)n;
 		d->pos += de->d_reclen;
@@ -175,7 +174,8 @@ static void forget_entries(struct fs *fs, const char *buf, size_t used)
 	}
 }
 
-static void read_dir(fuse_req_t req, size_t size, off_t off, struct fuse_file_info *fi, bool plus)
+static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		     struct fuse_file_info *fi, bool plus)
 {
 	struct handle *h = handle_from_fh(fi->fh);
 	if (size > FS_BUFFER_SIZE)
@@ -183,13 +183,15 @@ static void read_dir(fuse_req_t req, size_t size, off_t off, struct fuse_file_in
 	if (plus && off == 0)
 		habit_begin(&fs_of(req)->habits, fuse_req_ctx(req)->pid);
 	pthread_mutex_lock(&h->dir->lock);
-	ssize_t n = fill(req, h, size, off, plus);
+	bool cut = false;
+	ssize_t n = fill(req, h, size, off, plus, &cut);
 	pthread_mutex_unlock(&h->dir->lock);
 	if (n < 0) {
 		reply_status(req, (int)n);
 		return;
 	}
 	struct fs *fs = fs_of(req);
+	listing_gave(&fs->listings, ino, size, (size_t)n, cut);
 	fs_context.bytes_moved = (uint64_t)n;
 	if (reply_buf(req, fs_context.buffer, (size_t)n) < 0 && plus)
 		forget_entries(fs, fs_context.buffer, (size_t)n);
@@ -197,19 +199,20 @@ static void read_dir(fuse_req_t req, size_t size, off_t off, struct fuse_file_in
 
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
-	read_dir(req, size, off, fi, false);
+	read_dir(req, ino, size, off, fi, false);
 }
 
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		    struct fuse_file_info *fi)
 {
-	read_dir(req, size, off, fi, true);
+	read_dir(req, ino, size, off, fi, true);
 }
 
-void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+void dir_release(struct fs *fs, uint64_t fh)
 {
-	handle_free(fs_of(req), handle_from_fh(fi->fh));
-	reply_status(req, 0);
+	struct handle *h = handle_from_fh(fh);
+	(void)creds_be_opener(fs, h->uid, h->gid); /* it is closed in any case: nobody else will */
+	handle_free(fs, h);
 }
 
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)

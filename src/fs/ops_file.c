@@ -36,7 +36,7 @@ static int open_known(struct fs *fs, struct inode *inode, int path_fd, int flags
 	return fd;
 }
 
-static void be_truncator(struct fs *fs, fuse_req_t req, struct inode *inode)
+static int be_truncator(struct fs *fs, fuse_req_t req, struct inode *inode)
 {
 	struct inode_ref ref;
 	struct stat st;
@@ -45,7 +45,7 @@ static void be_truncator(struct fs *fs, fuse_req_t req, struct inode *inode)
 		ask = mirror_stat(ref.fd, &st) == 0 && creds_membership_matters(req, &st);
 		inode_put(fs, &ref);
 	}
-	creds_be_writer(fs, req, ask);
+	return creds_be_writer(fs, req, ask);
 }
 
 /* fd or -errno, and the file's attributes. */
@@ -56,10 +56,9 @@ static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_fl
 	/* A device or FIFO opened here would act on the daemon; the kernel opens those itself. */
 	if (!S_ISREG(ref->inode->type))
 		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
-	if (caller_flags & O_TRUNC)
-		be_truncator(fs, req, ref->inode);
-	else if (caller_flags & O_NOATIME) /* for the owner */
-		creds_be_caller(fs, req);
+	int res = caller_flags & O_TRUNC ? be_truncator(fs, req, ref->inode) : 0;
+	if (res < 0)
+		return res;
 	int flags = caller_flags & BACKING_FLAGS;
 	AUTO_FD fd = open_known(fs, ref->inode, ref->fd, flags);
 	/* An append-only file must be opened so. */
@@ -68,7 +67,7 @@ static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_fl
 	/* Deleted behind our back but open through us: the long way knows how. */
 	if (fd == -ESTALE && ref->fd < 0) {
 		struct inode_ref held;
-		int res = inode_get(fs, ref->inode->id, &held);
+		res = inode_get(fs, ref->inode->id, &held);
 		if (res < 0)
 			return res;
 		fd = mirror_reopen(fs, held.fd, flags);
@@ -76,7 +75,7 @@ static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_fl
 	}
 	if (fd < 0)
 		return fd;
-	int res = mirror_stat(fd, st);
+	res = mirror_stat(fd, st);
 	if (res < 0)
 		return res;
 	if (st->st_dev != ref->inode->dev || st->st_ino != ref->inode->ino)
@@ -216,6 +215,11 @@ static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct 
 	int res = handle_reserve(req);
 	if (res == 0) {
 		res = inode_get(fs, parent, dir);
+		if (res == 0) {
+			res = creds_be_maker(fs, req, mode | S_IFREG);
+			if (res < 0)
+				inode_put(fs, dir);
+		}
 		if (res < 0)
 			handle_unreserve(req);
 	}
@@ -223,7 +227,6 @@ static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct 
 		reply_status(req, res);
 		return false;
 	}
-	creds_be_maker(fs, req, mode | S_IFREG);
 	return true;
 }
 
@@ -263,10 +266,11 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	reply_status(req, 0);
 }
 
-void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+void file_release(struct fs *fs, uint64_t fh)
 {
-	end_handle(fs_of(req), handle_from_fh(fi->fh));
-	reply_status(req, 0);
+	struct handle *h = handle_from_fh(fh);
+	(void)creds_be_opener(fs, h->uid, h->gid); /* it is closed in any case: nobody else will */
+	end_handle(fs, h);
 }
 
 void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on an inode's attributes: lookup, forget, getattr, setattr, readlink, statfs, ioctl.
+/* Operations on an inode's attributes: lookup, getattr, setattr, readlink, statfs, ioctl.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,20 +8,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "fs/context.h"
 #include "fs/creds.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/reply.h"
 #include "fs/wire.h"
-
-#ifndef SYS_fchmodat2
-#define SYS_fchmodat2 452
-#endif
 
 /* "." and "..": asked by who has a file handle, to find it and to connect it to the tree. */
 static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *name,
@@ -31,18 +25,32 @@ static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *n
 	AUTO_FD fd = up ? mirror_open_child(fs, dir->fd, "..") : -1;
 	if (up && fd < 0)
 		return fd;
+	if (up && !inode_is_inside(fs, fd)) /* it was moved out of the source */
+		return -ESTALE;
 	struct stat st;
 	int res = mirror_stat(up ? fd : dir->fd, &st);
 	if (res == 0 && st.st_nlink == 0) /* deleted, and the kernel's FORGET is on its way */
 		res = -ESTALE;
 	if (res < 0)
 		return res;
-	struct fhandle none = {0};
-	struct inode *inode = inode_intern(fs, &st, &fd, &none, NULL, NULL);
+	struct fhandle fh;
+	fhandle_of(fs, up ? fd : dir->fd, "", &fh);
+	struct inode *inode = inode_intern(fs, &st, &fd, &fh, NULL, NULL);
 	if (!inode)
 		return -ENOMEM;
 	mirror_fill_entry(fs, inode, &st, e);
 	return 0;
+}
+
+/* "." of an id that is not in the table. */
+static int lookup_forgotten(struct fs *fs, uint64_t id, struct fuse_entry_param *e)
+{
+	struct inode *inode;
+	struct stat st;
+	int res = inode_remember(fs, id, &st, &inode);
+	if (res == 0)
+		mirror_fill_entry(fs, inode, &st, e);
+	return res;
 }
 
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -51,21 +59,18 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct inode_ref dir;
 	struct fuse_entry_param e = {0};
 	int res = inode_get(fs, parent, &dir);
-	if (res < 0) {
-		reply_status(req, res);
-		return;
+	if (res == -ESTALE && !strcmp(name, ".")) {
+		res = lookup_forgotten(fs, parent, &e);
+	} else if (res == 0) {
+		if (!strcmp(name, ".") || !strcmp(name, ".."))
+			res = lookup_dots(fs, &dir, name, &e);
+		else if ((res = mirror_check_name(name)) == 0)
+			res = mirror_lookup(fs, &dir, name, &e);
+		inode_put(fs, &dir);
 	}
-	if (!strcmp(name, ".") || !strcmp(name, ".."))
-		res = lookup_dots(fs, &dir, name, &e);
-	else if ((res = mirror_check_name(name)) == 0)
-		res = mirror_lookup(fs, &dir, name, &e);
-	inode_put(fs, &dir);
-	/* "Not there" may be remembered for as long as "there". */
-	if (res == -ENOENT && fs->entry_timeout_s > 0) {
-		e.entry_timeout = fs->entry_timeout_s;
-		reply_entry(req, &e);
-		fs_context.error = ENOENT;
-	} else if (res < 0) {
+	if (res < 0) {
+		/* ENOENT as an error, so that the kernel does not remember it: the name may be made in
+		 * the source, and nobody tells us. */
 		reply_status(req, res);
 	} else {
 		if (!S_ISDIR(e.attr.st_mode))
@@ -73,19 +78,6 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		if (reply_entry(req, &e) < 0)
 			inode_forget(fs, e.ino, 1);
 	}
-}
-
-void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
-{
-	inode_forget(fs_of(req), ino, nlookup);
-	fuse_reply_none(req);
-}
-
-void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
-{
-	for (size_t i = 0; i < count; i++)
-		inode_forget(fs_of(req), forgets[i].ino, forgets[i].nlookup);
-	fuse_reply_none(req);
 }
 
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -121,10 +113,6 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 static int set_mode(int fd, mode_t mode)
 {
-	if (syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
-		return 0;
-	if (errno != ENOSYS)
-		return -errno;
 	return chmod(fd_path(fd).text, mode) < 0 ? -errno : 0;
 }
 
@@ -178,8 +166,9 @@ static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 		struct stat now;
 		bool ask = fuse_req_ctx(req)->uid != 0 && mirror_stat(fd, &now) == 0 &&
 			   creds_membership_matters(req, &now);
-		creds_be_writer(fs, req, ask);
-		res = set_size(fd, attr->st_size, fi);
+		res = creds_be_writer(fs, req, ask);
+		if (res == 0)
+			res = set_size(fd, attr->st_size, fi);
 	}
 	/* Nothing but the change time, and set-id bits: chown(-1, -1), which is not even sent as
 	 * such; the kernel also does it for who writes, which need not be the owner. */
@@ -187,13 +176,12 @@ static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 	/* The groups of the caller decide to which one it may give the file, and whether it may be
 	 * set-group-id.  Owner before mode: a change of owner clears set-id bits that are given with
 	 * it. */
-	if (touch)
-		creds_be_daemon(fs);
-	else if ((to_set & FUSE_SET_ATTR_GID) ||
-		 ((to_set & FUSE_SET_ATTR_MODE) && (attr->st_mode & S_ISGID)))
-		creds_be_caller_with_groups(fs, req);
-	else
-		creds_be_caller(fs, req);
+	bool membership = (to_set & FUSE_SET_ATTR_GID) ||
+			  ((to_set & FUSE_SET_ATTR_MODE) && (attr->st_mode & S_ISGID));
+	if (res == 0)
+		res = touch	   ? creds_be_toucher(fs, req)
+		      : membership ? creds_be_member(fs, req)
+				   : creds_be_changer(fs, req);
 	if (res == 0 && ((to_set & SET_OWNER) || touch))
 		res = set_owner(fd, attr, to_set);
 	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE))
@@ -201,8 +189,9 @@ static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 	if (res == 0 && (to_set & SET_TIMES)) {
 		/* "Now" is for everybody who may write, and comes with a truncation. */
 		if (!explicit_times(to_set))
-			creds_be_daemon(fs);
-		res = set_times(fd, attr, to_set);
+			res = creds_be_toucher(fs, req);
+		if (res == 0)
+			res = set_times(fd, attr, to_set);
 	}
 	return res;
 }
@@ -300,7 +289,11 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
 		}
 		memcpy(data, in_buf, in_size);
 	}
-	creds_be_caller(fs, req);
+	int res = creds_be_plain_caller(fs, req);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
 	if (ioctl(handle_from_fh(fi->fh)->fd, cmd, data) < 0) {
 		reply_status(req, -errno);
 		return;

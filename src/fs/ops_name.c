@@ -40,8 +40,9 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 	struct inode_ref dir;
 	if (!get_dir(req, parent, name, &dir))
 		return;
-	creds_be_maker(fs_of(req), req, mode);
-	int res = mknodat(dir.fd, name, mode, rdev) < 0 ? -errno : 0;
+	int res = creds_be_maker(fs_of(req), req, mode);
+	if (res == 0)
+		res = mknodat(dir.fd, name, mode, rdev) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, res);
 }
 
@@ -50,8 +51,9 @@ void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 	struct inode_ref dir;
 	if (!get_dir(req, parent, name, &dir))
 		return;
-	creds_be_maker(fs_of(req), req, mode | S_IFDIR);
-	int res = mkdirat(dir.fd, name, mode) < 0 ? -errno : 0;
+	int res = creds_be_maker(fs_of(req), req, mode | S_IFDIR);
+	if (res == 0)
+		res = mkdirat(dir.fd, name, mode) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, res);
 }
 
@@ -60,8 +62,9 @@ void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const cha
 	struct inode_ref dir;
 	if (!get_dir(req, parent, name, &dir))
 		return;
-	creds_be_maker(fs_of(req), req, S_IFLNK);
-	int res = symlinkat(target, dir.fd, name) < 0 ? -errno : 0;
+	int res = creds_be_maker(fs_of(req), req, S_IFLNK);
+	if (res == 0)
+		res = symlinkat(target, dir.fd, name) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, res);
 }
 
@@ -76,7 +79,6 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 		answer_made(req, &dir, newname, res);
 		return;
 	}
-	creds_be_remover(fs, req);
 	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
 	res = linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0
 		      ? -errno
@@ -94,7 +96,6 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 	if (!get_dir(req, parent, name, &dir))
 		return;
 	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name);
-	creds_be_remover(fs, req);
 	int res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
 	if (res < 0)
 		inode_unpin(fs, kept);
@@ -126,14 +127,11 @@ static int do_rename(fuse_req_t req, const struct inode_ref *from, const char *n
 	uint64_t kept = 0;
 	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
 		kept = inode_keep_unlinked(fs, to->fd, newname);
-	/* A whiteout is made, and so has an owner. */
-	if (flags & RENAME_WHITEOUT)
-		creds_be_maker(fs, req, S_IFCHR);
-	else
-		creds_be_remover(fs, req);
-	int res = (int)syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags);
-	if (res < 0) {
+	/* A whiteout is made. */
+	int res = flags & RENAME_WHITEOUT ? creds_be_maker(fs, req, S_IFCHR) : 0;
+	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
 		res = -errno;
+	if (res < 0) {
 		inode_unpin(fs, kept);
 		return res;
 	}

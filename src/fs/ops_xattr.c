@@ -11,21 +11,19 @@
 #include "fs/mirror.h"
 #include "fs/reply.h"
 
-#define ACL_ACCESS  "system.posix_acl_access"
-#define ACL_DEFAULT "system.posix_acl_default"
-#define TRUSTED	    "trusted."
-#define USER	    "user."
+#define ACL_ACCESS "system.posix_acl_access"
+#define CAPABILITY "security.capability"
 
-/* An ACL is for the owner to change, and who does so from outside the file's group takes its
- * set-group-id bit away; what users store is theirs.  The rest is the kernel's to allow. */
-static void be_who_matters(fuse_req_t req, const char *name)
+/* To change an attribute is the caller's own doing, whatever its name.  Who changes an ACL from outside
+ * the file's group takes its set-group-id bit away.  File capabilities also go when somebody writes:
+ * the kernel then removes them by a message from the writer, who could not by itself. */
+static int be_changer(fuse_req_t req, const char *name)
 {
 	if (fuse_req_ctx(req)->uid != 0 && !strcmp(name, ACL_ACCESS))
-		creds_be_caller_with_groups(fs_of(req), req);
-	else if (!strcmp(name, ACL_DEFAULT) || !strncmp(name, USER, strlen(USER)))
-		creds_be_caller(fs_of(req), req);
-	else
-		creds_be_daemon(fs_of(req));
+		return creds_be_member(fs_of(req), req);
+	if (!strcmp(name, CAPABILITY))
+		return creds_be_capability_setter(fs_of(req), req);
+	return creds_be_plain_caller(fs_of(req), req);
 }
 
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
@@ -35,8 +33,10 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	struct inode_ref ref;
 	int res = inode_get(fs, ino, &ref);
 	if (res == 0) {
-		be_who_matters(req, name);
-		res = setxattr(fd_path(ref.fd).text, name, value, size, flags) < 0 ? -errno : 0;
+		res = be_changer(req, name);
+		if (res == 0 && setxattr(fd_path(ref.fd).text, name, value, size, flags) < 0)
+			res = -errno;
+		fs_context.bytes_moved = size;
 		inode_put(fs, &ref);
 	}
 	reply_status(req, res);
@@ -48,8 +48,9 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	struct inode_ref ref;
 	int res = inode_get(fs, ino, &ref);
 	if (res == 0) {
-		be_who_matters(req, name);
-		res = removexattr(fd_path(ref.fd).text, name) < 0 ? -errno : 0;
+		res = be_changer(req, name);
+		if (res == 0 && removexattr(fd_path(ref.fd).text, name) < 0)
+			res = -errno;
 		inode_put(fs, &ref);
 	}
 	reply_status(req, res);
@@ -58,14 +59,16 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 /* n: what the system call gave; the caller asked for `size` bytes, or with 0 for their number. */
 static void answer(fuse_req_t req, ssize_t n, size_t size)
 {
-	if (n < 0)
+	if (n < 0) {
 		reply_status(req, (int)n);
-	else if (size == 0)
+	} else if (size == 0) {
 		reply_size(req, (size_t)n);
-	else if ((size_t)n > size)
+	} else if ((size_t)n > size) {
 		reply_status(req, -ERANGE);
-	else
+	} else {
+		fs_context.bytes_moved = (uint64_t)n;
 		reply_buf(req, fs_context.buffer, (size_t)n);
+	}
 }
 
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
@@ -84,33 +87,19 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	answer(req, n, size);
 }
 
-/* trusted.* is listed for the privileged only, and the daemon is. */
-static size_t without_trusted(char *list, size_t len)
-{
-	size_t kept = 0;
-	for (size_t at = 0; at < len;) {
-		size_t n = strnlen(list + at, len - at) + 1;
-		if (strncmp(list + at, TRUSTED, strlen(TRUSTED)) != 0) {
-			memmove(list + kept, list + at, n);
-			kept += n;
-		}
-		at += n;
-	}
-	return kept;
-}
-
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct fs *fs = fs_of(req);
 	struct inode_ref ref;
 	ssize_t n = inode_get(fs, ino, &ref);
 	if (n == 0) {
-		n = listxattr(fd_path(ref.fd).text, fs_context.buffer, XATTR_LIST_MAX);
-		if (n < 0)
-			n = -errno;
+		n = creds_be_plain_caller(fs, req); /* trusted.* is for the privileged */
+		if (n == 0) {
+			n = listxattr(fd_path(ref.fd).text, fs_context.buffer, XATTR_LIST_MAX);
+			if (n < 0)
+				n = -errno;
+		}
 		inode_put(fs, &ref);
 	}
-	if (n > 0 && fs->is_root && fuse_req_ctx(req)->uid != 0)
-		n = (ssize_t)without_trusted(fs_context.buffer, (size_t)n);
 	answer(req, n, size);
 }

@@ -15,7 +15,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "fs/context.h"
-#include "fs/key.h"
+#include "fs/caller.h"
+#include "fs/dying.h"
 #include "fs/mount_internal.h"
 
 #define LARGE_MESSAGE (64U << 10) /* worth a look whether there is room before it is copied */
@@ -23,14 +24,14 @@
 struct parked {
 	struct job job;
 	struct fs_mount *mount;
-	struct list hash, watch; /* table lock */
+	struct list hash;     /* table lock */
+	struct watched watch; /* table lock */
 	uint64_t unique;
-	uint32_t pid;
-	uint32_t process; /* of pid, where ->unheard */
-	bool unheard;	  /* may belong to a caller whose death no interrupt tells */
-	bool signalled;	  /* table lock: an interrupt came */
-	bool entering;	  /* table lock: gate_park has not returned yet */
-	bool interrupted; /* table lock: while entering */
+	uint32_t pid, uid;
+	uint32_t process;  /* of pid, where ->no_interrupt */
+	bool no_interrupt; /* may belong to a caller whose death no interrupt tells */
+	bool entering;	   /* table lock: gate_park has not returned yet */
+	bool interrupted;  /* table lock: while entering */
 	size_t len;
 	_Alignas(8) char msg[];
 };
@@ -63,9 +64,8 @@ static void insert(struct parked_table *t, struct parked *p)
 static void remove_locked(struct parked_table *t, struct parked *p)
 {
 	list_remove(&p->hash);
-	list_remove(&p->watch);
-	if (--t->n == 0)
-		pthread_cond_broadcast(&t->empty);
+	watch_remove(&t->watch, &p->watch);
+	t->n--;
 }
 
 /* Takes it out of the table and frees it. */
@@ -83,10 +83,11 @@ static void parked_run(struct job *job)
 	struct parked *p = container_of(job, struct parked, job);
 	struct fs_mount *m = p->mount;
 	uint64_t abort_after = atomic_load_explicit(&m->abort_after_ns, memory_order_relaxed);
-	/* What may not be refused is run however late it is. */
-	if (abort_after && !job->patient && mount_now_ns() > abort_after) {
-		wire_reply_err(m->fd, p->unique, ECONNABORTED);
-		gate_done(m->gate, &job->grant, OUTCOME_CANCELLED, 0);
+	/* What may not be refused is run however late it is, as long as the source answers. */
+	if ((abort_after && !job->must_run && monotonic_ns() > abort_after) ||
+	    atomic_load_explicit(&m->abandon, memory_order_relaxed)) {
+		wire_reply_err(m->fd, p->unique, ENDING_ERRNO);
+		gate_done(&job->grant, OUTCOME_CANCELLED, 0);
 	} else {
 		run_message(m, p->msg, p->len, &job->grant);
 	}
@@ -101,7 +102,7 @@ static int refusal_errno(const struct fs_mount *m, enum grant_result why)
 	case GRANT_MISCONFIGURED:
 		return EINVAL;
 	default: /* the mount ends */
-		return ECONNABORTED;
+		return ENDING_ERRNO;
 	}
 }
 
@@ -122,6 +123,8 @@ static void cancel_unlock(struct fs_mount *m, struct parked *p)
 	bool mine = gate_cancel(m->g, &p->job);
 	if (mine)
 		remove_locked(t, p);
+	else
+		watch_remove(&t->watch, &p->watch); /* it is being run or refused */
 	pthread_mutex_unlock(&t->lock);
 	if (mine) {
 		wire_reply_err(m->fd, unique, EINTR);
@@ -129,54 +132,26 @@ static void cancel_unlock(struct fs_mount *m, struct parked *p)
 	}
 }
 
-/* What must be known to tell whether the caller leaves; a copy, since p may end meanwhile. */
-struct caller {
-	uint64_t unique;
-	uint32_t pid, process;
-	bool signalled, patient;
-};
-
-static struct caller caller_locked(const struct parked *p)
+/* True when an interrupt alone ends the wait. */
+static bool any_signal_ends(const struct fs_mount *m, const struct parked *p)
 {
-	return (struct caller){p->unique, p->pid, p->process, p->signalled, p->job.patient};
-}
-
-static bool leaves(const struct fs_mount *m, const struct caller *c)
-{
-	if (!c->signalled)
-		return process_has_died(c->pid, c->process);
 	/* A page fault that is answered with EINTR is a SIGBUS: not for any signal. */
-	return (atomic_load(&m->interrupt) == INTERRUPT_ANY && !c->patient) ||
-	       caller_is_dying(c->pid);
-}
-
-/* Ends the wait of a caller that leaves, if it still waits. */
-static void leave(struct fs_mount *m, const struct caller *c)
-{
-	struct parked_table *t = &m->parked;
-	pthread_mutex_lock(&t->lock);
-	struct parked *p = find_locked(t, c->unique);
-	if (p)
-		cancel_unlock(m, p);
-	else
-		pthread_mutex_unlock(&t->lock);
+	return atomic_load(&m->interrupt) == INTERRUPT_ANY && !p->job.must_run;
 }
 
 /* The caller of p got a signal.  Called with the table's lock held; drops it. */
 static void interrupted_unlock(struct fs_mount *m, struct parked *p)
 {
 	struct parked_table *t = &m->parked;
-	/* Watched first and looked at then: a signal that comes between the two is not missed. */
-	p->signalled = true;
-	if (list_empty(&p->watch))
-		list_push_tail(&t->watched, &p->watch);
-	struct caller c = caller_locked(p);
+	if (any_signal_ends(m, p)) {
+		cancel_unlock(m, p);
+		return;
+	}
+	/* Whether it is a fatal one is for the watchdog to find out: a thousand interrupts of one user
+	 * must not stand before the one of another. */
+	watch_add(&t->watch, &p->watch, p->uid, 0, true, monotonic_ns());
 	pthread_mutex_unlock(&t->lock);
-
-	if (leaves(m, &c))
-		leave(m, &c);
-	else
-		watchdog_wake(m);
+	watchdog_look(m);
 }
 
 /* True when a receive thread has the request in hand: it runs it, or is about to park it and will
@@ -202,7 +177,7 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	} else if (p) {
 		interrupted_unlock(m, p);
 		return;
-	} else if (late_interrupt_unlock(m, unique)) {
+	} else if (delayed_interrupt_unlock(m, unique)) {
 		return;
 	} else if (!mark_receiver_locked(m, unique)) {
 		/* Another thread has read the request but not got as far as saying so (or it has been
@@ -214,60 +189,67 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	pthread_mutex_unlock(&t->lock);
 }
 
-#define RECHECK_BATCH 256
+/* What must be known for a look at a caller; a copy, since its request may end meanwhile. */
+struct looked_at {
+	uint64_t unique;
+	uint32_t pid, process;
+	bool signalled, leaves;
+};
 
-/* Looks at the oldest of the watched and puts them to the end.  Returns how many have left. */
-static unsigned recheck_batch(struct fs_mount *m, size_t *looked)
+static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct looked_at *c)
 {
 	struct parked_table *t = &m->parked;
-	struct list batch = LIST_INIT(batch);
-	struct caller who[RECHECK_BATCH];
-	unsigned n = 0, left = 0;
-
 	pthread_mutex_lock(&t->lock);
-	while (n < ARRAY_SIZE(who) && !list_empty(&t->watched)) {
-		struct parked *p = list_first(&t->watched, struct parked, watch);
-		who[n++] = caller_locked(p);
-		list_remove(&p->watch);
-		list_push_tail(&batch, &p->watch);
+	struct watched *w = watch_next(&t->watch, due, now_ns);
+	if (w) {
+		const struct parked *p = container_of(w, struct parked, watch);
+		*c = (struct looked_at){p->unique, p->pid, p->process, w->signalled,
+					w->leaves || (w->signalled && any_signal_ends(m, p))};
 	}
-	list_splice_tail(&t->watched, &batch);
 	pthread_mutex_unlock(&t->lock);
-
-	bool same = false, leaving = false;
-	for (unsigned i = 0; i < n; i++) {
-		/* Many are of the same process: asked once. */
-		same = i && !who[i].signalled && !who[i - 1].signalled &&
-		       who[i].process == who[i - 1].process;
-		if (!same)
-			leaving = leaves(m, &who[i]);
-		if (!leaving)
-			continue;
-		leave(m, &who[i]);
-		left++;
-	}
-	*looked += n;
-	return left;
+	return w;
 }
 
-bool parked_recheck(struct fs_mount *m)
+static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
 {
 	struct parked_table *t = &m->parked;
-	size_t looked = 0;
+	uint32_t process = c->process;
+	bool leaves = c->leaves, killed = false;
+	if (!leaves && c->signalled)
+		leaves = caller_is_dying(c->pid, &process, &killed);
+	else if (!leaves)
+		leaves = killed = process_has_died(c->pid, process);
+
 	pthread_mutex_lock(&t->lock);
-	size_t all = t->n;
-	bool any = !list_empty(&t->watched);
+	struct parked *p = find_locked(t, c->unique);
+	if (p && killed)
+		watch_killed(&t->watch, &p->watch, process);
+	if (p && leaves) {
+		cancel_unlock(m, p);
+		return;
+	}
+	if (p)
+		watch_stays(&t->watch, &p->watch, process, now_ns);
 	pthread_mutex_unlock(&t->lock);
-	/* A few at a time; but a process that dies seldom has one thread. */
-	while (any && recheck_batch(m, &looked) && looked < all)
-		;
-	return any;
+}
+
+bool parked_look(struct fs_mount *m, uint64_t due_until_ns, uint64_t until_ns)
+{
+	struct looked_at c;
+	for (;;) {
+		uint64_t now_ns = monotonic_ns();
+		if (now_ns >= until_ns)
+			return true;
+		if (!next_caller(m, now_ns < due_until_ns, now_ns, &c))
+			return false;
+		look(m, &c, now_ns);
+	}
 }
 
 bool parked_watches(struct fs_mount *m)
 {
 	pthread_mutex_lock(&m->parked.lock);
-	bool any = !list_empty(&m->parked.watched);
+	bool any = watch_any(&m->parked.watch) || m->parked.n_delayed;
 	pthread_mutex_unlock(&m->parked.lock);
 	return any;
 }
@@ -281,49 +263,86 @@ static void entered(struct fs_mount *m, uint64_t unique)
 	struct parked *p = find_locked(t, unique);
 	if (p)
 		p->entering = false;
-	if (p && p->unheard && list_empty(&p->watch))
-		list_push_tail(&t->watched, &p->watch);
+	if (p && p->no_interrupt)
+		watch_add(&t->watch, &p->watch, p->uid, p->process, false, monotonic_ns());
 	if (p && p->interrupted)
 		interrupted_unlock(m, p);
 	else
 		pthread_mutex_unlock(&t->lock);
 }
 
+static struct job job_of(const struct fs_mount *m, const struct fuse_in_header *in, size_t len,
+			 const struct classified *c)
+{
+	struct job job = {
+		.ops = &parked_ops,
+		.workers = m->workers,
+		.cost = c->cost,
+		.caller = caller_of(in, len),
+		.memory_bytes = sizeof(struct parked) + len,
+		.must_run = !c->refusable,
+	};
+	if (gate_model(m->gate) == GATE_MODEL_TIME)
+		job.access = access_of(in, len);
+	return job;
+}
+
+/* A copy of the message, in the table; NULL: out of memory. */
+static struct parked *parked_new(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
+				 const struct classified *c, const struct job *job)
+{
+	uint64_t now_ns = monotonic_ns();
+	struct parked *p = malloc(sizeof(*p) + len);
+	if (!p)
+		return NULL;
+	*p = (struct parked){
+		.job = *job,
+		.mount = m,
+		.unique = in->unique,
+		.pid = in->pid,
+		.uid = in->uid,
+		.process = c->no_interrupt ? (uint32_t)caller_process(in->pid, now_ns) : 0,
+		.no_interrupt = c->no_interrupt && in->pid,
+		.entering = true,
+		.len = len,
+	};
+	memcpy(p->msg, in, len);
+	insert(&m->parked, p);
+	return p;
+}
+
+void park_granted(struct fs_mount *m, void *msg, size_t len, const struct classified *c,
+		  const struct grant *grant)
+{
+	const struct fuse_in_header *in = msg;
+	uint64_t unique = in->unique;
+	struct job job = job_of(m, in, len, c);
+	job.grant = *grant;
+	struct parked *p = parked_new(m, in, len, c, &job);
+	if (!p) {
+		run_message(m, msg, len, grant);
+	} else if (gate_device(m->gate, &p->job) == GATE_PARKED) {
+		entered(m, unique);
+	} else {
+		run_message(m, p->msg, p->len, grant);
+		finish(p);
+	}
+}
+
 void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 {
 	const struct fuse_in_header *in = msg;
-	uint64_t unique = in->unique, now_ns = mount_now_ns();
-	const struct job job = {
-		.ops = &parked_ops,
-		.cost = c->cost,
-		.key = key_of(atomic_load_explicit(&m->fair, memory_order_relaxed), msg, len,
-			      now_ns),
-		.memory_bytes = sizeof(struct parked) + len,
-		.patient = !c->refusable,
-	};
+	uint64_t unique = in->unique;
+	struct job job = job_of(m, in, len, c);
 	if (c->refusable && len >= LARGE_MESSAGE && gate_has_no_room(m->gate, &job)) {
-		late_refuse(m, unique);
+		delayed_refuse(m, unique);
 		return;
 	}
-	struct parked *p = malloc(sizeof(*p) + len);
+	struct parked *p = parked_new(m, in, len, c, &job);
 	if (!p) {
 		refuse(m, msg, len, c, ENOMEM);
 		return;
 	}
-	*p = (struct parked){
-		.job = job,
-		.mount = m,
-		.unique = unique,
-		.pid = in->pid,
-		.process = c->unheard ? (uint32_t)key_process(in->pid, now_ns) : 0,
-		.unheard = c->unheard && in->pid,
-		.entering = true,
-		.len = len,
-	};
-	list_init(&p->watch);
-	memcpy(p->msg, msg, len);
-	insert(&m->parked, p);
-
 	enum gate_verdict v = gate_park(m->gate, &p->job);
 	switch (v) {
 	case GATE_PARKED:
@@ -336,7 +355,7 @@ void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 	case GATE_NO_ROOM:
 		if (c->refusable) {
 			finish(p);
-			late_refuse(m, unique);
+			delayed_refuse(m, unique);
 			break;
 		} /* fall through */
 	default:
@@ -346,40 +365,27 @@ void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 	}
 }
 
-int parked_init(struct parked_table *t)
+void parked_init(struct parked_table *t)
 {
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->empty, &attr);
-	pthread_condattr_destroy(&attr);
 	for (unsigned i = 0; i < PARKED_HASH; i++)
 		list_init(&t->hash[i]);
-	list_init(&t->watched);
-	list_init(&t->late);
-	t->n = t->n_late = 0;
-	return 0;
+	watch_init(&t->watch);
+	list_init(&t->delayed);
+	for (unsigned i = 0; i < DELAYED_HASH; i++)
+		list_init(&t->delayed_hash[i]);
+	t->n = t->n_delayed = 0;
 }
 
 void parked_destroy(struct parked_table *t)
 {
 	pthread_mutex_destroy(&t->lock);
-	pthread_cond_destroy(&t->empty);
 }
 
-bool parked_wait_empty(struct fs_mount *m, uint64_t until_ns)
+unsigned parked_count(struct fs_mount *m)
 {
-	struct parked_table *t = &m->parked;
-	struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC),
-		.tv_nsec = (long)(until_ns % NSEC_PER_SEC),
-	};
-	int rc = 0;
-	pthread_mutex_lock(&t->lock);
-	while (t->n > 0 && rc != ETIMEDOUT)
-		rc = pthread_cond_timedwait(&t->empty, &t->lock, &until);
-	bool empty = t->n == 0;
-	pthread_mutex_unlock(&t->lock);
-	return empty;
+	pthread_mutex_lock(&m->parked.lock);
+	unsigned n = m->parked.n;
+	pthread_mutex_unlock(&m->parked.lock);
+	return n;
 }

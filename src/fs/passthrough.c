@@ -10,6 +10,10 @@
  *	yes      nothing, DIRECT, CACHED  DIRECT
  *	yes      PASS, PASS_DIRECT        PASS_DIRECT with the same backing id
  *
+ * Reads and writes of a PASS_DIRECT handle reach us, but the kernel maps the backing file itself, whatever
+ * the flags of the open: what is loaded and stored through a map of it is neither limited nor counted.  So
+ * such handles are counted (passthrough_maps).
+ *
  * All of it under the inode's lock, which is kept over the ioctl so that two first opens do not
  * register the file twice. */
 #include <errno.h>
@@ -51,7 +55,8 @@ static bool limited(const struct fs *fs)
 static int32_t register_backing(struct fs *fs, const struct handle *h)
 {
 	struct fuse_backing_map map = {.fd = h->fd};
-	creds_be_passthrough(fs, h->uid, h->gid);
+	if (creds_be_registrar(fs, h->uid, h->gid) < 0)
+		return 0;
 	int id = ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_OPEN, &map);
 	if (id > 0)
 		return id;
@@ -60,10 +65,10 @@ static int32_t register_backing(struct fs *fs, const struct handle *h)
 	return 0;
 }
 
-static void unregister_backing(struct fs *fs, int32_t id)
+static void unregister_backing(struct fs *fs, const struct handle *h, int32_t id)
 {
 	uint32_t which = (uint32_t)id;
-	if (id > 0)
+	if (id > 0 && creds_be_registrar(fs, h->uid, h->gid) == 0)
 		(void)ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_CLOSE, &which);
 }
 
@@ -96,6 +101,16 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 	return o->backing_id ? IO_PASS : IO_CACHED;
 }
 
+static void count_bypass(struct fs *fs, const struct handle *h, int n)
+{
+	bool can_map = (h->flags & O_ACCMODE) != O_WRONLY;
+	if (h->mode == IO_PASS)
+		atomic_fetch_add_explicit(&fs->passthrough_handles, (uint64_t)n,
+					  memory_order_relaxed);
+	else if (h->mode == IO_PASS_DIRECT && can_map)
+		atomic_fetch_add_explicit(&fs->passthrough_maps, (uint64_t)n, memory_order_relaxed);
+}
+
 static bool same_time(struct timespec a, struct timespec b)
 {
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
@@ -105,8 +120,10 @@ static struct open_state *open_state_locked(struct inode *inode)
 {
 	if (!inode->open) {
 		inode->open = calloc(1, sizeof(*inode->open));
-		if (inode->open)
+		if (inode->open) {
 			list_init(&inode->open->handles);
+			overwrites_init(&inode->open->overwrites);
+		}
 	}
 	return inode->open;
 }
@@ -151,8 +168,8 @@ int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const
 		break;
 	}
 	pthread_mutex_unlock(lock);
-	if (h->mode == IO_PASS)
-		atomic_fetch_add_explicit(&fs->passthrough_handles, 1, memory_order_relaxed);
+	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_relaxed);
+	count_bypass(fs, h, 1);
 	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
 	fi->direct_io = h->direct_io;
 	fi->parallel_direct_writes = h->direct_io;
@@ -189,8 +206,7 @@ void handle_close_mode(struct fs *fs, struct handle *h)
 		break;
 	}
 	pthread_mutex_unlock(lock);
-	unregister_backing(fs, unused_id);
+	unregister_backing(fs, h, unused_id);
 	inode_unref(fs, h->inode, 1);
-	if (h->mode == IO_PASS)
-		atomic_fetch_sub_explicit(&fs->passthrough_handles, 1, memory_order_relaxed);
+	count_bypass(fs, h, -1);
 }

@@ -11,10 +11,8 @@
 #include <stdlib.h>
 
 #include "fs/handle.h"
-#include "fs/key.h"
+#include "fs/caller.h"
 #include "fs/mount_internal.h"
-
-#define PROBE_BYTES 4096 /* the least that a non-blocking transfer gets */
 
 struct poller {
 	struct job job;
@@ -54,7 +52,7 @@ static void wake(struct poller *p)
 static void probe_run(struct job *job)
 {
 	struct poller *p = container_of(job, struct poller, job);
-	gate_done(p->mount->gate, &job->grant, OUTCOME_OK, 0);
+	gate_done(&job->grant, OUTCOME_OK, 0);
 	wake(p);
 }
 
@@ -143,7 +141,7 @@ static bool probe(struct fs_mount *m, const struct poller *like)
 		entered(m, like->fh, id);
 		return false;
 	case GATE_GO:
-		gate_done(m->gate, &p->job.grant, OUTCOME_OK, 0);
+		gate_done(&p->job.grant, OUTCOME_OK, 0);
 		break;
 	default:
 		break;
@@ -166,11 +164,12 @@ static struct poller poller_like(struct fs_mount *m, const struct fuse_in_header
 {
 	return (struct poller){
 		.job = {.ops = &probe_ops,
-			.cost = {.cls = cls, .ops = 1, .bytes = PROBE_BYTES},
-			.key = key_of(atomic_load(&m->fair), in, len, mount_now_ns()),
+			.workers = m->workers,
+			.cost = {.cls = cls, .ops = 1, .bytes = GATE_PARTIAL_BYTES},
+			.caller = caller_of(in, len),
 			.memory_bytes = sizeof(struct poller),
 			.probe = true,
-			.patient = true},
+			.must_run = true},
 		.mount = m,
 		.entering = true,
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages that are answered from their raw form: those that libfuse 3.17 does not know, and large
- * reads, which go by splice. */
+/* Messages that are answered from their raw form: those that libfuse 3.17 does not know, large reads,
+ * which go by splice, and those that give something back (release, forget), which must not need memory:
+ * libfuse allocates for each message and drops it where it cannot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -17,10 +18,7 @@
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/splice.h"
-
-/* Newer than some <linux/fuse.h>; the kernel's ABI, which does not change. */
-#define OPCODE_SYNCFS 50
-#define OPCODE_STATX  52
+#include "fs/wire.h"
 
 struct statx_in {
 	uint32_t getattr_flags;
@@ -67,11 +65,48 @@ static int do_statx(struct fs *fs, uint64_t nodeid, const struct statx_in *in,
 	struct statx *st = &out->stat;
 	int res =
 		statx(fd, "", AT_EMPTY_PATH | (int)in->sx_flags, in->sx_mask, st) < 0 ? -errno : 0;
+	mirror_show_owner(fs, &st->stx_uid, &st->stx_gid);
 	double timeout_s = res == 0 ? mirror_attr_timeout_s(fs, inode, st->stx_mode) : 0;
 	out->attr_valid_s = (uint64_t)timeout_s;
 	out->attr_valid_ns = (uint32_t)((timeout_s - (double)out->attr_valid_s) * 1e9);
 	inode_put(fs, &ref);
 	return res;
+}
+
+static bool release_or_forget(struct fs *fs, struct fuse_session *se,
+			      const struct fuse_in_header *head, size_t len)
+{
+	const struct fuse_release_in *release = wire_args(head, len, struct fuse_release_in);
+	const struct fuse_forget_in *forget = wire_args(head, len, struct fuse_forget_in);
+	const struct fuse_batch_forget_in *batch =
+		wire_args(head, len, struct fuse_batch_forget_in);
+	switch (head->opcode) {
+	case FUSE_RELEASE:
+	case FUSE_RELEASEDIR:
+		if (!release)
+			return false;
+		if (head->opcode == FUSE_RELEASE)
+			file_release(fs, release->fh);
+		else
+			dir_release(fs, release->fh);
+		send_reply(se, head->unique, 0, NULL, 0);
+		return true;
+	case FUSE_FORGET: /* neither of these has an answer */
+		if (forget)
+			inode_forget(fs, head->nodeid, forget->nlookup);
+		return true;
+	case FUSE_BATCH_FORGET: {
+		if (!batch)
+			return true;
+		const struct fuse_forget_one *one = (const void *)(batch + 1);
+		size_t most = (size_t)((const char *)head + len - (const char *)one) / sizeof(*one);
+		for (size_t i = 0; i < most && i < batch->count; i++)
+			inode_forget(fs, one[i].nodeid, one[i].nlookup);
+		return true;
+	}
+	default:
+		return false;
+	}
 }
 
 bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, size_t len)
@@ -81,11 +116,11 @@ bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, siz
 		return false;
 	/* What libfuse looks at for allow_root. */
 	if (fs->cfg.owner_only && head->uid != 0 && head->uid != geteuid() &&
-	    (head->opcode == OPCODE_STATX || head->opcode == OPCODE_SYNCFS)) {
+	    head->opcode == WIRE_STATX) {
 		send_reply(se, head->unique, -EACCES, NULL, 0);
 		return true;
 	}
-	if (head->opcode == OPCODE_STATX && len >= sizeof(*head) + sizeof(struct statx_in)) {
+	if (head->opcode == WIRE_STATX && len >= sizeof(*head) + sizeof(struct statx_in)) {
 		struct statx_in in;
 		memcpy(&in, head + 1, sizeof(in));
 		struct statx_out out = {0};
@@ -97,7 +132,10 @@ bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, siz
 	}
 	if (head->opcode == FUSE_READ && len >= sizeof(*head) + sizeof(struct fuse_read_in)) {
 		const struct fuse_read_in *in = (const struct fuse_read_in *)(head + 1);
-		const struct handle *h = handle_from_fh(in->fh);
+		struct handle *h = handle_from_fh(in->fh);
+		/* What goes past the page cache says for whom. */
+		if (!(in->read_flags & FUSE_READ_LOCKOWNER))
+			overwrite_pages_filled(&h->inode->open->overwrites, in->offset, in->size);
 		int direct =
 			(atomic_load_explicit(&h->flags, memory_order_relaxed) | (int)in->flags) &
 			O_DIRECT;
@@ -105,9 +143,5 @@ bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, siz
 		       splice_read(fuse_session_fd(se), head->unique, h->fd, in->size,
 				   (off_t)in->offset);
 	}
-	if (head->opcode == OPCODE_SYNCFS) {
-		send_reply(se, head->unique, syncfs(fs->mount_fd) < 0 ? -errno : 0, NULL, 0);
-		return true;
-	}
-	return false;
+	return release_or_forget(fs, se, head, len);
 }

@@ -2,7 +2,8 @@
 /* The receive threads of a mount: each reads a message, admits it, and in the common case carries
  * it out and replies itself, so that a request costs one wake-up.
  *
- * There are a few more than CPUs, and the kernel's scheduler places them.  (One pinned to each CPU
+ * A mount at rest has two: one for a request, and one that hears of its interruption meanwhile.  While requests
+ * come there are a few more than CPUs, and the kernel's scheduler places them.  (One pinned to each CPU
  * looks better where the client's is known; but the kernel wakes whoever waits longest, on whatever
  * CPU, and a client that stays on its own then pays two wake-ups across CPUs for every other
  * request.  Many more have cold buffers.)  While all of them are stuck in the backing filesystem the
@@ -10,11 +11,13 @@
  * libfuse's own loop is not used: it allocates per request, and starts threads by the load instead
  * of by need. */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -22,7 +25,12 @@
 #include "fs/mount_internal.h"
 
 #define CALM_TICKS     200
+#define RETRY_TICKS    20
 #define MORE_THAN_CPUS 8
+#define RESTING	       2
+#define LIVELY	       4 /* requests in a tick: more receivers than at rest are worth their making */
+#define REST_ROUNDS    10 /* a kick may come between two looks of its receiver */
+#define REST_NAP_NS    NSEC_PER_MSEC
 
 /* The data of a write begins on a page: that is copied faster, and O_DIRECT takes it as it is. */
 #define BUFFER_SKIP (4096 - sizeof(struct fuse_in_header) - sizeof(struct fuse_write_in))
@@ -49,6 +57,13 @@ static bool surplus(const struct receiver *r)
 	       atomic_load_explicit(&m->receivers_wanted, memory_order_relaxed);
 }
 
+/* A receiver that has just read a message lets a signal come that is on its way, before it goes anywhere. */
+static void let_kick_come(struct receiver *r)
+{
+	while (atomic_load_explicit(&r->kick, memory_order_seq_cst) == KICK_SENT)
+		sched_yield();
+}
+
 static void serve(struct receiver *r, char *buf)
 {
 	struct fs_mount *m = r->mount;
@@ -58,7 +73,8 @@ static void serve(struct receiver *r, char *buf)
 			/* ENOENT: the request was interrupted before it was read. */
 			if (errno == EINTR || errno == EAGAIN || errno == ENOENT)
 				continue;
-			if (errno != ENODEV && !atomic_load(&m->stopping))
+			/* ENODEV: unmounted; ECONNABORTED: umount -f, or aborted by its administrator. */
+			if (errno != ENODEV && errno != ECONNABORTED && !atomic_load(&m->stopping))
 				log_error("%s: cannot read requests: %s", m->mountpoint,
 					  strerror(errno));
 			connection_ended(m);
@@ -69,14 +85,11 @@ static void serve(struct receiver *r, char *buf)
 			continue;
 		}
 		const struct fuse_in_header *in = (const void *)buf;
-		atomic_store_explicit(&r->current, in->unique, memory_order_release);
-		if (atomic_load_explicit(&m->watchdog_sleeps, memory_order_relaxed))
+		if (receiver_begins(r, in->unique))
 			watchdog_wake(m);
+		let_kick_come(r);
 		admit(m, buf, (size_t)n);
-		atomic_store_explicit(&r->current, 0, memory_order_release);
-		atomic_store_explicit(&r->served,
-				      atomic_load_explicit(&r->served, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
+		receiver_ends(r);
 	}
 }
 
@@ -84,12 +97,11 @@ static void *receiver_main(void *arg)
 {
 	struct receiver *r = arg;
 	self = r;
-	fs_thread_start();
-	char *buf =
-		mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (buf == MAP_FAILED) {
-		log_error("%s: no memory for a receive buffer", r->mount->mountpoint);
-	} else {
+	runner_self = &r->runner;
+	char *buf = fs_thread_start() ? mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+				      : MAP_FAILED;
+	if (buf != MAP_FAILED) {
 		serve(r, buf + BUFFER_SKIP);
 		munmap(buf, BUFFER_SIZE);
 	}
@@ -104,16 +116,31 @@ static int start_one(struct fs_mount *m, unsigned i)
 	if (atomic_load(&r->state) == RECEIVER_ENDED)
 		pthread_join(r->thread, NULL);
 	r->mount = m;
-	atomic_store(&r->state, RECEIVER_ALIVE);
+	atomic_store(&r->kick, KICK_NONE);
+	atomic_store(&r->state, RECEIVER_STARTING);
 	int rc = pthread_create(&r->thread, NULL, receiver_main, r);
-	if (rc)
-		atomic_store(&r->state, RECEIVER_UNUSED);
+	int starting = RECEIVER_STARTING; /* else it has ended already */
+	atomic_compare_exchange_strong(&r->state, &starting, rc ? RECEIVER_UNUSED : RECEIVER_ALIVE);
 	return -rc;
 }
 
 static void on_kick(int sig)
 {
-	/* Only to make read() return. */
+	/* Makes read() return. */
+	if (self)
+		atomic_store(&self->kick, KICK_CAME);
+}
+
+/* Whoever kicks says so, then asks whether a message is being carried out; the receiver says that one is, then
+ * asks whether a kick is on its way.  All four are sequentially consistent: so either it is not kicked, or it
+ * waits for the signal before it enters the source. */
+static void kick(struct receiver *r)
+{
+	int kick = atomic_load(&r->kick);
+	if (kick == KICK_SENT || !atomic_compare_exchange_strong(&r->kick, &kick, KICK_SENT))
+		return; /* somebody else does */
+	if (atomic_load(&r->current) || pthread_kill(r->thread, SIGUSR2) != 0)
+		atomic_store(&r->kick, KICK_NONE);
 }
 
 int receivers_start(struct fs_mount *m)
@@ -125,10 +152,11 @@ int receivers_start(struct fs_mount *m)
 	unsigned cpus = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
 				? (unsigned)CPU_COUNT(&allowed)
 				: 1;
-	m->receivers_base = (unsigned)min_u64(cpus + MORE_THAN_CPUS, RECEIVERS_MAX / 4);
-	atomic_store(&m->receivers_wanted, m->receivers_base);
+	m->receivers_busy = (unsigned)min_u64(cpus + MORE_THAN_CPUS, RECEIVERS_MAX / 4);
+	m->receivers_floor = RESTING;
+	atomic_store(&m->receivers_wanted, RESTING);
 	int rc = 0;
-	for (unsigned i = 0; i < m->receivers_base && rc == 0; i++)
+	for (unsigned i = 0; i < RESTING && rc == 0; i++)
 		rc = start_one(m, i);
 	return rc;
 }
@@ -141,10 +169,30 @@ bool receivers_have_served(const struct fs_mount *m)
 	return false;
 }
 
-/* All stuck since the last look: double them.  Not all stuck for a second: halve them. */
-void receivers_adapt(struct fs_mount *m)
+static void start_missing(struct fs_mount *m, unsigned wanted)
 {
-	unsigned wanted = atomic_load(&m->receivers_wanted), stuck = 0, alive = 0;
+	for (unsigned i = 0; i < wanted; i++)
+		if (atomic_load(&m->receiver[i].state) != RECEIVER_ALIVE && start_one(m, i) < 0)
+			break;
+}
+
+/* Requests come in numbers: there are as many as that is worth. */
+static void rouse(struct fs_mount *m)
+{
+	m->receivers_floor = m->receivers_busy;
+	if (atomic_load(&m->receivers_wanted) < m->receivers_floor)
+		atomic_store(&m->receivers_wanted, m->receivers_floor);
+	start_missing(m, m->receivers_floor);
+}
+
+/* All stuck since the last look: double them.  Not all stuck for a second: halve them.  Those that should always
+ * be there may have found no memory: they are tried again. */
+bool receivers_adapt(struct fs_mount *m, uint64_t came)
+{
+	unsigned stuck = 0, alive = 0;
+	if (came >= LIVELY && m->receivers_floor < m->receivers_busy)
+		rouse(m);
+	unsigned wanted = atomic_load(&m->receivers_wanted);
 	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {
 		struct receiver *r = &m->receiver[i];
 		if (atomic_load(&r->state) != RECEIVER_ALIVE)
@@ -157,57 +205,103 @@ void receivers_adapt(struct fs_mount *m)
 		r->served_before = served;
 	}
 	if (stuck < alive || alive == 0) {
-		if (++m->calm_ticks >= CALM_TICKS && wanted > m->receivers_base) {
+		if (++m->calm_ticks >= CALM_TICKS && wanted > m->receivers_floor) {
 			m->calm_ticks = 0;
 			atomic_store(&m->receivers_wanted,
-				     (unsigned)max_u64(wanted / 2, m->receivers_base));
+				     (unsigned)max_u64(wanted / 2, m->receivers_floor));
 		}
-		return;
+		bool all = alive >= m->receivers_floor || atomic_load(&m->ended) ||
+			   atomic_load(&m->stopping);
+		if (!all && m->calm_ticks % RETRY_TICKS == 0)
+			start_missing(m, m->receivers_floor);
+		return all;
 	}
 	m->calm_ticks = 0;
 	unsigned target = wanted * 2 > RECEIVERS_MAX ? RECEIVERS_MAX : wanted * 2;
 	atomic_store(&m->receivers_wanted, target);
-	for (unsigned i = m->receivers_base; i < target; i++)
-		if (atomic_load(&m->receiver[i].state) != RECEIVER_ALIVE && start_one(m, i) < 0)
-			break;
-}
-
-static unsigned count_alive(const struct fs_mount *m)
-{
-	unsigned n = 0;
-	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
-		n += atomic_load(&m->receiver[i].state) == RECEIVER_ALIVE;
-	return n;
-}
-
-static void pause_ms(unsigned ms)
-{
-	struct timespec ts = {.tv_nsec = (long)(ms * NSEC_PER_MSEC)};
-	nanosleep(&ts, NULL);
-}
-
-/* True when all have left by themselves, because the connection has ended. */
-bool receivers_wait_ended(struct fs_mount *m, uint64_t until_ns)
-{
-	while (count_alive(m)) {
-		if (mount_now_ns() > until_ns)
-			return false;
-		pause_ms(1);
-	}
+	start_missing(m, target);
 	return true;
 }
 
-/* Makes all leave; waits for those that are inside the backing filesystem. */
-void receivers_kick_out(struct fs_mount *m)
+/* True: some are left that wait for a message. */
+static bool kick_surplus(struct fs_mount *m)
 {
-	atomic_store(&m->stopping, true);
-	while (count_alive(m)) {
-		for (unsigned i = 0; i < RECEIVERS_MAX; i++)
-			if (atomic_load(&m->receiver[i].state) == RECEIVER_ALIVE)
-				pthread_kill(m->receiver[i].thread, SIGUSR2);
-		pause_ms(2);
+	bool any = false;
+	for (unsigned i = RESTING; i < RECEIVERS_MAX; i++) {
+		struct receiver *r = &m->receiver[i];
+		if (atomic_load(&r->state) != RECEIVER_ALIVE)
+			continue;
+		kick(r);
+		any = true;
 	}
+	return any;
+}
+
+static bool any_runs(const struct fs_mount *m)
+{
 	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
-		if (atomic_exchange(&m->receiver[i].state, RECEIVER_UNUSED) == RECEIVER_ENDED)
+		if (atomic_load(&m->receiver[i].current))
+			return true;
+	return false;
+}
+
+/* Those that stay could be the ones that are stuck in the source, with nobody left to read what comes: so all
+ * stay while any is. */
+void receivers_rest(struct fs_mount *m)
+{
+	const struct timespec nap = {.tv_nsec = REST_NAP_NS};
+	if (any_runs(m))
+		return;
+	m->receivers_floor = RESTING;
+	atomic_store(&m->receivers_wanted, RESTING);
+	for (unsigned i = 0; i < REST_ROUNDS && kick_surplus(m); i++)
+		nanosleep(&nap, NULL);
+}
+
+static bool is_there(const struct receiver *r)
+{
+	int state = atomic_load(&r->state);
+	return state == RECEIVER_STARTING || state == RECEIVER_ALIVE;
+}
+
+unsigned receivers_alive(const struct fs_mount *m)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+		n += is_there(&m->receiver[i]);
+	return n;
+}
+
+/* Not those that are in the source: a signal could make its call fail. */
+unsigned receivers_kick(struct fs_mount *m)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {
+		struct receiver *r = &m->receiver[i];
+		if (!is_there(r) || atomic_load(&r->runner.opcode))
+			continue;
+		if (atomic_load(&r->state) == RECEIVER_ALIVE)
+			kick(r);
+		n++;
+	}
+	return n;
+}
+
+bool receivers_all_stuck(struct fs_mount *m)
+{
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+		if (is_there(&m->receiver[i]) && !atomic_load(&m->receiver[i].runner.opcode))
+			return false;
+	struct pollfd connection = {.fd = m->fd};
+	if (poll(&connection, 1, 0) > 0 && (connection.revents & POLLERR) &&
+	    !atomic_load(&m->stopping))
+		connection_ended(m);
+	return true;
+}
+
+void receivers_join(struct fs_mount *m)
+{
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+		if (atomic_exchange(&m->receiver[i].state, RECEIVER_UNUSED) != RECEIVER_UNUSED)
 			pthread_join(m->receiver[i].thread, NULL);
 }

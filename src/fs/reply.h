@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers: the one place where -errno becomes the kernel's positive error and where fs_context
- * learns the outcome.  Each ends the request; those that hand something to the kernel (an entry, a
- * handle) return < 0 if the kernel did not take it, and it is the caller's to undo. */
+/* Replies to requests that libfuse parsed.  They turn -errno into libfuse's positive error and record the
+ * outcome in fs_context.  (Requests that are answered without libfuse: raw.c, splice.c and wire.h.)
+ * Each ends the request.  Those that hand something to the kernel (an entry, a handle) return < 0 if the
+ * kernel did not take it; then the caller must undo it. */
 #ifndef FS_REPLY_H
 #define FS_REPLY_H
 

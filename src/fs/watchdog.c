@@ -1,40 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* One thread per mount that looks every few milliseconds while requests come, and sleeps when none
  * do: adds receive threads when all are stuck in the backing filesystem, answers those whose
- * refusal was held back, looks again at callers that got a signal while parked, since the kernel
- * sends no second INTERRUPT when a fatal one follows, and closes what is not used any more. */
+ * refusal was held back, looks at callers that got a signal while parked (first when the kernel says so,
+ * then again and again, since it sends no second INTERRUPT when a fatal one follows), and lets go of what
+ * is not used any more.
+ *
+ * Nothing here may take long, whatever clients do: a killed process waits for it. */
 #include <errno.h>
 #include <time.h>
 
 #include "fs/mount_internal.h"
 
-#define TICK_NS	      (5 * NSEC_PER_MSEC)
-#define RECHECK_EVERY 4			 /* ticks: 20 ms until a killed caller is seen */
-#define IDLE_AFTER    200		 /* ticks without a request: one second */
-#define SWEEP_NS      (5 * NSEC_PER_SEC) /* what is not used in two sweeps is closed */
-
-static uint64_t served_total(const struct fs_mount *m)
-{
-	uint64_t sum = 0;
-	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
-		sum += atomic_load_explicit(&m->receiver[i].served, memory_order_relaxed) +
-		       (atomic_load_explicit(&m->receiver[i].current, memory_order_relaxed) != 0);
-	return sum;
-}
+#define TICK_NS		 (5 * NSEC_PER_MSEC)
+#define DUE_NS		 NSEC_PER_MSEC	    /* of a tick, for looks that can wait */
+#define DELAYED_PER_TICK 256		    /* as many as can come in a tick, and a little more */
+#define IDLE_AFTER	 200		    /* ticks without a request: one second */
+#define SWEEP_NS	 (5 * NSEC_PER_SEC) /* what is not used in two sweeps is closed */
 
 static struct timespec timespec_of(uint64_t ns)
 {
 	return (struct timespec){(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 }
 
-/* Sleeps a tick; false: stop. */
-static bool tick(struct fs_mount *m)
+/* Sleeps until then, or until a caller is to be looked at; false: stop. */
+static bool sleep_until(struct fs_mount *m, uint64_t ns)
 {
-	struct timespec until = timespec_of(mount_now_ns() + TICK_NS);
+	struct timespec until = timespec_of(ns);
 	pthread_mutex_lock(&m->watchdog_lock);
 	int rc = 0;
-	while (!m->watchdog_stop && rc != ETIMEDOUT)
+	while (!m->watchdog_stop && !m->watchdog_look && rc != ETIMEDOUT)
 		rc = pthread_cond_timedwait(&m->watchdog_cond, &m->watchdog_lock, &until);
+	m->watchdog_look = false;
 	bool go_on = !m->watchdog_stop;
 	pthread_mutex_unlock(&m->watchdog_lock);
 	return go_on;
@@ -43,10 +39,11 @@ static bool tick(struct fs_mount *m)
 /* True: it was time, and another time will come. */
 static bool sweep(struct fs_mount *m, uint64_t *due_ns)
 {
-	if (mount_now_ns() < *due_ns)
+	if (monotonic_ns() < *due_ns)
 		return true;
-	*due_ns = mount_now_ns() + SWEEP_NS;
-	return fs_close_idle(m->fs);
+	*due_ns = monotonic_ns() + SWEEP_NS;
+	bool stuck = receivers_all_stuck(m);
+	return fs_close_idle(m->fs) || stuck;
 }
 
 /* Sleeps for as long as nothing is to be done.  watchdog_lock is held. */
@@ -67,12 +64,10 @@ static void sleep_locked(struct fs_mount *m, uint64_t *sweep_ns)
 }
 
 /* Sleeps until a request comes; false: stop. */
-static bool rest(struct fs_mount *m, uint64_t served, uint64_t *sweep_ns)
+static bool rest(struct fs_mount *m, uint64_t begun, uint64_t *sweep_ns)
 {
-	atomic_store(&m->receivers_wanted, m->receivers_base);
-	atomic_store(&m->watchdog_sleeps, true);
-	/* Who came just before could not see that: look again. */
-	if (served_total(m) != served || parked_watches(m))
+	receivers_rest(m);
+	if (!watchdog_lies_down(m, begun) || parked_watches(m))
 		atomic_store(&m->watchdog_sleeps, false);
 	pthread_mutex_lock(&m->watchdog_lock);
 	sleep_locked(m, sweep_ns);
@@ -84,29 +79,35 @@ static bool rest(struct fs_mount *m, uint64_t served, uint64_t *sweep_ns)
 static void *watchdog_main(void *arg)
 {
 	struct fs_mount *m = arg;
-	uint64_t before = 0, sweep_ns = 0;
-	unsigned idle = 0, ticks = 0;
-	bool watching = false;
+	uint64_t before = 0, sweep_ns = 0, tick_ns = 0;
+	unsigned idle = 0;
+	bool complete = true;
 	for (;;) {
-		if (idle >= IDLE_AFTER && !watching) {
+		if (idle >= IDLE_AFTER && complete && !parked_watches(m)) {
 			if (!rest(m, before, &sweep_ns))
 				return NULL;
 			idle = 0;
 		}
-		if (!tick(m))
+		if (!sleep_until(m, tick_ns))
 			return NULL;
-		uint64_t now = served_total(m);
-		idle = now == before ? idle + 1 : 0;
-		before = now;
-		receivers_adapt(m);
-		late_answer(m, mount_now_ns());
-		if (++ticks % RECHECK_EVERY == 0)
-			watching = parked_recheck(m);
-		sweep(m, &sweep_ns);
+		uint64_t now_ns = monotonic_ns(), due_until_ns = 0;
+		if (now_ns >= tick_ns) {
+			tick_ns = now_ns + TICK_NS;
+			due_until_ns = now_ns + DUE_NS;
+			uint64_t begun = receivers_begun(m);
+			idle = begun == before ? idle + 1 : 0;
+			complete = receivers_adapt(m, begun - before);
+			before = begun;
+			runners_note(m, now_ns);
+			delayed_answer(m, now_ns, DELAYED_PER_TICK);
+			sweep(m, &sweep_ns);
+		}
+		if (parked_look(m, due_until_ns, tick_ns))
+			watchdog_look(m); /* after the tick that is due now */
 	}
 }
 
-int watchdog_start(struct fs_mount *m)
+void watchdog_init(struct fs_mount *m)
 {
 	pthread_condattr_t attr;
 	pthread_condattr_init(&attr);
@@ -114,6 +115,16 @@ int watchdog_start(struct fs_mount *m)
 	pthread_mutex_init(&m->watchdog_lock, NULL);
 	pthread_cond_init(&m->watchdog_cond, &attr);
 	pthread_condattr_destroy(&attr);
+}
+
+void watchdog_destroy(struct fs_mount *m)
+{
+	pthread_mutex_destroy(&m->watchdog_lock);
+	pthread_cond_destroy(&m->watchdog_cond);
+}
+
+int watchdog_start(struct fs_mount *m)
+{
 	int rc = pthread_create(&m->watchdog, NULL, watchdog_main, m);
 	m->watchdog_started = rc == 0;
 	return -rc;
@@ -128,7 +139,16 @@ void watchdog_wake(struct fs_mount *m)
 	pthread_mutex_unlock(&m->watchdog_lock);
 }
 
-void watchdog_stop(struct fs_mount *m)
+void watchdog_look(struct fs_mount *m)
+{
+	pthread_mutex_lock(&m->watchdog_lock);
+	m->watchdog_look = true;
+	atomic_store(&m->watchdog_sleeps, false);
+	pthread_cond_signal(&m->watchdog_cond);
+	pthread_mutex_unlock(&m->watchdog_lock);
+}
+
+void watchdog_ask_to_stop(struct fs_mount *m)
 {
 	if (!m->watchdog_started)
 		return;
@@ -136,8 +156,13 @@ void watchdog_stop(struct fs_mount *m)
 	m->watchdog_stop = true;
 	pthread_cond_signal(&m->watchdog_cond);
 	pthread_mutex_unlock(&m->watchdog_lock);
+}
+
+void watchdog_stop(struct fs_mount *m)
+{
+	if (!m->watchdog_started)
+		return;
+	watchdog_ask_to_stop(m);
 	pthread_join(m->watchdog, NULL);
 	m->watchdog_started = false;
-	pthread_mutex_destroy(&m->watchdog_lock);
-	pthread_cond_destroy(&m->watchdog_cond);
 }

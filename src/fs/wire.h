@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_TMPFILE = 51, WIRE_STATX = 52, WIRE_SYNCFS = 50 };
+enum { WIRE_TMPFILE = 51, WIRE_STATX = 52 };
 
 #ifndef FUSE_INT_REQ_BIT
 #define FUSE_INT_REQ_BIT (1ULL << 0)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The one-time burst is a second counter that only shrinks.  A grant that needs it takes from it
- * first and then moves `used`; when the second step fails the first is undone.  So a rival may see
- * the burst too small for a moment, never too large.
+/* The one-time burst is a second counter that only shrinks.  A grant that needs it takes from it first and
+ * then moves `used`; if the second step fails, the first is undone.  So other threads may see too little
+ * of the burst for a moment, but never too much.
  *
- * Counters wrap: only differences have a meaning, and they must stay below 2^63.  A bucket that
- * nobody touches falls behind its supply without end, at 100 GB/s by 2^63 in three years.  So a
- * line has a horizon (2^62 tokens): past it the level is computed in 128 bits, and who wants to take
- * begins a new line first, close to `used`.  (Moving `used` close to the supply instead would leave
- * a moment in which one of them is new and the other old.) */
+ * Counters wrap, so only differences have a meaning, and these must stay below 2^63.  The supply of a bucket
+ * that is not used runs away from `used`: at 100 GB/s by 2^63 in three years.  So each line has a horizon
+ * (2^62 tokens).  Past it, the level is computed in 128 bits, and before tokens are taken the bucket is
+ * settled: it gets a new line that starts close to `used`.  (Moving `used` instead would need two words to
+ * change together.) */
 #include "limit/bucket_view.h"
 
 #define HORIZON_TOKENS	 (1ULL << 62)
@@ -56,8 +56,8 @@ static u128 supply_at(const struct params *p, uint64_t now_ns)
 	return p->base + now_ns * p->rate;
 }
 
-/* A line through `supply` at now_ns.  The rate is rounded up: the next token of a 1000/s bucket
- * comes after 1 ms, not 1 ms + 1 ns.  A century of that is 0.17 of a token. */
+/* A line through `supply` at now_ns.  The rate is rounded up, so that the next token of a 1000/s bucket
+ * comes after 1 ms and not after 1 ms + 1 ns.  In a century this adds up to 0.17 tokens. */
 static struct params line_through(u128 supply, uint64_t now_ns, const struct bucket_config *cfg)
 {
 	uint64_t per_sec = min_u64(cfg->rate_per_sec, BUCKET_RATE_MAX);
@@ -79,7 +79,6 @@ void bucket_init(struct bucket *b, const struct bucket_config *cfg, uint64_t now
 {
 	struct params p = line_through(0, now_ns, cfg);
 	atomic_init(&b->used, -p.capacity); /* full */
-	atomic_init(&b->known, -p.capacity);
 	atomic_init(&b->once, min_u64(cfg->once, BUCKET_CAPACITY_MAX));
 	atomic_init(&b->once_left, min_u64(cfg->once, BUCKET_CAPACITY_MAX));
 	atomic_init(&b->gate, 0);
@@ -89,7 +88,7 @@ void bucket_init(struct bucket *b, const struct bucket_config *cfg, uint64_t now
 	write_line(&b->line[1], &p);
 }
 
-/* In 128 bits where it has to be: exact however long the bucket was idle. */
+/* Exact however long the bucket was idle: past the horizon the level is computed in 128 bits. */
 static struct bucket_view view_of(const struct params *p, uint64_t seen, uint64_t now_ns)
 {
 	struct bucket_view v = {
@@ -97,10 +96,10 @@ static struct bucket_view view_of(const struct params *p, uint64_t seen, uint64_
 		.from = seen,
 		.supply = (uint64_t)(supply_at(p, now_ns) >> 64),
 		.capacity = p->capacity,
-		.odd = p->rate && now_ns >= p->horizon_ns,
+		.past_horizon = p->rate && now_ns >= p->horizon_ns,
 	};
 	i128 level = (int64_t)(v.supply - seen);
-	if (v.odd) { /* what the line has brought since it began, less what was used since then */
+	if (v.past_horizon) { /* what the line has brought since it began, less what was used since then */
 		u128 start = supply_at(p, p->epoch_ns);
 		uint64_t dt = now_ns - p->epoch_ns;
 		u128 part = (u128)dt * (uint64_t)p->rate + (uint64_t)start;
@@ -123,7 +122,7 @@ static bool try_writing(struct bucket *b)
 	return atomic_exchange_explicit(&b->writing, 1, memory_order_acquire) == 0;
 }
 
-/* Held for a handful of instructions, by who changes a bucket or is the first past its horizon. */
+/* Held for a few instructions only, by a thread that changes or settles the bucket. */
 static void begin_writing(struct bucket *b)
 {
 	while (!try_writing(b))
@@ -142,12 +141,12 @@ static void publish_line(struct bucket *b, const struct params *p)
 	atomic_store_explicit(&b->seq, seq, memory_order_release);
 }
 
-/* Past the horizon nobody but a refund moves `used`, and by how much anybody does stays true. */
+/* Past the horizon only refunds change `used`, and they are relative, so it is safe to replace the line. */
 static void settle_locked(struct bucket *b, uint64_t now_ns)
 {
 	struct params old = read_line(b);
 	struct bucket_view v = view_of(&old, atomic_load(&b->used), now_ns);
-	if (!v.odd)
+	if (!v.past_horizon)
 		return;
 	struct bucket_config same = {old.rate_per_sec, old.capacity, 0};
 	u128 supply = (u128)(v.seen + (uint64_t)bucket_view_level(&v)) << 64;
@@ -156,38 +155,36 @@ static void settle_locked(struct bucket *b, uint64_t now_ns)
 	publish_line(b, &next);
 }
 
-/* The view of who wants to take. */
-static struct bucket_view settled_view(struct bucket *b, uint64_t now_ns)
+static struct bucket_view settle_and_view(struct bucket *b, uint64_t now_ns)
 {
-	struct bucket_view v = bucket_view(b, now_ns);
-	while (v.odd) {
+	struct bucket_view v;
+	for (v = bucket_view(b, now_ns); v.past_horizon; v = bucket_view(b, now_ns)) {
 		begin_writing(b);
 		settle_locked(b, now_ns);
 		end_writing(b);
-		v = bucket_view(b, now_ns);
 	}
 	return v;
 }
 
-/* Lets what has overflowed at now_ns be lost; returns the supply. */
-static uint64_t spill(struct bucket *b, uint64_t now_ns)
+/* The view from which tokens may be taken: never past the horizon. */
+ALWAYS_INLINE struct bucket_view settled_view(struct bucket *b, uint64_t now_ns)
+{
+	struct bucket_view v;
+	return LIKELY(bucket_view_plain(b, now_ns, &v)) ? v : settle_and_view(b, now_ns);
+}
+
+/* Discards what has overflowed by now_ns. */
+static void spill(struct bucket *b, uint64_t now_ns)
 {
 	struct bucket_view v;
 	do
 		v = bucket_view(b, now_ns);
 	while (v.from != v.seen && !bucket_swap(b, &v, v.from));
-	return v.supply;
 }
 
-/* Nobody may go by what was known. */
-static void forget_known(struct bucket *b, uint64_t near)
-{
-	atomic_store_explicit(&b->known, near - HORIZON_TOKENS, memory_order_relaxed);
-}
-
-/* Ends the line at now_ns and begins another there; both agree on the supply at that moment, to
- * the last part of a token.  What overflows is lost first under the old capacity: a larger one
- * mints nothing; and then under the new one. */
+/* Replaces the line.  The old and the new one agree on the supply at now_ns, to the last fraction of a
+ * token.  Overflow is discarded first by the old capacity, so that a larger one creates no tokens, and then
+ * by the new one. */
 static void change(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns)
 {
 	begin_writing(b);
@@ -196,7 +193,7 @@ static void change(struct bucket *b, const struct bucket_config *cfg, uint64_t n
 	spill(b, now_ns);
 	struct params next = line_through(supply_at(&old, now_ns), now_ns, cfg);
 	publish_line(b, &next);
-	forget_known(b, spill(b, now_ns));
+	spill(b, now_ns);
 	end_writing(b);
 }
 
@@ -232,12 +229,12 @@ void bucket_step_back(void)
 static void return_once(struct bucket *b, uint64_t part)
 {
 	uint64_t left = atomic_load(&b->once_left), to;
-	do /* the bound matters when it was configured anew in between */
+	do /* bounded, because the burst may have been reconfigured meanwhile */
 		to = min_u64(left + part, max_u64(left, atomic_load(&b->once)));
 	while (!atomic_compare_exchange_weak(&b->once_left, &left, to));
 }
 
-/* Out of steady tokens first, then one-time burst, then (forced) debt. */
+/* Takes steady tokens first, then one-time burst, then (if forced) goes into debt. */
 static bool take_with_once(struct bucket *b, uint64_t tokens, uint64_t now_ns, bool forced,
 			   uint64_t *once_part)
 {
@@ -261,14 +258,14 @@ static bool take_with_once(struct bucket *b, uint64_t tokens, uint64_t now_ns, b
 	}
 }
 
-static __attribute__((noinline)) bool try_any(struct bucket *b, uint64_t tokens, uint64_t now_ns,
-					      uint64_t *once_part)
+bool bucket_try_taken(struct bucket *b, uint64_t tokens, uint64_t now_ns, struct bucket_taken *t)
 {
+	*t = (struct bucket_taken){.tokens = tokens};
 	for (;;) {
 		struct bucket_view v = settled_view(b, now_ns);
 		if (bucket_view_level(&v) < (int64_t)tokens) {
 			if (atomic_load(&b->once_left))
-				return take_with_once(b, tokens, now_ns, false, once_part);
+				return take_with_once(b, tokens, now_ns, false, &t->once_part);
 			if (!bucket_view_grants(&v, tokens))
 				return false;
 		}
@@ -277,31 +274,10 @@ static __attribute__((noinline)) bool try_any(struct bucket *b, uint64_t tokens,
 	}
 }
 
-static __attribute__((noinline)) bool try_slow(struct bucket *b, uint64_t tokens, uint64_t now_ns)
+bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns)
 {
-	uint64_t once_part;
-	return try_any(b, tokens, now_ns, &once_part);
-}
-
-/* A leaf for the usual cases, which is half of its speed. */
-HOT bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns)
-{
-	struct bucket_view v;
-	if (LIKELY(bucket_view_plain(b, now_ns, &v))) {
-		if (LIKELY(bucket_view_level(&v) >= (int64_t)tokens)) {
-			if (bucket_swap(b, &v, v.from + tokens))
-				return true;
-		} else if (!bucket_view_grants(&v, tokens) && !atomic_load(&b->once_left)) {
-			return false;
-		}
-	}
-	return try_slow(b, tokens, now_ns);
-}
-
-bool bucket_try_taken(struct bucket *b, uint64_t tokens, uint64_t now_ns, struct bucket_taken *t)
-{
-	*t = (struct bucket_taken){.tokens = tokens};
-	return try_any(b, tokens, now_ns, &t->once_part);
+	struct bucket_taken t;
+	return bucket_try_taken(b, tokens, now_ns, &t);
 }
 
 void bucket_undo(struct bucket *b, const struct bucket_taken *t)
@@ -317,10 +293,9 @@ void bucket_take(struct bucket *b, uint64_t tokens, uint64_t now_ns)
 	take_with_once(b, tokens, now_ns, true, &once_part);
 }
 
-/* It may put the bucket above its capacity, so the next grant has to look at the time. */
 void bucket_refund(struct bucket *b, uint64_t tokens)
 {
-	forget_known(b, atomic_fetch_sub(&b->used, tokens));
+	atomic_fetch_sub(&b->used, tokens);
 }
 
 void bucket_replenish(struct bucket *b, uint64_t tokens, uint64_t now_ns)

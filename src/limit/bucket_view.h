@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside src/limit: how a bucket is read and moved.  Inline, because a chain does it once per limit
- * on every request.
+/* Private to src/limit: reading a bucket and taking from it.  Inline, because every request does it once per
+ * limit.
  *
  *	view, decide, one compare-and-swap of `used` from v.seen to v.from + tokens
  *
- * Order    everything about `used` is sequentially consistent: whoever parks sets the gate and then
- *          looks again, whoever refunds lets go and then looks at the gate; with anything weaker
- *          they may miss each other.  The line needs acquire and release only: a reader that meets
- *          a value of a newer line sees the newer seq, too, and reads again. */
+ * Order    All access to `used` is sequentially consistent.  A request that parks sets the gate and then
+ *          looks at the bucket again; a refund returns tokens and then looks at the gate.  With any weaker
+ *          order both could miss each other.  The line needs acquire and release only: a reader that sees a
+ *          value of a newer line also sees the newer seq, and reads again. */
 #ifndef LIMIT_BUCKET_VIEW_H
 #define LIMIT_BUCKET_VIEW_H
 
 #include "limit/bucket.h"
 
-__extension__ typedef unsigned __int128 u128;
-__extension__ typedef __int128 i128;
-
 #define LIKELY(x)     __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)   __builtin_expect(!!(x), 0)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/* The two functions that every request goes through: where they lie is worth a tenth of them. */
-#define HOT __attribute__((hot, aligned(CACHE_LINE)))
 
 /* What a bucket looks like at one moment.  level = supply − from ≤ capacity. */
 struct bucket_view {
@@ -29,13 +23,13 @@ struct bucket_view {
 	uint64_t from; /* the same, after what has overflowed is lost */
 	uint64_t supply;
 	uint64_t capacity;
-	bool odd; /* past the horizon: only for looking */
+	bool past_horizon; /* for looking only: settle the bucket before taking from it */
 };
 
-/* The view in every case. */
+/* Works in every case. */
 struct bucket_view bucket_view(const struct bucket *b, uint64_t now_ns);
 
-/* The view in 64 bits; false: rate 0 or past the horizon, take the other one. */
+/* The same in 64 bits.  False: the rate is 0 or the horizon is past; use bucket_view. */
 ALWAYS_INLINE bool bucket_view_plain(const struct bucket *b, uint64_t now_ns, struct bucket_view *v)
 {
 	uint64_t horizon_ns, base, base_part, rate, rate_part, capacity;
@@ -65,17 +59,17 @@ ALWAYS_INLINE int64_t bucket_view_level(const struct bucket_view *v)
 	return (int64_t)(v->supply - v->from);
 }
 
-/* Steady tokens suffice; a request larger than the capacity needs a full bucket. */
+/* True if steady tokens suffice.  A request larger than the capacity needs a full bucket. */
 ALWAYS_INLINE bool bucket_view_grants(const struct bucket_view *v, uint64_t tokens)
 {
 	return bucket_view_level(v) >= (int64_t)min_u64(tokens, v->capacity);
 }
 
-/* Who loses a race for a bucket lets the others go on for about a microsecond: the cache lines then
- * stay where they are, instead of going to and fro with every request. */
+/* Waits about a microsecond after losing a race for a bucket, so that its cache line stays with the winner
+ * for several requests instead of moving between CPUs for each. */
 void bucket_step_back(void);
 
-/* Moves `used` if nobody has since the view. */
+/* Moves `used` unless another thread has moved it since the view was taken. */
 ALWAYS_INLINE bool bucket_swap(struct bucket *b, const struct bucket_view *v, uint64_t to)
 {
 	uint64_t seen = v->seen;

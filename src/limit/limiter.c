@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "limit/limiter.h"
 
-__extension__ typedef unsigned __int128 u128;
+#include <stdlib.h>
+#include <string.h>
 
 #define BIT(kind) (1U << (kind))
 
@@ -19,12 +20,11 @@ const char *limit_kind_name(enum limit_kind kind)
 	return names[kind];
 }
 
-const char *limiter_scope_name(enum limiter_scope scope)
+const char *scope_kind_name(enum scope_kind scope)
 {
-	static const char *const names[SCOPES] = {
-		[SCOPE_GLOBAL] = "global",
-		[SCOPE_MOUNT] = "mount",
-		[SCOPE_FS] = "fs",
+	static const char *const names[SCOPE_KINDS] = {
+		[SCOPE_GLOBAL] = "global", [SCOPE_FS] = "fs",	[SCOPE_MOUNT] = "mount",
+		[SCOPE_CLASS] = "class",   [SCOPE_KEY] = "key",
 	};
 	return names[scope];
 }
@@ -43,13 +43,22 @@ uint64_t limit_capacity(const struct limit_config *cfg, uint64_t window_ns)
 	return capacity ? (uint64_t)capacity : 1;
 }
 
-static struct bucket_config bucket_config_of(const struct limit_config *cfg, uint64_t window_ns)
+/* The configuration of one bucket of a limit.  A peak of rate 0 is off. */
+static struct bucket_config bucket_config_of(const struct limit_config *cfg, enum bucket_role role,
+					     uint64_t window_ns)
 {
-	return (struct bucket_config){
-		.rate_per_sec = cfg->rate_per_sec,
-		.capacity = limit_capacity(cfg, window_ns),
-		.once = cfg->once,
-	};
+	const struct limit_config peak = {.rate_per_sec = cfg->peak_per_sec};
+	return role == BUCKET_PEAK
+		       ? (struct bucket_config){.rate_per_sec = cfg->peak_per_sec,
+						.capacity = limit_capacity(&peak, window_ns)}
+		       : (struct bucket_config){.rate_per_sec = cfg->rate_per_sec,
+						.capacity = limit_capacity(cfg, window_ns),
+						.once = cfg->once};
+}
+
+static bool has_bucket(const struct limit_config *cfg, enum bucket_role role)
+{
+	return cfg->enabled && (role == BUCKET_STEADY || cfg->peak_per_sec);
 }
 
 static int64_t permits_limit(uint64_t configured)
@@ -58,27 +67,49 @@ static int64_t permits_limit(uint64_t configured)
 							    : PERMITS_UNLIMITED;
 }
 
-static uint32_t enabled_mask(const struct limiter_config *cfg)
+uint32_t limiter_config_kinds(const struct limiter_config *cfg)
 {
-	uint32_t mask = 0;
+	uint32_t kinds = 0;
 	for (unsigned k = 0; k < LIMIT_KINDS; k++)
 		if (cfg->limit[k].enabled)
-			mask |= BIT(k);
-	return mask;
+			kinds |= BIT(k);
+	return kinds;
 }
 
-void limiter_init(struct limiter *l, enum limiter_scope scope, const struct limiter_config *cfg,
+bool limiter_prepare(struct limiter *l, const struct limiter_config *cfg, uint64_t now_ns)
+{
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		for (unsigned role = 0; role < BUCKET_ROLES; role++) {
+			if (l->bucket[k][role] || !has_bucket(&cfg->limit[k], role))
+				continue;
+			struct bucket *b = aligned_alloc(CACHE_LINE, sizeof(*b));
+			if (!b)
+				return false;
+			struct bucket_config bc =
+				bucket_config_of(&cfg->limit[k], role, cfg->window_ns);
+			memset(b, 0, sizeof(*b)); /* tests compare the padding, too */
+			bucket_init(b, &bc, now_ns);
+			l->bucket[k][role] = b;
+		}
+	return true;
+}
+
+bool limiter_init(struct limiter *l, enum scope_kind scope, const struct limiter_config *cfg,
 		  uint64_t now_ns)
 {
+	memset(l, 0, sizeof(*l));
 	l->scope = scope;
-	l->config = *cfg;
-	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
-		struct bucket_config bc = bucket_config_of(&cfg->limit[k], cfg->window_ns);
-		bucket_init(&l->bucket[k], &bc, now_ns);
-	}
 	permits_init(&l->inflight, permits_limit(cfg->max_inflight));
 	permits_init(&l->open, permits_limit(cfg->max_open));
-	atomic_init(&l->enabled, enabled_mask(cfg));
+	l->config = *cfg;
+	return limiter_prepare(l, cfg, now_ns);
+}
+
+void limiter_fini(struct limiter *l)
+{
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		for (unsigned role = 0; role < BUCKET_ROLES; role++)
+			free(l->bucket[k][role]);
 }
 
 static bool same_bucket(const struct bucket_config *a, const struct bucket_config *b)
@@ -87,23 +118,27 @@ static bool same_bucket(const struct bucket_config *a, const struct bucket_confi
 	       a->once == b->once;
 }
 
+static void configure_bucket(struct limiter *l, unsigned k, enum bucket_role role,
+			     const struct limiter_config *cfg, uint64_t now_ns)
+{
+	struct bucket_config old = bucket_config_of(&l->config.limit[k], role, l->config.window_ns);
+	struct bucket_config new = bucket_config_of(&cfg->limit[k], role, cfg->window_ns);
+	if (!has_bucket(&cfg->limit[k], role))
+		return; /* kept, because admitted requests may still refund tokens to it */
+	if (!has_bucket(&l->config.limit[k], role))
+		bucket_restart(l->bucket[k][role], &new, now_ns);
+	else if (!same_bucket(&old, &new))
+		bucket_reconfigure(l->bucket[k][role], &new, now_ns);
+}
+
 void limiter_configure(struct limiter *l, const struct limiter_config *cfg, uint64_t now_ns)
 {
-	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
-		struct bucket_config old =
-			bucket_config_of(&l->config.limit[k], l->config.window_ns);
-		struct bucket_config new = bucket_config_of(&cfg->limit[k], cfg->window_ns);
-		if (!cfg->limit[k].enabled)
-			continue; /* jobs that were granted may still refund into it */
-		if (!l->config.limit[k].enabled)
-			bucket_restart(&l->bucket[k], &new, now_ns);
-		else if (!same_bucket(&old, &new))
-			bucket_reconfigure(&l->bucket[k], &new, now_ns);
-	}
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		for (unsigned role = 0; role < BUCKET_ROLES; role++)
+			configure_bucket(l, k, role, cfg, now_ns);
 	permits_set_limit(&l->inflight, permits_limit(cfg->max_inflight));
 	permits_set_limit(&l->open, permits_limit(cfg->max_open));
 	l->config = *cfg;
-	atomic_store(&l->enabled, enabled_mask(cfg));
 }
 
 uint32_t limiter_kinds_for(const struct limiter *l, enum cost_class cls)
@@ -118,10 +153,12 @@ uint32_t limiter_kinds_for(const struct limiter *l, enum cost_class cls)
 			       BIT(LIMIT_WRITE_BPS),
 		[COST_COPY] = BIT(LIMIT_IOPS) | BIT(LIMIT_READ_IOPS) | BIT(LIMIT_WRITE_IOPS) |
 			      BIT(LIMIT_BPS) | BIT(LIMIT_READ_BPS) | BIT(LIMIT_WRITE_BPS),
+		[COST_META_READ] = BIT(LIMIT_META_IOPS) | BIT(LIMIT_BPS) | BIT(LIMIT_READ_BPS),
+		[COST_META_WRITE] = BIT(LIMIT_META_IOPS) | BIT(LIMIT_BPS) | BIT(LIMIT_WRITE_BPS),
 	};
-	uint32_t enabled = atomic_load(&l->enabled);
+	uint32_t enabled = limiter_config_kinds(&l->config);
 	uint32_t kinds = charged[cls];
-	if (kinds == BIT(LIMIT_META_IOPS) && !(enabled & kinds))
-		kinds = BIT(LIMIT_IOPS);
+	if (kinds & ~enabled & BIT(LIMIT_META_IOPS))
+		kinds |= BIT(LIMIT_IOPS); /* in its place */
 	return kinds & enabled;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One scope (global, a mount, an fs): its set of limits.
- * Lives at a fixed address as long as any chain names it.  limiter_configure is for one caller at
- * a time; everything else may run beside it. */
+/* The limits of one scope: global, an fs, a mount, a class of callers, or one caller (a key).
+ * Each limit owns one or two buckets in series; a limit that was never enabled uses no memory.
+ * A limiter must not move or be freed while a chain refers to it.
+ * Locking  limiter_prepare and limiter_configure: one caller at a time.  Everything else may run
+ *          concurrently with them. */
 #ifndef LIMIT_LIMITER_H
 #define LIMIT_LIMITER_H
 
@@ -23,13 +25,22 @@ enum limit_kind {
 	LIMIT_KINDS
 };
 
-enum limiter_scope { SCOPE_GLOBAL, SCOPE_MOUNT, SCOPE_FS, SCOPES };
+/* Wide to narrow: the tree of scopes is global → fs → mount → class → … → key. */
+enum scope_kind { SCOPE_GLOBAL, SCOPE_FS, SCOPE_MOUNT, SCOPE_CLASS, SCOPE_KEY, SCOPE_KINDS };
+
+/* The buckets of a limit, in series: all must grant. */
+enum bucket_role {
+	BUCKET_STEADY, /* rate, window, burst */
+	BUCKET_PEAK,   /* <limit>_peak: how fast saved-up tokens may be spent */
+	BUCKET_ROLES
+};
 
 struct limit_config {
-	bool enabled; /* false: unlimited.  Enabled with rate 0: misconfigured for who meets it */
+	bool enabled; /* false: unlimited.  Enabled with rate 0: requests get GRANT_MISCONFIGURED */
 	uint64_t rate_per_sec;
-	uint64_t burst; /* tokens beyond the steady window */
-	uint64_t once;	/* extra tokens at start that never come back */
+	uint64_t burst;	       /* tokens beyond the steady window */
+	uint64_t once;	       /* extra tokens at start that never come back */
+	uint64_t peak_per_sec; /* 0: saved-up tokens may be spent at any speed */
 };
 
 #define LIMITER_WINDOW_DEFAULT_NS (100 * NSEC_PER_MSEC)
@@ -42,32 +53,42 @@ struct limiter_config {
 };
 
 struct limiter {
-	enum limiter_scope scope;
-	struct limiter_config config; /* as last configured; read under the configurer's lock */
-	_Atomic uint32_t enabled;     /* bit per limit_kind */
-	struct bucket bucket[LIMIT_KINDS];
+	enum scope_kind scope;
+	void *owner; /* for the layer above */
+	struct limiter_config
+		config; /* guarded by the configurer's lock; chains are compiled by it */
+	struct bucket *bucket[LIMIT_KINDS][BUCKET_ROLES]; /* NULL: never enabled */
 	struct permits inflight, open;
 };
 
 /* "iops", "meta_iops", …: the option's name. */
 const char *limit_kind_name(enum limit_kind kind);
-/* "global", "mount", "fs". */
-const char *limiter_scope_name(enum limiter_scope scope);
+/* "global", "fs", "mount", "class", "key". */
+const char *scope_kind_name(enum scope_kind scope);
 /* True where the limit counts bytes, false where it counts ops. */
 bool limit_kind_is_bytes(enum limit_kind kind);
 
-/* The capacity that DESIGN's formula gives; saturates at BUCKET_CAPACITY_MAX. */
+/* rate × window + burst, at least 1; saturates at BUCKET_CAPACITY_MAX. */
 uint64_t limit_capacity(const struct limit_config *cfg, uint64_t window_ns);
 
-void limiter_init(struct limiter *l, enum limiter_scope scope, const struct limiter_config *cfg,
+/* False: out of memory; call limiter_fini even then. */
+bool limiter_init(struct limiter *l, enum scope_kind scope, const struct limiter_config *cfg,
 		  uint64_t now_ns);
+void limiter_fini(struct limiter *l);
 
-/* New limits from now_ns on.  A limit that stays enabled keeps what was spent; one that is newly
- * enabled starts full.  Chains must be compiled anew after it when `enabled` has changed. */
+/* Allocates what limiter_configure will need for this configuration, and changes nothing else.  False: out
+ * of memory. */
+bool limiter_prepare(struct limiter *l, const struct limiter_config *cfg, uint64_t now_ns);
+
+/* Sets new limits from now_ns on; call limiter_prepare first.  A limit that stays enabled keeps its level; a
+ * newly enabled one starts full.  Recompile all chains afterwards. */
 void limiter_configure(struct limiter *l, const struct limiter_config *cfg, uint64_t now_ns);
 
-/* Which limits a class is charged by here, as a bit mask of limit_kind: Meta and OpenClose go by
- * meta_iops where the scope has it, else by iops. */
+/* Which limits of this scope apply to a class of operations, as a bit mask of limit_kind.  Metadata
+ * operations, opens and closes are limited by meta_iops if the scope has it, otherwise by iops. */
 uint32_t limiter_kinds_for(const struct limiter *l, enum cost_class cls);
+
+/* The limits that the configuration enables, as a bit mask of limit_kind. */
+uint32_t limiter_config_kinds(const struct limiter_config *cfg);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* All operations on in_flight are sequentially consistent: whoever parks for a permit sets the gate
- * and then looks again, whoever releases one lets go and then looks at the gate.  With anything
- * weaker both may miss each other. */
+/* All operations on in_flight are sequentially consistent.  A request that parks for a permit sets the gate
+ * and then tries again; a release returns the permit and then looks at the gate.  With any weaker order both
+ * could miss each other. */
 #include "limit/permits.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Counting limiter: at most `limit` holders at a time.  Lock-free, safe from any thread.
- * Each success of permits_try is undone by exactly one permits_release; one release too many is
- * an assertion in debug builds and clamps in others.
- * The limit may change while permits are held: holders above a lowered limit keep theirs. */
+/* A limit on concurrency: at most `limit` holders at a time.  Lock-free, safe from any thread.
+ * Each successful permits_try needs exactly one permits_release; one too many fails an assertion in debug
+ * builds and is ignored otherwise.
+ * The limit may change while permits are held; a lower one takes no permit away. */
 #ifndef LIMIT_PERMITS_H
 #define LIMIT_PERMITS_H
 
@@ -21,15 +21,15 @@ struct permits {
 };
 
 struct permits_snapshot {
-	int64_t limit, available, in_flight; /* for looking only: old when you read it */
+	int64_t limit, available, in_flight; /* for display: outdated as soon as it is read */
 };
 
 /* A negative limit becomes 0, with a warning in the log. */
 void permits_init(struct permits *p, int64_t limit);
 void permits_set_limit(struct permits *p, int64_t limit);
 
-bool permits_try(struct permits *p);  /* false at once when none is free */
-void permits_take(struct permits *p); /* in any case, above the limit too */
+bool permits_try(struct permits *p);  /* false if none is free; never waits */
+void permits_take(struct permits *p); /* always succeeds, even above the limit */
 void permits_release(struct permits *p);
 
 struct permits_snapshot permits_look(const struct permits *p);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Time as a table: the real one, and a fake one that moves only when told. */
+/* Where the gate gets its time.  The daemon uses the stepper's clock (stepper.c), tests a clock that
+ * moves only when they say so. */
 #ifndef SCHED_CLOCK_H
 #define SCHED_CLOCK_H
 
 #include <stdint.h>
 
 struct clock {
-	/* ns of one monotonic clock; safe from any thread. */
+	/* The current time in ns of one monotonic clock.  Safe from any thread. */
 	uint64_t (*now_ns)(const struct clock *c);
-	/* The gate has something to do at due_ns (NEVER: nothing).  Called with the gate's lock held:
-	 * must not call back into the gate. */
+	/* Asks for a call of gate_step at due_ns (NEVER: none is needed).  Called with the gate's lock
+	 * held, so it must not call the gate. */
 	void (*arm)(const struct clock *c, uint64_t due_ns);
 };
 
@@ -17,13 +18,5 @@ static inline uint64_t clock_now(const struct clock *c)
 {
 	return c->now_ns(c);
 }
-
-struct fake_clock {
-	struct clock clk;
-	uint64_t now;
-	uint64_t armed_ns;
-	unsigned arms;
-};
-void fake_clock_init(struct fake_clock *f, uint64_t now_ns);
 
 #endif

@@ -9,7 +9,7 @@ static _Atomic uint32_t taken; /* bit per shard */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void give_back(void *value)
+static void release_shard(void *value)
 {
 	unsigned index = (unsigned)(uintptr_t)value - 1;
 	if (index != COUNTER_SHARED)
@@ -19,7 +19,7 @@ static void give_back(void *value)
 
 static void make_key(void)
 {
-	pthread_key_create(&at_exit, give_back);
+	pthread_key_create(&at_exit, release_shard);
 }
 
 unsigned counters_claim_shard(void)
@@ -37,7 +37,8 @@ unsigned counters_claim_shard(void)
 	counters_my_shard = index + 1;
 	if (pthread_setspecific(at_exit, (void *)(uintptr_t)(index + 1)) &&
 	    index != COUNTER_SHARED) {
-		give_back((void *)(uintptr_t)(index + 1)); /* nobody would at the thread's end */
+		release_shard(
+			(void *)(uintptr_t)(index + 1)); /* nobody would at the thread's end */
 		index = COUNTER_SHARED;
 	}
 	return index;

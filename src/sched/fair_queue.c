@@ -28,12 +28,14 @@ void fq_init(struct fq *q, uint64_t now_ns)
 	*q = (struct fq){.idle_ns = now_ns};
 	heap_init(&q->eligible);
 	heap_init(&q->later);
+	heap_init(&q->reserved);
 }
 
 void fq_free(struct fq *q)
 {
 	heap_free(&q->eligible);
 	heap_free(&q->later);
+	heap_free(&q->reserved);
 }
 
 void fq_item_init(struct fq_item *it, uint32_t weight)
@@ -43,19 +45,20 @@ void fq_item_init(struct fq_item *it, uint32_t weight)
 
 bool fq_reserve(struct fq *q, size_t n)
 {
-	return heap_reserve(&q->eligible, n) && heap_reserve(&q->later, n);
+	return heap_reserve(&q->eligible, n) && heap_reserve(&q->later, n) &&
+	       heap_reserve(&q->reserved, n);
 }
 
-static uint64_t v_at(const struct fq *q, uint64_t now_ns)
+uint64_t fq_vtime(const struct fq *q, uint64_t now_ns)
 {
 	if (!fq_empty(q) || now_ns <= q->idle_ns)
-		return q->v;
-	return q->v + (min_u64(now_ns - q->idle_ns, 2 * STALE_NS) << FQ_SHIFT);
+		return q->vtime;
+	return q->vtime + (min_u64(now_ns - q->idle_ns, 2 * STALE_NS) << FQ_SHIFT);
 }
 
 static void insert(struct fq *q, struct fq_item *it)
 {
-	it->eligible = !after(it->start, q->v);
+	it->eligible = !after(it->start, q->vtime);
 	it->at.key = it->eligible ? it->finish : it->start;
 	it->at.tie = it->eligible ? q->turns++ : it->finish;
 	heap_push(it->eligible ? &q->eligible : &q->later, &it->at);
@@ -70,14 +73,15 @@ static void take_out(struct fq *q, struct fq_item *it)
 static uint64_t oldest_claim(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
 	bool paused = it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS;
-	return paused ? q->v - q->largest : q->v;
+	return paused ? q->vtime - q->largest : q->vtime;
 }
 
 void fq_add(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 {
-	q->v = v_at(q, now_ns);
+	q->vtime = fq_vtime(q, now_ns);
 	uint64_t oldest = oldest_claim(q, it, now_ns);
-	if (after(oldest, it->start) || away_too_long(it, now_ns))
+	bool stayed = it->left_ns && it->left_ns == now_ns;
+	if (!stayed && (after(oldest, it->start) || away_too_long(it, now_ns)))
 		it->start = oldest;
 	it->finish = it->start + share(cost, it->weight);
 	q->weights += it->weight;
@@ -86,6 +90,7 @@ void fq_add(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 
 void fq_remove(struct fq *q, struct fq_item *it, uint64_t now_ns)
 {
+	fq_set_due(q, it, NEVER);
 	take_out(q, it);
 	q->weights -= it->weight;
 	it->left_ns = now_ns;
@@ -115,12 +120,38 @@ void fq_set_weight(struct fq *q, struct fq_item *it, uint32_t weight)
 	it->weight = weight;
 }
 
-struct fq_item *fq_front(struct fq *q)
+void fq_set_due(struct fq *q, struct fq_item *it, uint64_t due_ns)
+{
+	if (due_ns == NEVER) {
+		if (heap_contains(&it->due))
+			heap_remove(&q->reserved, &it->due);
+		return;
+	}
+	bool queued = heap_contains(&it->due);
+	if (queued && it->due.key == due_ns)
+		return;
+	it->due.key = due_ns;
+	it->due.tie = it->start;
+	if (queued)
+		heap_update(&q->reserved, &it->due);
+	else
+		heap_push(&q->reserved, &it->due);
+}
+
+uint64_t fq_due_ns(const struct fq *q)
+{
+	const struct heap_item *top = heap_top(&q->reserved);
+	return top ? top->key : NEVER;
+}
+
+struct fq_item *fq_front(struct fq *q, uint64_t now_ns)
 {
 	struct heap_item *top;
+	if (fq_due_ns(q) <= now_ns)
+		return container_of(heap_top(&q->reserved), struct fq_item, due);
 	while ((top = heap_top(&q->later)) != NULL) {
 		struct fq_item *it = container_of(top, struct fq_item, at);
-		if (after(it->start, q->v))
+		if (after(it->start, q->vtime))
 			break;
 		heap_remove(&q->later, top);
 		insert(q, it);
@@ -131,23 +162,39 @@ struct fq_item *fq_front(struct fq *q)
 	return top ? container_of(top, struct fq_item, at) : NULL;
 }
 
-void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost)
+void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 {
+	bool reserved = heap_contains(&it->due) && it->due.key <= now_ns;
 	take_out(q, it);
-	if (after(it->start, q->v))
-		q->v = it->start;
-	q->v += share(cost, q->weights);
+	if (reserved) {
+		if (after(it->start, q->vtime))
+			it->start = q->vtime;
+	} else {
+		if (after(it->start, q->vtime))
+			q->vtime = it->start;
+		q->vtime += share(cost, q->weights);
+	}
 	q->largest = max_u64(q->largest - q->largest / 1024, min_u64(cost, FQ_COST_MAX));
 	it->start += share(cost, it->weight);
 	it->finish = it->start;
 	insert(q, it);
 }
 
+int64_t fq_lead(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
+{
+	return away_too_long(it, now_ns) ? 0 : (int64_t)(it->start - fq_vtime(q, now_ns));
+}
+
+void fq_set_lead(const struct fq *q, struct fq_item *it, int64_t lead)
+{
+	it->start = q->vtime + (uint64_t)lead;
+}
+
 uint64_t fq_eligible_ns(const struct fq *q, const struct fq_item *it)
 {
-	if (!after(it->start, q->v))
+	if (!after(it->start, q->vtime))
 		return 0;
-	uint64_t away = it->start - q->v, weights = q->weights;
+	uint64_t away = it->start - q->vtime, weights = q->weights;
 	return away > UINT64_MAX / weights ? UINT64_MAX >> FQ_SHIFT : away * weights >> FQ_SHIFT;
 }
 
@@ -155,5 +202,5 @@ bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
 	if (it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS)
 		return false; /* it may still have a claim */
-	return !after(it->start, v_at(q, now_ns)) || away_too_long(it, now_ns);
+	return !after(it->start, fq_vtime(q, now_ns)) || away_too_long(it, now_ns);
 }

@@ -14,6 +14,12 @@
  * A caller that does one thing at a time leaves after each request and is back as soon as it has
  * its answer.  It has not been away: back within FQ_PAUSE_NS it keeps what V has run ahead of it,
  * up to one request of the largest seen.  Else bulk requests would take its turns while it thinks.
+ * An item that is removed and added at the same moment has not been away at all: it keeps its place.
+ *
+ * Reservations.  An item with a date (fq_set_due) is picked before all others once that has come,
+ * the earliest first.  Being picked so leaves the others' order as it is, and puts the item's own
+ * tag at most one request ahead: it gets the larger of its reservation and its share, and weights
+ * divide what is left.
  *
  * Units    costs and tags in ns << FQ_SHIFT; tags wrap, compare by signed difference.
  * Locking  none: the owner's.  O(log n) each; only fq_reserve allocates. */
@@ -33,20 +39,25 @@
 struct fq_item {
 	struct heap_item at;
 	uint64_t start, finish;
-	uint64_t left_ns; /* when it left the queue */
-	uint32_t weight;  /* ≥ 1; change it with fq_set_weight while queued */
-	bool eligible;	  /* which of the two heaps */
+	uint64_t left_ns;     /* when it left the queue */
+	uint32_t weight;      /* ≥ 1; change it with fq_set_weight while queued */
+	bool eligible;	      /* which of the two heaps */
+	struct heap_item due; /* in fq->reserved */
 };
 
 struct fq {
-	uint64_t v;
+	uint64_t vtime;
 	uint64_t weights;     /* of all that are queued */
 	uint64_t idle_ns;     /* since when it is empty */
 	uint64_t largest;     /* cost served at a time, forgotten slowly */
 	uint64_t turns;	      /* ever added: equal tags go in order of arrival */
 	struct heap eligible; /* by finish tag */
 	struct heap later;    /* by start tag */
+	struct heap reserved; /* those with a date, by date; these are in one of the others, too */
 };
+
+/* The virtual time now: while the queue is empty it runs on with the clock. */
+uint64_t fq_vtime(const struct fq *q, uint64_t now_ns);
 
 void fq_init(struct fq *q, uint64_t now_ns);
 void fq_free(struct fq *q);
@@ -72,10 +83,20 @@ void fq_remove(struct fq *q, struct fq_item *it, uint64_t now_ns);
 void fq_set_cost(struct fq *q, struct fq_item *it, uint64_t cost);
 void fq_set_weight(struct fq *q, struct fq_item *it, uint32_t weight);
 
-/* Whose turn it is; looks only (but may sort items).  NULL: empty. */
-struct fq_item *fq_front(struct fq *q);
-/* `it` has been given `cost`.  Follow with fq_set_cost or fq_remove. */
-void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost);
+/* A queued item is to be picked first from due_ns on; NEVER: as its tags say. */
+void fq_set_due(struct fq *q, struct fq_item *it, uint64_t due_ns);
+/* The earliest date; NEVER: nobody has one. */
+uint64_t fq_due_ns(const struct fq *q);
+
+/* Whose turn it is at now_ns; looks only (but may sort items).  NULL: empty. */
+struct fq_item *fq_front(struct fq *q, uint64_t now_ns);
+/* `it`, the front at now_ns, has been given `cost`.  Follow with fq_set_cost or fq_remove. */
+void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns);
+
+/* How far an item's start tag is ahead of V (negative: behind), and the way back; what is not ahead by
+ * the time it is added is worth nothing more than the rules above say. */
+int64_t fq_lead(const struct fq *q, const struct fq_item *it, uint64_t now_ns);
+void fq_set_lead(const struct fq *q, struct fq_item *it, int64_t lead);
 
 /* How long until a queued item is eligible, if everybody stays. */
 uint64_t fq_eligible_ns(const struct fq *q, const struct fq_item *it);

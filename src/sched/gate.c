@@ -24,21 +24,21 @@ void gate_unlock_deliver(struct gate *g)
 	}
 }
 
-static const struct chain *load_chain(const struct gate_mount *m, enum cost_class cls)
+static const struct chain *load_chain(const struct leaf *f, enum cost_class cls)
 {
-	return atomic_load_explicit(&m->chain[cls], memory_order_acquire);
+	return atomic_load_explicit(&f->chain[cls], memory_order_acquire);
 }
 
 bool gate_unlimited(const struct gate_mount *m, enum cost_class cls)
 {
-	return load_chain(m, cls) == NULL;
+	return !(atomic_load_explicit(&m->limited, memory_order_acquire) & 1U << cls);
 }
 
-static void count_at_once(struct gate_mount *m, const struct cost *c)
+static void count_at_once(struct leaf *f, const struct cost *c)
 {
-	mount_count(m, c->cls, COUNT_OPS, c->ops);
-	mount_count(m, c->cls, COUNT_BYTES, c->bytes);
-	mount_count(m, c->cls, COUNT_AT_ONCE, 1);
+	leaf_count(f, c->cls, COUNT_OPS, c->ops);
+	leaf_count(f, c->cls, COUNT_BYTES, c->bytes);
+	leaf_count(f, c->cls, COUNT_AT_ONCE, 1);
 }
 
 /* --- waking --- */
@@ -50,17 +50,12 @@ enum given_back { PERMITS_ONLY, BYTES, ALL };
 static bool anybody_waits(const struct chain *ch, enum given_back what)
 {
 	for (unsigned i = 0; i < ch->permits; i++)
-		if (atomic_load(&ch->permit[i]->gate))
+		if (atomic_load(&chain_permit(ch, i)->gate))
 			return true;
 	for (unsigned i = 0; what != PERMITS_ONLY && i < ch->links; i++)
 		if ((what == ALL || ch->link[i].per_byte) && atomic_load(&ch->link[i].bucket->gate))
 			return true;
 	return false;
-}
-
-static struct scope *limiter_scope(struct limiter *l)
-{
-	return container_of(l, struct scope, limiter);
 }
 
 static void wake_waiters(struct gate *g, const struct chain *ch, enum given_back what)
@@ -70,12 +65,8 @@ static void wake_waiters(struct gate *g, const struct chain *ch, enum given_back
 	gate_lock(g);
 	uint64_t now_ns = clock_now(g->clock);
 	gate_catch_up_locked(g, now_ns);
-	for (unsigned i = 0; i < ch->links; i++)
-		resource_kick(&limiter_scope(ch->link[i].limiter)->res[ch->link[i].kind]);
-	for (unsigned i = 0; i < ch->permits; i++) {
-		struct limiter *l = container_of(ch->permit[i], struct limiter, inflight);
-		resource_kick(&limiter_scope(l)->res[RES_INFLIGHT]);
-	}
+	for (unsigned i = 0; i < ch->links + ch->permits; i++)
+		resource_kick(link_resource(&ch->link[i]));
 	gate_dispatch_locked(g, now_ns, now_ns);
 	gate_arm_locked(g);
 	gate_unlock_deliver(g);
@@ -83,178 +74,333 @@ static void wake_waiters(struct gate *g, const struct chain *ch, enum given_back
 
 /* --- going at once --- */
 
-static bool inflight_full(const struct chain *ch)
+bool inflight_is_full(const struct chain *ch)
 {
 	for (unsigned i = 0; i < ch->permits; i++)
-		if (permits_look(ch->permit[i]).available == 0)
+		if (permits_look(chain_permit(ch, i)).available == 0)
 			return true;
 	return false;
+}
+
+/* The limits of a request: those of its key, if it has any, and those from its leaf to the root. */
+struct way {
+	struct key *key;
+	const struct chain *own, *chain;
+};
+
+/* All or nothing. */
+static enum grant_result way_try(const struct way *w, const struct cost *c, uint64_t now_ns,
+				 struct refusal *why)
+{
+	enum grant_result r = w->own ? chain_try(w->own, c, now_ns, why) : GRANT_OK;
+	if (r != GRANT_OK || !w->chain)
+		return r;
+	r = chain_try(w->chain, c, now_ns, why);
+	if (r != GRANT_OK && w->own) {
+		chain_refund(w->own, c);
+		why->gave_back = true;
+	}
+	return r;
+}
+
+/* In part: c->bytes says how much. */
+static enum grant_result way_try_partial(const struct way *w, struct cost *c, uint64_t least,
+					 uint64_t now_ns, struct refusal *why)
+{
+	struct cost part = *c;
+	enum grant_result r =
+		w->own ? chain_try_partial(w->own, &part, least, now_ns, why) : GRANT_OK;
+	if (r != GRANT_OK)
+		return r;
+	uint64_t own_bytes = part.bytes;
+	if (w->chain)
+		r = chain_try_partial(w->chain, &part, least, now_ns, why);
+	if (w->own && r == GRANT_OK) {
+		chain_refund_bytes(w->own, own_bytes - part.bytes);
+	} else if (w->own) {
+		part.bytes = own_bytes;
+		chain_refund(w->own, &part);
+		why->gave_back = true;
+	}
+	if (r == GRANT_OK)
+		c->bytes = part.bytes;
+	return r;
+}
+
+static void way_wake(struct gate *g, const struct way *w, enum given_back what)
+{
+	if (w->own)
+		wake_waiters(g, w->own, what);
+	if (w->chain)
+		wake_waiters(g, w->chain, what);
+}
+
+/* Who would have waited, for how long, and for which limit. */
+static void count_dry_wait(struct leaf *f, const struct caller *caller, const struct cost *c,
+			   const struct refusal *why, uint64_t now_ns)
+{
+	struct gate *g = f->node.gate;
+	struct fair_key id = caller_key(caller, g->callers, atomic_load(&f->fair), now_ns);
+	/* a permit comes back when it likes: counted, for the least time that there is */
+	uint64_t wait_ns = why->wait_ns == NEVER || !why->wait_ns ? 1 : why->wait_ns;
+	gate_lock(g);
+	leaf_waited(f, c->cls, wait_ns);
+	const struct node *n = why->limiter->owner;
+	n->res[why->kind < 0 ? RES_INFLIGHT : why->kind * BUCKET_ROLES]->would_wait++;
+	if (n->kind == SCOPE_KEY)
+		f->each_wait[why->kind].would_wait++;
+	struct key *key = keys_get(f, id, now_ns);
+	key->ever_parked++;
+	key->ops += c->ops;
+	key->bytes += c->bytes;
+	key->wait_ns = add_sat_u64(key->wait_ns, wait_ns);
+	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
+	gate_unlock_deliver(g);
 }
 
 /* A dry run waits for nothing; what would have waited is recorded and takes what is left, so that
  * the next one sees an empty bucket, but leaves no debt: that would have to be paid by others, and
  * by all once the run is real. */
-static enum gate_verdict go_dry(struct gate_mount *m, struct grant *grant, uint64_t now_ns)
+static enum gate_verdict go_dry(struct leaf *f, const struct way *paused_or_not,
+				const struct caller *caller, struct grant *grant, uint64_t now_ns)
 {
 	const struct cost *c = &grant->cost;
-	struct gate *g = m->scope.gate;
-	const struct chain *ch = atomic_load_explicit(&m->limits[c->cls], memory_order_acquire);
+	struct gate *g = f->node.gate;
+	struct way w = *paused_or_not;
+	w.chain = leaf_limits(f, c->cls);
 	struct refusal why = {.wait_ns = 0};
-	bool at_once = !ch || chain_try(ch, c, now_ns, &why) == GRANT_OK;
-	grant->chain = at_once ? ch : NULL;
-	mount_count(m, c->cls, COUNT_OPS, c->ops);
-	mount_count(m, c->cls, COUNT_BYTES, c->bytes);
-	mount_count(m, c->cls, at_once ? COUNT_AT_ONCE : COUNT_PARKED, 1);
-	if (at_once)
+	bool at_once = way_try(&w, c, now_ns, &why) == GRANT_OK;
+	leaf_count(f, c->cls, COUNT_OPS, c->ops);
+	leaf_count(f, c->cls, COUNT_BYTES, c->bytes);
+	leaf_count(f, c->cls, at_once ? COUNT_AT_ONCE : COUNT_PARKED, 1);
+	leaf_grant_begin(f);
+	if (at_once) {
+		grant->chain = w.chain;
+		grant->own = w.own;
 		return GATE_GO;
+	}
 	struct cost rest = *c;
-	if (chain_try_partial(ch, &rest, 1, now_ns, NULL) == GRANT_OK)
-		chain_release(ch);
-	wake_waiters(g, ch, ALL); /* something may have been held for a moment */
-	gate_lock(g);
-	/* a permit comes back when it likes: counted, for the least time that there is */
-	mount_waited(m, c->cls, why.wait_ns == NEVER ? 1 : why.wait_ns);
-	gate_unlock_deliver(g);
+	struct refusal unused;
+	if (way_try_partial(&w, &rest, 1, now_ns, &unused) == GRANT_OK) {
+		if (w.chain)
+			chain_release(w.chain);
+		if (w.own)
+			chain_release(w.own);
+	}
+	way_wake(g, &w, ALL); /* something may have been held for a moment */
+	count_dry_wait(f, caller, c, &why, now_ns);
 	return GATE_GO;
 }
 
-static enum gate_verdict refused(struct gate_mount *m, const struct chain *ch,
-				 const struct refusal *why, enum cost_class cls)
+static enum gate_verdict refused(struct leaf *f, const struct way *w, const struct refusal *why,
+				 enum cost_class cls)
 {
+	struct gate *g = f->node.gate;
 	if (why->gave_back)
-		wake_waiters(m->scope.gate, ch, ALL);
+		way_wake(g, w, ALL);
 	if (why->result == GRANT_MISCONFIGURED) {
-		mount_count(m, cls, COUNT_MISCONFIGURED, 1);
+		leaf_count(f, cls, COUNT_MISCONFIGURED, 1);
 		return GATE_MISCONFIGURED;
 	}
-	if (atomic_load_explicit(&m->full_rejects, memory_order_relaxed) &&
-	    ch != m->scope.gate->paused && inflight_full(ch)) {
-		mount_count(m, cls, COUNT_FULL, 1);
+	if (atomic_load_explicit(&f->mount->full_rejects, memory_order_relaxed) && w->chain &&
+	    w->chain != g->paused && inflight_is_full(w->chain)) {
+		leaf_count(f, cls, COUNT_FULL, 1);
 		return GATE_FULL;
 	}
 	return GATE_WOULD_BLOCK;
 }
 
-enum admission { WHOLE, PARTIAL };
+/* Jobs of the same lane are parked, of this key where keys have limits of their own. */
+static bool must_queue(const struct leaf *f, const struct way *w, enum cost_class cls)
+{
+	uint32_t waiting = atomic_load_explicit(&f->waiting, memory_order_relaxed);
+	if (w->key)
+		waiting |= atomic_load_explicit(&w->key->waiting, memory_order_relaxed);
+	return waiting & 1U << cls;
+}
 
-static enum gate_verdict try_chain(struct gate_mount *m, const struct chain *ch,
-				   struct grant *grant, enum admission how)
+/* least 0: whole, or not at all. */
+static enum gate_verdict try_way(struct leaf *f, const struct way *w, const struct caller *c,
+				 struct grant *grant, uint64_t least, uint64_t now_ns)
 {
 	struct refusal why = {.result = GRANT_WOULD_BLOCK};
-	uint32_t bit = 1U << grant->cost.cls;
-	if (!(atomic_load_explicit(&m->waiting, memory_order_relaxed) & bit)) {
-		uint64_t now_ns = clock_now(m->scope.gate->clock);
-		if (atomic_load_explicit(&m->dry_run, memory_order_relaxed) &&
-		    ch != m->scope.gate->paused)
-			return go_dry(m, grant, now_ns);
-		why.result = how == WHOLE ? chain_try(ch, &grant->cost, now_ns, &why)
-					  : chain_try_partial(ch, &grant->cost, 4096, now_ns, &why);
+	if (!must_queue(f, w, grant->cost.cls)) {
+		if (!now_ns)
+			now_ns = clock_now(f->node.gate->clock);
+		if (mount_is_dry(f->mount) && w->chain != f->node.gate->paused)
+			return go_dry(f, w, c, grant, now_ns);
+		why.result = least ? way_try_partial(w, &grant->cost, least, now_ns, &why)
+				   : way_try(w, &grant->cost, now_ns, &why);
 	}
 	if (why.result != GRANT_OK)
-		return refused(m, ch, &why, grant->cost.cls);
-	grant->chain = ch;
-	count_at_once(m, &grant->cost);
+		return refused(f, w, &why, grant->cost.cls);
+	grant->chain = w->chain;
+	grant->own = w->own;
+	leaf_grant_begin(f);
+	count_at_once(f, &grant->cost);
 	return GATE_GO;
 }
 
-static enum gate_verdict gate_ask(struct gate_mount *m, const struct cost *cost,
-				  struct grant *grant, enum admission how)
+/* The key that the limits for each belong to, pinned until the request is settled. */
+static void find_own(struct leaf *f, const struct caller *c, enum cost_class cls, struct way *w,
+		     uint64_t *now_ns)
 {
-	const struct chain *ch = load_chain(m, cost->cls);
-	*grant = (struct grant){.cost = *cost};
-	if (ch)
-		return try_chain(m, ch, grant, how);
-	count_at_once(m, cost);
-	return GATE_GO;
+	if (!(atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << cls))
+		return;
+	if (!*now_ns)
+		*now_ns = clock_now(f->node.gate->clock);
+	w->key = each_pin(f, c, *now_ns);
+	const struct key_limits *l = atomic_load_explicit(&w->key->limits, memory_order_acquire);
+	w->own = l ? l->cls[cls] : NULL;
 }
 
-enum gate_verdict gate_try(struct gate_mount *m, const struct cost *cost, struct grant *grant)
+static enum gate_verdict gate_ask(struct leaf *f, const struct cost *cost, const struct caller *c,
+				  struct grant *grant, uint64_t least, uint64_t now_ns)
 {
-	return gate_ask(m, cost, grant, WHOLE);
-}
-
-enum gate_verdict gate_try_partial(struct gate_mount *m, const struct cost *cost,
-				   struct grant *grant)
-{
-	enum gate_verdict v = gate_ask(m, cost, grant, PARTIAL);
-	uint32_t vouchers = atomic_load_explicit(&m->vouchers, memory_order_relaxed);
-	if (v == GATE_WOULD_BLOCK && (vouchers & 1U << cost->cls) && voucher_use(m, grant)) {
-		count_at_once(m, &grant->cost);
+	struct way w = {.chain = load_chain(f, cost->cls)};
+	*grant = (struct grant){.leaf = f, .cost = *cost};
+	find_own(f, c, cost->cls, &w, &now_ns);
+	if (!w.chain && !w.own) {
+		if (w.key)
+			each_unpin(w.key);
+		leaf_grant_begin(f);
+		count_at_once(f, cost);
 		return GATE_GO;
 	}
-	if (v == GATE_WOULD_BLOCK)
-		mount_count(m, cost->cls, COUNT_WOULD_BLOCK, 1);
+	enum gate_verdict v = try_way(f, &w, c, grant, least, now_ns);
+	if (v == GATE_GO && grant->own)
+		grant->key = w.key;
+	else if (w.key)
+		each_unpin(w.key);
 	return v;
 }
 
-void gate_take(struct gate_mount *m, const struct cost *cost, struct grant *grant)
+enum gate_verdict gate_try(struct gate_mount *m, const struct cost *cost,
+			   const struct caller *caller, struct grant *grant)
 {
-	const struct chain *ch = atomic_load_explicit(&m->limits[cost->cls], memory_order_acquire);
-	*grant = (struct grant){.chain = ch, .cost = *cost};
-	if (ch && atomic_load_explicit(&m->dry_run, memory_order_relaxed)) {
-		go_dry(m, grant, clock_now(m->scope.gate->clock));
-		return;
-	}
-	if (ch) {
-		uint64_t now_ns = clock_now(m->scope.gate->clock);
-		if (chain_may_take(ch, cost, now_ns, GATE_DEBT_NS))
-			chain_take(ch, cost, now_ns);
-		else
-			grant->chain = NULL;
-	}
-	count_at_once(m, cost);
+	uint64_t now_ns = 0;
+	struct leaf *f = leaf_of(m, caller, cost->cls, &now_ns);
+	return gate_ask(f, cost, caller, grant, 0, now_ns);
 }
 
-uint64_t gate_piece_bytes(const struct gate_mount *m, enum cost_class cls, uint64_t least)
+enum gate_verdict gate_try_nonblocking(struct gate_mount *m, const struct cost *cost,
+				       const struct caller *caller, uint64_t least,
+				       struct grant *grant)
 {
-	const struct chain *ch = atomic_load_explicit(&m->limits[cls], memory_order_acquire);
-	return chain_piece_bytes(ch, least);
+	uint64_t now_ns = 0;
+	struct leaf *f = leaf_of(m, caller, cost->cls, &now_ns);
+	enum gate_verdict v = gate_ask(f, cost, caller, grant, least, now_ns);
+	if (v != GATE_WOULD_BLOCK)
+		return v;
+	*grant = (struct grant){.leaf = f, .cost = *cost};
+	if (!turn_take(m, caller, least, grant)) {
+		leaf_count(grant->leaf, cost->cls, COUNT_WOULD_BLOCK, 1);
+		return GATE_WOULD_BLOCK;
+	}
+	count_at_once(grant->leaf, &grant->cost);
+	return GATE_GO;
+}
+
+bool gate_take(struct gate_mount *m, const struct cost *cost, const struct caller *caller,
+	       struct grant *grant)
+{
+	bool charged = true;
+	uint64_t now_ns = 0;
+	struct leaf *f = leaf_of(m, caller, cost->cls, &now_ns);
+	struct way w = {.chain = leaf_limits(f, cost->cls)};
+	*grant = (struct grant){.leaf = f, .cost = *cost};
+	find_own(f, caller, cost->cls, &w, &now_ns);
+	if (!now_ns)
+		now_ns = clock_now(f->node.gate->clock);
+	if (mount_is_dry(m) && (w.chain || w.own)) {
+		go_dry(f, &w, caller, grant, now_ns);
+	} else {
+		struct refusal why = {.gave_back = false};
+		if (!must_queue(f, &w, cost->cls) && way_try(&w, cost, now_ns, &why) == GRANT_OK) {
+			grant->chain = w.chain;
+			grant->own = w.own;
+			leaf_grant_begin(f);
+		} else {
+			if (why.gave_back)
+				way_wake(f->node.gate, &w, ALL);
+			debt_add(m, caller, grant); /* pins the key by itself */
+			charged = false;
+		}
+		count_at_once(grant->leaf, cost);
+	}
+	if (w.key && grant->own && !grant->key)
+		grant->key = w.key;
+	else if (w.key)
+		each_unpin(w.key);
+	return charged;
+}
+
+uint64_t gate_piece_bytes(struct gate_mount *m, enum cost_class cls, const struct caller *caller,
+			  uint64_t least)
+{
+	uint64_t now_ns = 0, piece = UINT64_MAX;
+	struct way w = {0};
+	const struct leaf *f = leaf_of(m, caller, cls, &now_ns);
+	find_own(leaf_of(m, caller, cls, &now_ns), caller, cls, &w, &now_ns);
+	piece = min_u64(chain_piece_bytes(leaf_limits(f, cls), 1), chain_piece_bytes(w.own, 1));
+	if (w.key)
+		each_unpin(w.key);
+	return max_u64(piece, least);
 }
 
 /* --- the way out --- */
 
-void gate_done(struct gate_mount *m, const struct grant *grant, enum gate_outcome outcome,
-	       uint64_t bytes_moved)
+static void settle(const struct leaf *f, const struct chain *ch, uint64_t charged, uint64_t moved)
 {
-	const struct chain *ch = grant->chain;
+	chain_refund_bytes(ch, charged - moved);
+	chain_release(ch);
+	if (moved < charged || ch->permits)
+		wake_waiters(f->node.gate, ch, moved < charged ? BYTES : PERMITS_ONLY);
+}
+
+void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t bytes_moved)
+{
+	struct leaf *f = grant->leaf;
 	enum cost_class cls = grant->cost.cls;
-	uint64_t charged = grant->cost.bytes, moved = outcome == OUTCOME_OK ? bytes_moved : 0;
+	uint64_t charged = grant->cost.bytes;
+	uint64_t moved = outcome == OUTCOME_OK ? min_u64(bytes_moved, charged) : 0;
 	if (grant->probe)
 		return;
 	if (moved != charged)
-		mount_count(m, cls, COUNT_BYTES, moved - charged);
-	mount_count(m, cls,
-		    outcome == OUTCOME_OK	? COUNT_OK
-		    : outcome == OUTCOME_FAILED ? COUNT_FAILED
-						: COUNT_ABORTED,
-		    1);
-	if (!ch)
-		return;
-	if (moved > charged) /* a directory listing: known only now */
-		chain_charge_bytes(ch, moved - charged, clock_now(m->scope.gate->clock));
-	else
-		chain_refund_bytes(ch, charged - moved);
-	chain_release(ch);
-	if (moved < charged || ch->permits)
-		wake_waiters(m->scope.gate, ch, moved < charged ? BYTES : PERMITS_ONLY);
+		leaf_count(f, cls, COUNT_BYTES, moved - charged);
+	leaf_count(f, cls,
+		   outcome == OUTCOME_OK || outcome == OUTCOME_ERROR ? COUNT_OK
+		   : outcome == OUTCOME_FAILED			     ? COUNT_FAILED
+								     : COUNT_ABORTED,
+		   1);
+	if (grant->own)
+		settle(f, grant->own, charged, moved);
+	if (grant->chain)
+		settle(f, grant->chain, charged, moved);
+	if (grant->key)
+		each_unpin(grant->key);
+	leaf_grant_end(f);
 }
 
 /* --- open handles --- */
 
-bool gate_open_try(struct gate_mount *m)
+const struct open_way *gate_open_try(struct gate_mount *m, const struct caller *caller)
 {
-	for (struct scope *s = &m->scope; s; s = s->parent) {
-		if (permits_try(&s->limiter.open))
+	uint64_t now_ns = 0;
+	const struct leaf *f = leaf_of(m, caller, COST_OPENCLOSE, &now_ns);
+	const struct open_way *way = atomic_load_explicit(&f->open_way, memory_order_acquire);
+	for (unsigned i = 0; i < way->n; i++) {
+		if (permits_try(&way->limiter[i]->open))
 			continue;
-		for (struct scope *u = &m->scope; u != s; u = u->parent)
-			permits_release(&u->limiter.open);
-		return false;
+		while (i--)
+			permits_release(&way->limiter[i]->open);
+		return NULL;
 	}
-	return true;
+	return way;
 }
 
-void gate_open_release(struct gate_mount *m)
+void gate_open_release(const struct open_way *way)
 {
-	for (struct scope *s = &m->scope; s; s = s->parent)
-		permits_release(&s->limiter.open);
+	for (unsigned i = 0; i < way->n; i++)
+		permits_release(&way->limiter[i]->open);
 }

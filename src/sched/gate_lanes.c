@@ -1,116 +1,126 @@
 /* SPDX-License-Identifier: MIT */
 /* Lanes, and the frame of every change while jobs are parked: take everything of the changed part
- * out of the fair queues, change, sort it in again.  FIFO order within a key survives. */
+ * out of the fair queues, change, sort it in again.  What survives: the order within a key, everybody's
+ * place in the fair order, and the order of the lanes that wait in line. */
 #include <string.h>
 
 #include "sched/gate_internal.h"
 
-void mounts_each(struct scope *s, void (*fn)(struct gate_mount *m, void *arg), void *arg)
+void leaves_each(struct node *n, void (*fn)(struct leaf *f, void *arg), void *arg)
 {
-	if (s->level == LEVEL_MOUNT) {
-		fn(scope_mount(s), arg);
-		return;
-	}
-	list_for_each (it, &s->children)
-		mounts_each(list_entry(it, struct scope, sibling), fn, arg);
-}
-
-struct jobs_each {
-	void (*fn)(struct job *j, void *arg);
-	void *arg;
-};
-
-static void key_jobs_each(struct key *key, void *arg)
-{
-	const struct jobs_each *e = arg;
-	for (unsigned i = 0; i < LANES; i++)
-		list_for_each_safe (it, &key->queue[i].jobs)
-			e->fn(list_entry(it, struct job, link), e->arg);
-}
-
-void jobs_each(struct gate_mount *m, void (*fn)(struct job *j, void *arg), void *arg)
-{
-	struct jobs_each e = {fn, arg};
-	keys_each(&m->keys, key_jobs_each, &e);
+	if (node_is_leaf(n))
+		fn(node_leaf(n), arg);
+	list_for_each (it, &n->branch->children)
+		leaves_each(list_entry(it, struct node, sibling), fn, arg);
 }
 
 /* --- out of the queues and in again --- */
 
-struct sort {
-	struct gate_mount *m;
-	uint64_t now_ns;
-};
-
 static void key_out(struct key *key, void *arg)
 {
-	const struct sort *s = arg;
 	for (unsigned i = 0; i < LANES; i++)
-		if (fq_queued(&key->queue[i].item))
-			fq_remove(&s->m->scope.lane[i].fq, &key->queue[i].item, s->now_ns);
+		lane_reset(&key->node.lane[i], *(uint64_t *)arg);
 }
 
 static void key_in(struct key *key, void *arg)
 {
-	const struct sort *s = arg;
-	for (unsigned i = 0; i < LANES; i++) {
-		const struct job *j = list_first(&key->queue[i].jobs, struct job, link);
-		if (j)
-			fq_add(&s->m->scope.lane[i].fq, &key->queue[i].item,
-			       route_cost(&s->m->route[j->cost.cls], LEVEL_MOUNT, &j->cost),
-			       s->now_ns);
-	}
-}
-
-void change_begin(struct scope *s, uint64_t now_ns)
-{
+	debts_resize(key);
 	for (unsigned i = 0; i < LANES; i++)
-		lane_reset(&s->lane[i], now_ns);
-	if (s->level == LEVEL_MOUNT) {
-		struct sort sort = {scope_mount(s), now_ns};
-		vouchers_drop(sort.m);
-		keys_each(&sort.m->keys, key_out, &sort);
-		return;
-	}
-	list_for_each (it, &s->children)
-		change_begin(list_entry(it, struct scope, sibling), now_ns);
+		if (!lane_empty(&key->node.lane[i]))
+			lane_enter(&key->node.lane[i], *(uint64_t *)arg);
 }
 
-void change_end(struct scope *s, uint64_t now_ns)
+void change_begin(struct node *n, uint64_t now_ns)
 {
-	if (s->level == LEVEL_MOUNT) {
-		struct sort sort = {scope_mount(s), now_ns};
-		keys_each(&sort.m->keys, key_in, &sort);
+	memcpy(n->gate->lane_was, n->gate->lane_of, sizeof(n->gate->lane_was));
+	for (unsigned i = 0; i < LANES; i++) {
+		struct lane *l = &n->lane[i];
+		if (lane_empty(l))
+			l->in_line = NEVER;
+		lane_reset(l, now_ns);
+		n->branch->sample_was[i] = lane_sample_cost(l);
 	}
-	list_for_each (it, &s->children)
-		change_end(list_entry(it, struct scope, sibling), now_ns);
-	/* Narrow to wide; ancestors of the change, too: their front may be another one. */
-	for (struct scope *up = s; up; up = up->parent)
-		for (unsigned i = 0; i < LANES; i++)
-			lane_touch(&up->lane[i], now_ns);
+	if (node_is_leaf(n)) {
+		vouchers_lift(node_leaf(n));
+		keys_each(&node_leaf(n)->keys, key_out, &now_ns);
+	}
+	list_for_each (it, &n->branch->children)
+		change_begin(list_entry(it, struct node, sibling), now_ns);
+}
+
+/* Lanes that waited in line for a resource join the line again in the order in which they were. */
+static void lanes_in_line(struct node *n, void (*fn)(struct lane *l, uint64_t now_ns),
+			  uint64_t now_ns)
+{
+	uint32_t left = (1U << LANES) - 1;
+	while (left) {
+		unsigned next = (unsigned)__builtin_ctz(left);
+		for (unsigned i = next + 1; i < LANES; i++)
+			if (left & 1U << i && n->lane[i].in_line < n->lane[next].in_line)
+				next = i;
+		left &= ~(1U << next);
+		fn(&n->lane[next], now_ns);
+	}
+}
+
+static void enter(struct lane *l, uint64_t now_ns)
+{
+	if (!lane_empty(l) && !l->blocked)
+		lane_enter(l, now_ns);
+}
+
+/* Narrow to wide. */
+static void sort_in(struct node *n, uint64_t now_ns)
+{
+	tags_convert(n, now_ns);
+	if (node_is_leaf(n)) {
+		keys_each(&node_leaf(n)->keys, key_in, &now_ns);
+		vouchers_lay(node_leaf(n));
+	}
+	list_for_each (it, &n->branch->children)
+		sort_in(list_entry(it, struct node, sibling), now_ns);
+	if (n->parent)
+		lanes_in_line(n, enter, now_ns);
+}
+
+void change_end(struct node *n, uint64_t now_ns)
+{
+	sort_in(n, now_ns);
+	/* The front of its ancestors may be another one now. */
+	for (struct node *up = n; up; up = up->parent)
+		lanes_in_line(up, lane_touch, now_ns);
 }
 
 /* --- lanes --- */
 
-static void collect_kinds(const struct scope *s, uint32_t kinds[COST_CLASSES])
+static void collect_kinds(struct node *n, uint32_t kinds[COST_CLASSES])
 {
+	static const struct limiter_config none;
+	const struct limiter each = {.config = node_is_leaf(n) ? node_leaf(n)->each_limits : none};
 	for (unsigned c = 0; c < COST_CLASSES; c++)
-		kinds[c] |= limiter_kinds_for(&s->limiter, c);
-	list_for_each (it, (struct list *)(uintptr_t)&s->children)
-		collect_kinds(list_entry(it, struct scope, sibling), kinds);
+		kinds[c] |= limiter_kinds_for(n->limiter, c) | limiter_kinds_for(&each, c);
+	list_for_each (it, &n->branch->children)
+		collect_kinds(list_entry(it, struct node, sibling), kinds);
 }
 
 /* Which lanes meet a limit: what one lane has to itself needs no holding. */
-static void mark_lanes(struct gate *g, struct scope *s)
+static void mark_lanes(struct gate *g, struct node *n)
 {
-	for (unsigned k = 0; k < RESOURCES; k++)
-		s->res[k].lanes = 0;
+	for (unsigned i = 0; i < RESOURCES; i++)
+		if (n->res[i])
+			n->res[i]->lanes = 0;
 	for (unsigned c = 0; c < COST_CLASSES; c++)
-		for (unsigned k = 0; k < LIMIT_KINDS; k++)
-			if (limiter_kinds_for(&s->limiter, c) & 1U << k)
-				s->res[k].lanes |= 1U << g->lane_of[c];
-	list_for_each (it, &s->children)
-		mark_lanes(g, list_entry(it, struct scope, sibling));
+		for (unsigned i = 0; i < RES_INFLIGHT; i++)
+			if (n->res[i] &&
+			    (limiter_kinds_for(n->limiter, c) & 1U << i / BUCKET_ROLES))
+				n->res[i]->lanes |= 1U << g->lane_of[c];
+	if (node_is_leaf(n))
+		each_mark_lanes(node_leaf(n));
+	list_for_each (it, &n->branch->children)
+		mark_lanes(g, list_entry(it, struct node, sibling));
 }
+
+/* --- another set of lanes --- */
 
 /* All jobs of a key in the order in which they came. */
 static void merge_jobs(struct key *key, struct list *out)
@@ -118,7 +128,7 @@ static void merge_jobs(struct key *key, struct list *out)
 	for (;;) {
 		struct job *oldest = NULL;
 		for (unsigned i = 0; i < LANES; i++) {
-			struct job *j = list_first(&key->queue[i].jobs, struct job, link);
+			struct job *j = list_first(&key->node.lane[i].jobs, struct job, link);
 			if (j && (!oldest || (int64_t)(j->seq - oldest->seq) < 0))
 				oldest = j;
 		}
@@ -131,44 +141,29 @@ static void merge_jobs(struct key *key, struct list *out)
 
 static void key_relane(struct key *key, void *arg)
 {
-	const struct sort *s = arg;
-	struct gate *g = s->m->scope.gate;
+	struct leaf *f = arg;
+	const struct gate *g = f->node.gate;
 	struct list jobs = LIST_INIT(jobs);
 	merge_jobs(key, &jobs);
-	for (unsigned i = 0; i < LANES; i++)
-		fq_item_init(&key->queue[i].item, key->queue[i].item.weight);
+	atomic_store(&key->waiting, 0);
 	list_for_each_safe (it, &jobs) {
 		struct job *j = list_entry(it, struct job, link);
-		unsigned lane = g->lane_of[j->cost.cls];
+		j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
 		list_remove(it);
-		list_push_tail(&key->queue[lane].jobs, it);
-		j->queue = &key->queue[lane];
-		s->m->scope.lane[lane].parked++;
+		list_push_tail(&j->lane->jobs, it);
+		f->lane_parked[j->lane->index]++;
+		job_tell_newcomers(j);
 	}
 }
 
-static void scope_relane(struct scope *s, uint64_t now_ns)
+static void leaf_relane(struct leaf *f, void *arg)
 {
-	for (unsigned i = 0; i < LANES; i++) {
-		s->lane[i].parked = 0;
-		s->lane[i].fq.v = 0;
-		s->lane[i].fq.idle_ns = now_ns;
-		fq_item_init(&s->lane[i].item, s->weight);
-	}
-	if (s->level == LEVEL_MOUNT) {
-		struct sort sort = {scope_mount(s), now_ns};
-		keys_each(&sort.m->keys, key_relane, &sort);
-		uint32_t waiting = 0;
-		for (unsigned i = 0; i < LANES; i++)
-			if (s->lane[i].parked)
-				waiting |= s->gate->classes_of[i];
-		atomic_store(&sort.m->waiting, waiting);
-	}
-	list_for_each (it, &s->children)
-		scope_relane(list_entry(it, struct scope, sibling), now_ns);
+	memset(f->lane_parked, 0, sizeof(f->lane_parked));
+	atomic_store(&f->waiting, 0);
+	keys_each(&f->keys, key_relane, f);
 }
 
-void gate_lanes_locked(struct gate *g, uint64_t now_ns)
+void gate_lanes_locked(struct gate *g)
 {
 	uint32_t kinds[COST_CLASSES] = {0};
 	unsigned lanes = 0, lane_of[COST_CLASSES] = {0};
@@ -185,7 +180,7 @@ void gate_lanes_locked(struct gate *g, uint64_t now_ns)
 		for (unsigned c = 0; c < COST_CLASSES; c++)
 			g->classes_of[lane_of[c]] |= 1U << c;
 		g->lanes = lanes;
-		scope_relane(&g->global, now_ns);
+		leaves_each(&g->global, leaf_relane, NULL);
 	}
 	mark_lanes(g, &g->global);
 }

@@ -5,80 +5,42 @@
 
 #include "sched/gate_internal.h"
 
-static bool scope_init(struct scope *s, struct gate *g, struct scope *parent, const char *name,
-		       const struct limiter_config *cfg, uint64_t now_ns)
+/* A node with limits, before it is in the tree. */
+static bool node_make(struct node *n, struct gate *g, struct node *parent, enum scope_kind kind,
+		      const char *name, const struct limiter_config *cfg, uint64_t now_ns)
 {
-	static const enum limiter_scope kind[LEVELS] = {SCOPE_MOUNT, SCOPE_FS, SCOPE_GLOBAL};
-	enum level level = parent ? parent->level - 1 : LEVEL_GLOBAL;
-	*s = (struct scope){
-		.gate = g, .parent = parent, .level = level, .weight = 1, .since_ns = now_ns};
-	list_init(&s->children);
-	list_init(&s->sibling);
-	limiter_init(&s->limiter, kind[level], cfg, now_ns);
-	for (unsigned k = 0; k < RESOURCES; k++) {
-		s->res[k].scope = s;
-		s->res[k].kind = k;
-		list_init(&s->res[k].waiters);
-	}
-	for (unsigned i = 0; i < LANES; i++) {
-		s->lane[i].scope = s;
-		s->lane[i].index = i;
-		list_init(&s->lane[i].wait);
-		fq_init(&s->lane[i].fq, now_ns);
-		fq_item_init(&s->lane[i].item, 1);
-	}
-	s->name = strdup(name);
-	return s->name;
+	return node_init(n, g, parent, kind, name, now_ns) && node_prepare(n, cfg, now_ns) == 0;
 }
 
-static void scope_fini(struct scope *s)
-{
-	for (unsigned i = 0; i < LANES; i++)
-		fq_free(&s->lane[i].fq);
-	free(s->name);
-}
-
-/* Whatever may be queued of it later has its place from now on.  Lock held. */
-static bool scope_link(struct scope *s)
-{
-	struct gate *g = s->gate;
-	if (!heap_reserve(&g->due, (g->n_scopes + 1) * RESOURCES) ||
-	    !heap_reserve(&g->vouchers, (g->n_scopes + 1) * COST_CLASSES))
-		return false;
-	for (unsigned i = 0; s->parent && i < LANES; i++)
-		if (!fq_reserve(&s->parent->lane[i].fq, s->parent->n_children + 1))
-			return false;
-	g->n_scopes++;
-	if (s->parent) {
-		list_push_tail(&s->parent->children, &s->sibling);
-		s->parent->n_children++;
-	}
-	return true;
-}
-
-static void scope_unlink(struct scope *s)
-{
-	s->gate->n_scopes--;
-	if (s->parent) {
-		list_remove(&s->sibling);
-		s->parent->n_children--;
-	}
-}
-
-/* A scope with limits has come or gone. */
+/* A node with limits has come or gone. */
 static void relane_locked(struct gate *g, uint64_t now_ns)
 {
 	change_begin(&g->global, now_ns);
-	gate_lanes_locked(g, now_ns);
+	gate_lanes_locked(g);
 	change_end(&g->global, now_ns);
 	gate_dispatch_locked(g, now_ns, now_ns);
 	gate_arm_locked(g);
 }
 
+/* --- the gate --- */
+
+static bool gate_init(struct gate *g)
+{
+	static const struct limiter_config none = {.max_inflight = 1};
+	uint64_t now_ns = clock_now(g->clock);
+	if (!node_make(&g->global, g, NULL, SCOPE_GLOBAL, "global",
+		       &(const struct limiter_config){0}, now_ns) ||
+	    !limiter_init(&g->closed, SCOPE_GLOBAL, &none, now_ns))
+		return false;
+	g->closed.owner = &g->global;
+	g->paused = chain_compile(COST_META, (struct limiter *[]){&g->closed}, 1, NULL);
+	permits_set_limit(&g->closed.inflight, 0);
+	return g->paused && node_link(&g->global);
+}
+
 struct gate *gate_new(const struct clock *clock, void (*dispatch)(void *ctx, struct list *ready),
 		      void *ctx)
 {
-	static const struct limiter_config none;
 	struct gate *g = aligned_alloc(CACHE_LINE, sizeof(*g));
 	if (!g)
 		return NULL;
@@ -90,15 +52,11 @@ struct gate *gate_new(const struct clock *clock, void (*dispatch)(void *ctx, str
 	pthread_mutex_init(&g->lock, NULL);
 	list_init(&g->ready);
 	list_init(&g->refused);
-	limiter_init(&g->closed, SCOPE_GLOBAL, &none, clock_now(clock));
-	permits_set_limit(&g->closed.inflight, 0);
-	g->paused = chain_compile(COST_META, &g->closed, NULL, NULL, NULL);
-	if (!scope_init(&g->global, g, NULL, "global", &none, clock_now(clock)) || !g->paused ||
-	    !scope_link(&g->global)) {
+	if (!gate_init(g)) {
 		gate_free(g);
 		return NULL;
 	}
-	gate_lanes_locked(g, clock_now(clock));
+	gate_lanes_locked(g);
 	return g;
 }
 
@@ -106,115 +64,165 @@ void gate_free(struct gate *g)
 {
 	if (!g)
 		return;
-	scope_fini(&g->global);
+	node_fini(&g->global);
+	limiter_fini(&g->closed);
 	heap_free(&g->due);
 	heap_free(&g->deadlines);
 	heap_free(&g->vouchers);
+	heap_free(&g->dates);
 	free(g->paused);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 }
 
+void gate_set_caller_ops(struct gate *g, const struct caller_ops *ops)
+{
+	g->callers = ops;
+}
+
+/* --- an fs --- */
+
 struct gate_fs *gate_fs_new(struct gate *g, const char *name, const struct limiter_config *cfg)
 {
-	struct gate_fs *fs = aligned_alloc(CACHE_LINE, sizeof(*fs));
+	struct gate_fs *fs = malloc(sizeof(*fs));
 	if (!fs)
 		return NULL;
 	gate_lock(g);
 	uint64_t now_ns = clock_now(g->clock);
 	gate_catch_up_locked(g, now_ns);
-	if (!scope_init(&fs->scope, g, &g->global, name, cfg, now_ns) || !scope_link(&fs->scope)) {
-		gate_unlock_deliver(g);
-		scope_fini(&fs->scope);
-		free(fs);
-		return NULL;
+	bool ok = node_make(&fs->node, g, &g->global, SCOPE_FS, name, cfg, now_ns) &&
+		  tree_compile(&fs->node) == 0 && node_link(&fs->node);
+	if (ok) {
+		tree_publish(&fs->node);
+		if (limiter_config_kinds(cfg))
+			relane_locked(g, now_ns);
+	} else {
+		node_fini(&fs->node);
 	}
-	if (kinds_enabled(cfg))
-		relane_locked(g, now_ns);
 	gate_unlock_deliver(g);
-	return fs;
+	if (ok)
+		return fs;
+	free(fs);
+	return NULL;
 }
 
-static void scope_leave(struct scope *s)
+/* What it has counted stays with its parent. */
+static void leave_locked(struct node *n, uint64_t now_ns)
 {
-	struct gate *g = s->gate;
-	gate_lock(g);
-	uint64_t now_ns = clock_now(g->clock);
-	scope_unlink(s);
-	counter_sums_add(&s->parent->gone, &s->gone);
-	if (s->level == LEVEL_MOUNT) {
-		counters_sum(&scope_mount(s)->counters, &s->parent->gone);
-		s->parent->keys_now -= s->keys_now;
-		g->global.keys_now -= s->keys_now;
-	}
-	if (kinds_enabled(&s->limiter.config))
-		relane_locked(g, now_ns);
-	gate_unlock_deliver(g);
+	node_unlink(n);
+	counter_sums_add(&n->parent->branch->gone, &n->branch->gone);
+	if (node_is_leaf(n))
+		leaf_sums(node_leaf(n), &n->parent->branch->gone);
+	if (limiter_config_kinds(&n->limiter->config))
+		relane_locked(n->gate, now_ns);
 }
 
 void gate_fs_free(struct gate_fs *fs)
 {
 	if (!fs)
 		return;
-	scope_leave(&fs->scope);
-	scope_fini(&fs->scope);
+	struct gate *g = fs->node.gate;
+	gate_lock(g);
+	leave_locked(&fs->node, clock_now(g->clock));
+	node_fini(&fs->node);
+	gate_unlock_deliver(g);
 	free(fs);
 }
 
-static void mount_fini(struct gate_mount *m)
+/* --- a mount --- */
+
+bool leaf_init(struct leaf *f, struct gate_mount *m, struct node *parent, enum scope_kind kind,
+	       const char *name, const struct limiter_config *limits, uint64_t now_ns)
 {
-	list_for_each_safe (it, &m->chains) {
-		struct cached_chain *cc = list_entry(it, struct cached_chain, link);
-		free(cc->chain);
-		free(cc);
-	}
-	keys_free(&m->keys);
-	scope_fini(&m->scope);
-	free(m);
+	memset(f, 0, sizeof(*f));
+	list_init(&f->chains);
+	list_init(&f->open_ways);
+	list_init(&f->of_mount);
+	f->mount = m;
+	return node_make(&f->node, parent->gate, parent, kind, name, limits, now_ns) &&
+	       keys_init(f, now_ns);
+}
+
+void leaf_fini(struct leaf *f)
+{
+	leaf_free_chains(f);
+	keys_free(&f->keys);
+	node_fini(&f->node);
 }
 
 static bool mount_init(struct gate_mount *m, struct gate_fs *fs, const char *name,
 		       const struct gate_mount_config *cfg, uint64_t now_ns)
 {
-	memset(m, 0, sizeof(*m));
-	list_init(&m->chains);
-	if (!scope_init(&m->scope, fs->scope.gate, &fs->scope, name, &cfg->limits, now_ns) ||
-	    !keys_init(&m->keys, cfg->max_keys, cfg->weights, cfg->n_weights))
+	struct leaf *f = &m->leaf;
+	struct weight_rule *rules = NULL;
+	struct device *device = NULL;
+	list_init(&m->class_leaves);
+	list_init(&m->spare_leaves);
+	list_init(&m->in_device);
+	pthread_rwlock_init(&m->classes_lock, NULL);
+	if (!leaf_init(f, m, &fs->node, SCOPE_MOUNT, name, &cfg->limits, now_ns) ||
+	    each_prepare(f, &cfg->each, now_ns) < 0 || device_prepare(m, cfg, now_ns, &device) < 0)
 		return false;
-	for (unsigned i = 0; i < LANES; i++)
-		if (!fq_reserve(&m->scope.lane[i].fq, OVERFLOW_KEYS))
-			return false;
+	device_apply(m, cfg, device);
+	if (keys_rules_copy(cfg->weights, cfg->n_weights, &rules) < 0)
+		return false;
+	keys_set_rules(&f->keys, rules, cfg->n_weights);
+	each_apply(f, &cfg->each, now_ns);
 	mount_settings(m, cfg);
-	return chains_compile(&m->scope) == 0 && scope_link(&m->scope);
+	return tree_compile(&f->node) == 0 && node_link(&f->node);
 }
 
 struct gate_mount *gate_mount_new(struct gate_fs *fs, const char *name,
 				  const struct gate_mount_config *cfg)
 {
-	struct gate *g = fs->scope.gate;
+	struct gate *g = fs->node.gate;
 	struct gate_mount *m = aligned_alloc(CACHE_LINE, sizeof(*m));
 	if (!m)
 		return NULL;
+	memset(m, 0, sizeof(*m));
 	gate_lock(g);
 	uint64_t now_ns = clock_now(g->clock);
 	gate_catch_up_locked(g, now_ns);
 	bool ok = mount_init(m, fs, name, cfg, now_ns);
 	if (ok) {
-		chains_publish(&m->scope);
-		if (kinds_enabled(&cfg->limits))
+		tree_publish(&m->leaf.node);
+		if (limiter_config_kinds(&cfg->limits) || limiter_config_kinds(&cfg->each))
 			relane_locked(g, now_ns);
+	} else {
+		classes_free(m);
+		leaf_fini(&m->leaf);
+		device_free(m->device);
 	}
 	gate_unlock_deliver(g);
 	if (ok)
 		return m;
-	mount_fini(m);
+	free(m);
 	return NULL;
+}
+
+static void leaf_end(struct leaf *f, void *now_ns)
+{
+	accounts_drop(f, *(uint64_t *)now_ns);
 }
 
 void gate_mount_free(struct gate_mount *m)
 {
 	if (!m)
 		return;
-	scope_leave(&m->scope);
-	mount_fini(m);
+	struct gate *g = m->leaf.node.gate;
+	gate_lock(g);
+	uint64_t now_ns = clock_now(g->clock);
+	leaves_each(&m->leaf.node, leaf_end, &now_ns);
+	list_for_each (it, &m->class_leaves)
+		leaf_sums(list_entry(it, struct leaf, of_mount), &m->leaf.node.branch->gone);
+	leave_locked(&m->leaf.node, now_ns);
+	gate_dispatch_locked(g, now_ns, now_ns); /* what its vouchers kept is free */
+	gate_arm_locked(g);
+	gate_unlock_deliver(g); /* others may look at it until they have been handed over */
+	gate_lock(g);
+	classes_free(m);
+	leaf_fini(&m->leaf);
+	device_free(m->device);
+	gate_unlock_deliver(g);
+	free(m);
 }

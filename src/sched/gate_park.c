@@ -2,8 +2,6 @@
 /* Jobs into the queues and out of them: park, cancel, time out, drain. */
 #include "sched/gate_internal.h"
 
-__extension__ typedef unsigned __int128 u128;
-
 /* --- costs --- */
 
 /* Where nothing limits from here up: everybody's turn is as long as everybody else's. */
@@ -15,128 +13,166 @@ static uint64_t scaled(uint64_t n, uint64_t ns_32)
 	return t > FQ_COST_MAX ? FQ_COST_MAX : (uint64_t)t;
 }
 
-uint64_t route_cost(const struct route *rt, enum level level, const struct cost *c)
+uint64_t turn_cost_of(const struct node *n, const struct cost *c)
 {
-	if (!rt->op_ns[level] && !rt->byte_ns[level])
+	const struct turn_cost *per = &n->branch->cost[c->cls];
+	if (!per->op_ns && !per->byte_ns)
 		return EQUAL_TURN;
-	uint64_t t =
-		max_u64(scaled(c->ops, rt->op_ns[level]), scaled(c->bytes, rt->byte_ns[level]));
+	uint64_t t = max_u64(scaled(c->ops, per->op_ns), scaled(c->bytes, per->byte_ns));
 	return t ? t : 1;
 }
 
-bool route_misconfigured(const struct route *rt, const struct cost *c)
+uint64_t turn_cost(const struct node *n, const struct job *j)
 {
-	return (rt->zero_op && c->ops) || (rt->zero_byte && c->bytes);
+	return mount_is_dry(j->leaf->mount) ? EQUAL_TURN : turn_cost_of(n, &j->cost);
 }
 
 /* --- counting --- */
 
-void mount_waited(struct gate_mount *m, enum cost_class cls, uint64_t wait_ns)
+void leaf_waited(struct leaf *f, enum cost_class cls, uint64_t wait_ns)
 {
-	for (struct scope *s = &m->scope; s; s = s->parent)
-		histogram_add(&s->wait[cls], wait_ns);
+	for (struct node *n = &f->node; n; n = n->parent)
+		histogram_add(&n->branch->wait[cls], wait_ns);
 }
 
-void job_count_admitted(const struct job *j, struct gate_mount *m)
+void job_count_admitted(const struct job *j)
 {
 	if (j->probe)
 		return;
-	mount_count(m, j->cost.cls, COUNT_OPS, j->cost.ops);
-	mount_count(m, j->cost.cls, COUNT_BYTES, j->cost.bytes);
+	leaf_count(j->leaf, j->cost.cls, COUNT_OPS, j->cost.ops);
+	leaf_count(j->leaf, j->cost.cls, COUNT_BYTES, j->cost.bytes);
 }
 
-static void count_parked_now(struct gate_mount *m, const struct job *j, int by)
+static void count_in_tree(const struct job *j, uint64_t by, uint64_t memory)
 {
-	m->parked += (uint64_t)by;
-	if (j->patient) {
-		m->patient += (uint64_t)by;
-		m->patient_bytes += by > 0 ? j->memory_bytes : -j->memory_bytes;
+	struct gate_mount *m = j->leaf->mount;
+	m->parked += by;
+	if (j->must_run) {
+		m->must_run += by;
+		m->must_run_bytes += memory;
 	}
-	m->scope.gate->parked += (uint64_t)by;
-	for (struct scope *s = &m->scope; s; s = s->parent) {
-		s->parked_now[j->cost.cls] += (uint64_t)by;
-		s->parked_bytes_now += by > 0 ? j->memory_bytes : -j->memory_bytes;
+	j->leaf->node.gate->parked += by;
+	for (struct node *n = &j->leaf->node; n; n = n->parent) {
+		n->branch->parked_now[j->cost.cls] += by;
+		n->branch->parked_bytes_now += memory;
 	}
+}
+
+/* Newcomers must not overtake.  Where keys have limits of their own, only those of its own key. */
+void job_tell_newcomers(const struct job *j)
+{
+	struct leaf *f = j->leaf;
+	const struct lane *l = j->lane;
+	struct key *key = lane_key(l);
+	uint32_t classes = f->node.gate->classes_of[l->index];
+	uint32_t each = atomic_load_explicit(&f->each, memory_order_relaxed);
+	if (f->lane_parked[l->index])
+		atomic_fetch_or(&f->waiting, classes & ~each);
+	else
+		atomic_fetch_and(&f->waiting, ~classes);
+	if (!list_empty(&l->jobs))
+		atomic_fetch_or(&key->waiting, classes);
+	else
+		atomic_fetch_and(&key->waiting, ~classes);
+}
+
+void job_count_parked(const struct job *j, int by)
+{
+	struct leaf *f = j->leaf;
+	struct key *key = lane_key(j->lane);
+	uint64_t memory = by > 0 ? j->memory_bytes : -j->memory_bytes;
+	if (!j->own) /* nobody waits for those of the gate */
+		count_in_tree(j, (uint64_t)by, memory);
+	else
+		key->parked_own += (uint64_t)by;
+	if (by > 0 && key->parked == 0)
+		keys_busy(key);
+	key->parked += (uint64_t)by;
+	key->parked_bytes += memory;
+	if (key->parked == 0)
+		keys_idle(&f->keys, key);
+	f->lane_parked[j->lane->index] += (uint64_t)by;
 }
 
 /* --- in and out of a queue --- */
 
-static struct lane *job_lane(const struct job *j)
-{
-	return &j->mount->scope.lane[j->mount->scope.gate->lane_of[j->cost.cls]];
-}
-
-void job_set_deadline(struct gate *g, struct gate_mount *m, struct job *j)
+void job_set_deadline(struct gate *g, struct job *j)
 {
 	if (heap_contains(&j->deadline))
 		heap_remove(&g->deadlines, &j->deadline);
-	if (!m->max_wait_ns || j->patient)
+	if (!j->leaf->max_wait_ns || j->must_run)
 		return;
-	j->deadline.key = add_sat_u64(j->parked_ns, m->max_wait_ns);
+	j->deadline.key = add_sat_u64(j->parked_ns, j->leaf->max_wait_ns);
 	j->deadline.tie = j->seq;
 	if (j->deadline.key < INT64_MAX) /* centuries: never, and no wrap in the heap's order */
 		heap_push(&g->deadlines, &j->deadline);
 }
 
-void job_enqueue(struct gate_mount *m, struct job *j, uint64_t now_ns)
+static void job_enqueue(struct job *j, uint64_t now_ns)
 {
-	struct gate *g = m->scope.gate;
-	unsigned lane = g->lane_of[j->cost.cls];
-	struct key_queue *kq = j->queue;
-	struct lane *l = &m->scope.lane[lane];
-	bool first = list_empty(&kq->jobs);
-	list_push_tail(&kq->jobs, &j->link);
-	if (l->parked++ == 0)
-		atomic_fetch_or(&m->waiting, g->classes_of[lane]);
-	if (first) {
-		fq_add(&l->fq, &kq->item, route_cost(&m->route[j->cost.cls], LEVEL_MOUNT, &j->cost),
-		       now_ns);
+	struct lane *l = j->lane;
+	bool first = list_empty(&l->jobs);
+	list_push_tail(&l->jobs, &j->link);
+	job_count_parked(j, 1);
+	job_tell_newcomers(j);
+	if (first)
 		lane_touch(l, now_ns);
-	}
 }
 
 void job_dequeue(struct job *j, uint64_t now_ns)
 {
-	struct gate_mount *m = j->mount;
-	struct gate *g = m->scope.gate;
-	struct lane *l = job_lane(j);
-	struct key_queue *kq = j->queue;
-	bool first = kq->jobs.next == &j->link;
+	struct gate *g = j->leaf->node.gate;
+	struct lane *l = j->lane;
+	bool first = l->jobs.next == &j->link;
 	list_remove(&j->link);
+	if (j->probe)
+		probe_left(lane_key(l), j);
 	if (heap_contains(&j->deadline))
 		heap_remove(&g->deadlines, &j->deadline);
-	count_parked_now(m, j, -1);
-	kq->key->parked_bytes -= j->memory_bytes;
-	if (--kq->key->parked == 0)
-		keys_idle(&m->keys, kq->key);
-	if (--l->parked == 0)
-		atomic_fetch_and(&m->waiting, ~g->classes_of[l->index]);
-	if (!first)
-		return;
-	struct job *next = list_first(&kq->jobs, struct job, link);
-	if (next)
-		fq_set_cost(&l->fq, &kq->item,
-			    route_cost(&m->route[next->cost.cls], LEVEL_MOUNT, &next->cost));
-	else
-		fq_remove(&l->fq, &kq->item, now_ns);
-	lane_touch(l, now_ns);
+	job_count_parked(j, -1);
+	job_tell_newcomers(j);
+	if (first)
+		lane_touch(l, now_ns);
 }
 
-static void count_refusal(struct gate_mount *m, const struct job *j, enum grant_result why)
+struct jobs_each {
+	void (*fn)(struct job *j, void *arg);
+	void *arg;
+};
+
+static void key_jobs_each(struct key *key, void *arg)
+{
+	const struct jobs_each *e = arg;
+	for (unsigned i = 0; i < LANES; i++)
+		list_for_each_safe (it, &key->node.lane[i].jobs)
+			e->fn(list_entry(it, struct job, link), e->arg);
+}
+
+void jobs_each(struct leaf *f, void (*fn)(struct job *j, void *arg), void *arg)
+{
+	struct jobs_each e = {fn, arg};
+	keys_each(&f->keys, key_jobs_each, &e);
+}
+
+static void count_refusal(const struct job *j, enum grant_result why)
 {
 	if (!j->probe)
-		mount_count(m, j->cost.cls,
-			    why == GRANT_TIMED_OUT	 ? COUNT_TIMED_OUT
-			    : why == GRANT_MISCONFIGURED ? COUNT_MISCONFIGURED
-							 : COUNT_CANCELLED,
-			    1);
+		leaf_count(j->leaf, j->cost.cls,
+			   why == GRANT_TIMED_OUT	? COUNT_TIMED_OUT
+			   : why == GRANT_MISCONFIGURED ? COUNT_MISCONFIGURED
+							: COUNT_CANCELLED,
+			   1);
 }
 
 void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uint64_t now_ns)
 {
 	job_dequeue(j, now_ns);
-	count_refusal(j->mount, j, why);
 	j->state = JOB_DONE;
+	if (job_is_debt(j))
+		j->own->owed_ops = j->own->owed_bytes = 0;
+	if (j->own)
+		return;
+	count_refusal(j, why);
 	j->refusal = why;
 	list_push_tail(&g->refused, &j->link);
 }
@@ -145,20 +181,20 @@ void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uin
 
 /* What may not be refused always has room, and takes none from the others: it is the kernel that
  * bounds its page faults and its write-back. */
-static uint64_t impatient(const struct gate_mount *m)
+static uint64_t refusable_jobs(const struct gate_mount *m)
 {
-	return m->parked - m->patient;
+	return m->parked - m->must_run + m->n_in_device;
 }
 
-static uint64_t impatient_bytes(const struct gate_mount *m)
+static uint64_t refusable_bytes(const struct gate_mount *m)
 {
-	return m->scope.parked_bytes_now - m->patient_bytes;
+	return m->leaf.node.branch->parked_bytes_now - m->must_run_bytes + m->in_device_bytes;
 }
 
 static bool room_for(const struct gate_mount *m, const struct job *j)
 {
-	return j->patient || (impatient(m) < m->max_parked &&
-			      impatient_bytes(m) + j->memory_bytes <= m->max_parked_bytes);
+	return j->must_run || (refusable_jobs(m) < m->max_parked &&
+			       refusable_bytes(m) + j->memory_bytes <= m->max_parked_bytes);
 }
 
 /* The last quarter of the room is for those who hold little: whoever has as much as is left must not
@@ -170,108 +206,134 @@ static bool takes_too_much(uint64_t own, uint64_t used, uint64_t max)
 
 static bool greedy(const struct gate_mount *m, const struct key *key, const struct job *j)
 {
-	return j->key.kind != FAIR_NONE && !j->patient &&
-	       (takes_too_much(key->parked, impatient(m), m->max_parked) ||
-		takes_too_much(key->parked_bytes, impatient_bytes(m), m->max_parked_bytes));
+	return j->key.kind != FAIR_NONE && !j->must_run &&
+	       (takes_too_much(key->parked, refusable_jobs(m), m->max_parked) ||
+		takes_too_much(key->parked_bytes, refusable_bytes(m), m->max_parked_bytes));
 }
 
-static bool inflight_full(const struct chain *ch)
+void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < ch->permits; i++)
-		if (permits_look(ch->permit[i]).available == 0)
-			return true;
-	return false;
-}
-
-/* Queues the job and lets the scheduler look: GO when it is through already. */
-static enum gate_verdict park_locked(struct gate_mount *m, struct job *j, uint64_t now_ns)
-{
-	struct gate *g = m->scope.gate;
-	struct key *key = keys_get(m, j->key, now_ns);
-	if (greedy(m, key, j) || !heap_reserve(&g->deadlines, g->parked + 1))
-		return GATE_NO_ROOM;
+	struct gate *g = f->node.gate;
 	j->state = JOB_PARKED;
-	j->mount = m;
+	j->leaf = f;
 	j->parked_ns = now_ns;
 	j->seq = g->seq++;
 	j->deadline = (struct heap_item){0};
 	j->waited = false;
-	j->queue = &key->queue[g->lane_of[j->cost.cls]];
-	if (key->parked++ == 0)
-		keys_busy(key);
-	key->parked_bytes += j->memory_bytes;
-	count_parked_now(m, j, 1);
-	job_set_deadline(g, m, j);
-	job_enqueue(m, j, now_ns);
+	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
+	job_set_deadline(g, j);
+	job_enqueue(j, now_ns);
+	if (j->probe && !j->own)
+		probe_parked(key, j, now_ns);
+}
+
+/* Queues the job and lets the scheduler look: GO when it is through already. */
+static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *key,
+				     uint64_t now_ns)
+{
+	struct gate *g = f->node.gate;
+	if (greedy(f->mount, key, j) || !heap_reserve(&g->deadlines, g->parked + 1))
+		return GATE_NO_ROOM;
+	job_park(f, key, j, now_ns);
 	gate_dispatch_locked(g, now_ns, now_ns);
 	if (j->state == JOB_READY) {
 		list_remove(&j->link);
 		return GATE_GO;
 	}
+	if (j->state == JOB_DEVICE) {
+		leaf_count(f, j->cost.cls, COUNT_AT_ONCE, 1);
+		return GATE_PARKED;
+	}
 	j->waited = true;
 	if (!j->probe) {
-		mount_count(m, j->cost.cls, COUNT_PARKED, 1);
+		leaf_count(f, j->cost.cls, COUNT_PARKED, 1);
 		key->ever_parked++;
 	}
 	return GATE_PARKED;
 }
 
-static enum gate_verdict gate_park_locked(struct gate_mount *m, struct job *j, uint64_t now_ns)
+static bool has_voucher(const struct key *key, enum cost_class cls)
 {
-	struct gate *g = m->scope.gate;
-	enum cost_class cls = j->cost.cls;
-	const struct chain *limits = atomic_load_explicit(&m->limits[cls], memory_order_relaxed);
-	j->grant = (struct grant){.cost = j->cost, .probe = j->probe};
-	if (!atomic_load_explicit(&m->chain[cls], memory_order_relaxed)) {
-		job_count_admitted(j, m);
+	const struct account *a = account_find(key, cls);
+	return a && a->vouchers;
+}
+
+/* Nothing limits it: only a device may hold it up. */
+static enum gate_verdict pass_unlimited(struct leaf *f, struct job *j, uint64_t now_ns)
+{
+	if (f->mount->device && !j->probe && !room_for(f->mount, j))
+		return GATE_NO_ROOM;
+	job_count_admitted(j);
+	if (!j->probe)
+		leaf_grant_begin(f);
+	if (!job_enter_device(j, now_ns))
 		return GATE_GO;
-	}
-	if (j->probe && m->voucher[cls].n)
+	leaf_count(f, j->cost.cls, COUNT_AT_ONCE, 1);
+	return GATE_PARKED;
+}
+
+static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_t now_ns)
+{
+	struct gate_mount *m = f->mount;
+	enum cost_class cls = j->cost.cls;
+	const struct chain *limits = leaf_limits(f, cls);
+	if (m->device && !device_reserve(f->node.gate))
+		return GATE_NO_ROOM;
+	if (m->device && !j->probe)
+		j->cost.ops = device_merged_ops(m->device, &j->access, j->cost.bytes);
+	j->leaf = f;
+	j->date = (struct heap_item){0};
+	j->grant = (struct grant){.leaf = f, .cost = j->cost, .probe = j->probe};
+	if (!leaf_limits_class(f, cls))
+		return pass_unlimited(f, j, now_ns);
+	if (j->probe && has_voucher(keys_get(f, j->key, now_ns), cls))
 		return GATE_GO; /* has had its turn, and asks again */
-	if (route_misconfigured(&m->route[cls], &j->cost))
+	if (!mount_is_dry(m) && chain_misconfigured(limits, &j->cost))
 		return GATE_MISCONFIGURED;
 	if (!room_for(m, j))
 		return GATE_NO_ROOM;
-	if (atomic_load_explicit(&m->full_rejects, memory_order_relaxed) && limits && !j->patient &&
-	    inflight_full(limits))
+	if (atomic_load_explicit(&m->full_rejects, memory_order_relaxed) && limits &&
+	    !j->must_run && inflight_is_full(limits))
 		return GATE_FULL;
-	gate_catch_up_locked(g, now_ns);
-	return park_locked(m, j, now_ns);
+	gate_catch_up_locked(f->node.gate, now_ns);
+	return park_locked(f, j, keys_get(f, j->key, now_ns), now_ns);
 }
 
 enum gate_verdict gate_park(struct gate_mount *m, struct job *j)
 {
-	struct gate *g = m->scope.gate;
-	gate_lock(g);
-	enum gate_verdict verdict = gate_park_locked(m, j, clock_now(g->clock));
+	struct gate *g = m->leaf.node.gate;
+	struct leaf *f = leaf_of_lock(m, &j->caller, j->cost.cls, &j->key);
+	enum gate_verdict verdict = gate_park_locked(f, j, clock_now(g->clock));
 	gate_arm_locked(g);
 	gate_unlock_deliver(g);
 	if (verdict != GATE_PARKED && !j->probe)
-		mount_count(m, j->cost.cls,
-			    verdict == GATE_GO		    ? COUNT_AT_ONCE
-			    : verdict == GATE_MISCONFIGURED ? COUNT_MISCONFIGURED
-							    : COUNT_FULL,
-			    1);
+		leaf_count(f, j->cost.cls,
+			   verdict == GATE_GO		   ? COUNT_AT_ONCE
+			   : verdict == GATE_MISCONFIGURED ? COUNT_MISCONFIGURED
+							   : COUNT_FULL,
+			   1);
 	return verdict;
 }
 
-bool gate_has_no_room(struct gate_mount *m, const struct job *j)
+bool gate_has_no_room(struct gate_mount *m, struct job *j)
 {
-	struct gate *g = m->scope.gate;
-	gate_lock(g);
-	bool none = atomic_load_explicit(&m->chain[j->cost.cls], memory_order_relaxed) &&
-		    (!room_for(m, j) || greedy(m, keys_get(m, j->key, clock_now(g->clock)), j));
+	struct gate *g = m->leaf.node.gate;
+	struct leaf *f = leaf_of_lock(m, &j->caller, j->cost.cls, &j->key);
+	uint64_t now_ns = clock_now(g->clock);
+	bool none = (leaf_limits_class(f, j->cost.cls) || m->device) && !room_for(m, j);
+	if (!none && leaf_limits_class(f, j->cost.cls))
+		none = greedy(m, keys_get(f, j->key, now_ns), j);
 	gate_unlock_deliver(g);
 	if (none)
-		mount_count(m, j->cost.cls, COUNT_FULL, 1);
+		leaf_count(f, j->cost.cls, COUNT_FULL, 1);
 	return none;
 }
 
 uint64_t gate_no_room_delay_ns(const struct gate_mount *m)
 {
-	struct gate *g = m->scope.gate;
+	struct gate *g = m->leaf.node.gate;
 	gate_lock(g);
-	uint64_t max_wait_ns = m->max_wait_ns;
+	uint64_t max_wait_ns = m->leaf.max_wait_ns;
 	gate_unlock_deliver(g);
 	return max_wait_ns ? min_u64(max_wait_ns, GATE_NO_ROOM_DELAY_NS) : GATE_NO_ROOM_DELAY_NS;
 }
@@ -279,12 +341,16 @@ uint64_t gate_no_room_delay_ns(const struct gate_mount *m)
 bool gate_cancel(struct gate *g, struct job *j)
 {
 	gate_lock(g);
-	bool parked = j->state == JOB_PARKED;
+	bool parked = j->state == JOB_PARKED || j->state == JOB_DEVICE;
 	if (parked) {
 		uint64_t now_ns = clock_now(g->clock);
+		if (j->state == JOB_PARKED) {
+			job_dequeue(j, now_ns);
+			count_refusal(j, GRANT_CANCELLED);
+		} else {
+			job_abandon_locked(j, now_ns);
+		}
 		j->state = JOB_DONE;
-		job_dequeue(j, now_ns);
-		count_refusal(j->mount, j, GRANT_CANCELLED);
 		/* Others must not be refused here: that takes the lock which our caller holds. */
 		gate_release_locked(g, now_ns, now_ns);
 		gate_arm_locked(g);

@@ -2,187 +2,225 @@
 /* Dispatch: late binding.  Nothing is decided before the moment of release:
  *
  *	descend from a root lane to the front job by the fair queues;
- *	ask every limit on its way, narrow to wide;
- *	one refuses: the lane of that scope leaves its parent's queue and waits in the resource's
+ *	ask every node on its way, narrow to wide;
+ *	one refuses: the lane of that node leaves its parent's queue and waits in the resource's
  *	             FIFO; descend again, others may have what they need;
  *	all grant:   take everything, serve the tags on the path, hand the job over.
  *
  * Only the first waiter of a resource has a due time, and only a lower bound of it is kept: when it
  * is reached (or somebody kicks the resource) the exact one is computed. */
-#include "sched/lane.h"
+#include "sched/gate_internal.h"
 
-/* --- releasing --- */
+/* --- taking: from the lane of the job's key up to the root --- */
 
-static void untake(const struct route *rt, unsigned n, struct lane *const path[LEVELS],
-		   const struct cost *c)
+static bool is_prepaid(const struct resource *r, const struct lane *l)
 {
-	for (unsigned i = 0; i < n; i++) {
-		const struct resource *r = rt->hop[i].res;
-		if (!is_bucket(r))
-			permits_release(&r->scope->limiter.inflight);
-		else if (is_bytes(r) || !path[r->scope->level]->held[r->kind])
-			bucket_refund(res_bucket(r), hop_tokens(&rt->hop[i], c));
+	return !r->bytes && r->held[l->index];
+}
+
+/* What a debt pays for has had its permit. */
+static bool take_link(const struct chain_link *link, const struct lane *l, const struct job *j,
+		      uint64_t at_ns)
+{
+	const struct resource *r = link_resource(link);
+	if (!r->bucket)
+		return job_is_debt(j) || permits_try(&link->limiter->inflight);
+	return is_prepaid(r, l) || !bucket_rate(r->bucket) ||
+	       bucket_try(r->bucket, chain_tokens(link, &j->cost), at_ns);
+}
+
+static void untake_link(const struct chain_link *link, const struct lane *l, const struct job *j)
+{
+	const struct resource *r = link_resource(link);
+	if (!r->bucket && !job_is_debt(j))
+		permits_release(&link->limiter->inflight);
+	else if (r->bucket && !is_prepaid(r, l) && bucket_rate(r->bucket))
+		bucket_refund(r->bucket, chain_tokens(link, &j->cost));
+}
+
+/* Gives back what was taken below `end`, and of it the first n limits. */
+static void untake(struct lane *l, const struct lane *end, unsigned n, const struct job *j)
+{
+	for (; l; l = lane_parent(l)) {
+		const struct chain *own = lane_limits(l, j);
+		unsigned links = l == end ? n : own_links(own);
+		for (unsigned i = 0; i < links; i++)
+			untake_link(own_link(own, i), l, j);
+		if (l == end)
+			return;
 	}
 }
 
-/* Everything or nothing; returns the hop that refused (a newcomer was faster), or rt->n. */
-static unsigned take_all(const struct route *rt, struct lane *const path[LEVELS],
-			 const struct cost *c, uint64_t v)
+/* Everything or nothing.  Returns the resource that refused (a newcomer was faster), or NULL. */
+static struct resource *take_way_up(struct lane *bottom, const struct job *j, uint64_t at_ns)
 {
-	for (unsigned i = 0; i < rt->n; i++) {
-		const struct resource *r = rt->hop[i].res;
-		bool ok;
-		if (!is_bucket(r))
-			ok = permits_try(&r->scope->limiter.inflight);
-		else if (!is_bytes(r) && path[r->scope->level]->held[r->kind])
-			ok = true; /* prepaid */
-		else
-			ok = bucket_try(res_bucket(r), hop_tokens(&rt->hop[i], c), v);
-		if (!ok) {
-			untake(rt, i, path, c);
-			return i;
+	for (struct lane *l = bottom; l; l = lane_parent(l)) {
+		const struct chain *own = lane_limits(l, j);
+		for (unsigned i = 0; i < own_links(own); i++) {
+			const struct chain_link *link = own_link(own, i);
+			if (take_link(link, l, j, at_ns))
+				continue;
+			untake(bottom, l, i, j);
+			return link_resource(link);
 		}
 	}
-	return rt->n;
+	return NULL;
 }
 
 /* What was held has been used; a prepaid amount may differ from what the job costs. */
-static void settle_held(const struct route *rt, struct lane *const path[LEVELS],
-			const struct cost *c, uint64_t v)
+static void settle_held(struct lane *l, const struct job *j, uint64_t at_ns)
 {
-	for (unsigned i = 0; i < rt->n; i++) {
-		struct resource *r = rt->hop[i].res;
-		struct lane *l = path[r->scope->level];
-		if (!is_bucket(r) || !l->held[r->kind])
+	const struct chain *own = lane_limits(l, j);
+	for (unsigned i = 0; i < own_links(own); i++) {
+		const struct chain_link *link = own_link(own, i);
+		struct resource *r = link_resource(link);
+		uint64_t tokens = chain_tokens(link, &j->cost), *held = &r->held[l->index];
+		if (!*held)
 			continue;
-		uint64_t tokens = hop_tokens(&rt->hop[i], c);
-		if (!is_bytes(r)) {
-			if (tokens > l->held[r->kind])
-				bucket_take(res_bucket(r), tokens - l->held[r->kind], v);
-			l->held[r->kind] -= min_u64(tokens, l->held[r->kind]);
+		if (!r->bytes) {
+			if (tokens > *held)
+				bucket_take(r->bucket, tokens - *held, at_ns);
+			*held -= min_u64(tokens, *held);
 		}
-		drop_held(l, r->kind);
+		resource_drop_held(r, l);
 	}
 }
 
-static void serve_path(struct lane *const path[LEVELS], struct key_queue *kq, const struct job *j)
-{
-	const struct route *rt = job_route(j);
-	fq_serve(&path[LEVEL_MOUNT]->fq, &kq->item, route_cost(rt, LEVEL_MOUNT, &j->cost));
-	for (enum level up = LEVEL_FS; up < LEVELS; up++) {
-		fq_serve(&path[up]->fq, &path[up - 1]->item, route_cost(rt, up, &j->cost));
-		path[up]->turn = NULL;
-	}
-	path[LEVEL_MOUNT]->turn = NULL;
-}
+/* --- releasing --- */
 
-static void count_admission(struct gate_mount *m, struct key *key, const struct job *j,
-			    uint64_t wait_ns)
+static void count_admission(struct key *key, const struct job *j, uint64_t wait_ns)
 {
-	job_count_admitted(j, m);
+	job_count_admitted(j);
 	if (j->probe || !j->waited)
 		return;
-	mount_waited(m, j->cost.cls, wait_ns);
+	leaf_waited(j->leaf, j->cost.cls, wait_ns);
 	key->ops += j->cost.ops;
 	key->bytes += j->cost.bytes;
 	key->wait_ns += wait_ns;
 	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
 }
 
-static void admit(struct gate *g, struct lane *const path[LEVELS], struct job *j, uint64_t v,
-		  uint64_t now_ns)
+/* What was taken, to be settled; a dry run has asked no limit, so that nothing was. */
+static void fill_grant(struct grant *grant, struct leaf *f, struct key *key)
 {
-	struct gate_mount *m = j->mount;
-	const struct route *rt = job_route(j);
-	struct key_queue *kq = j->queue;
-	j->grant = (struct grant){.cost = j->cost, .probe = j->probe};
+	leaf_grant_begin(f);
+	if (mount_is_dry(f->mount))
+		return;
+	grant->chain = leaf_limits(f, grant->cost.cls);
+	grant->own = key->node.own[grant->cost.cls];
+	if (grant->own) {
+		grant->key = key;
+		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
+	}
+}
+
+static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64_t at_ns,
+		      uint64_t now_ns)
+{
+	struct leaf *f = j->leaf;
+	struct key *key = lane_key(bottom);
+	j->grant = (struct grant){.leaf = f, .cost = j->cost, .probe = j->probe};
+	for (struct lane *l = bottom, *up; l; l = up) {
+		up = lane_parent(l);
+		if (!j->probe)
+			settle_held(l, j, at_ns);
+		if (up)
+			fq_serve(up->fq, &l->item, turn_cost(up->node, j), at_ns);
+		if (l->node->branch)
+			l->node->branch->sample[l->index] = j->cost;
+		if (!j->probe)
+			reserve_serve(l->node, &j->cost, at_ns);
+		l->turn = NULL;
+	}
+	if (job_is_debt(j)) {
+		debt_paid(j, at_ns);
+		return;
+	}
 	if (!j->probe)
-		settle_held(rt, path, &j->cost, v);
-	serve_path(path, kq, j);
-	/* a dry run has asked no limit, so that nothing was taken */
-	if (!j->probe && !atomic_load_explicit(&m->dry_run, memory_order_relaxed))
-		j->grant.chain =
-			atomic_load_explicit(&m->limits[j->cost.cls], memory_order_relaxed);
-	count_admission(m, kq->key, j, now_ns - j->parked_ns);
-	job_dequeue(j, v);
-	j->state = JOB_READY;
-	list_push_tail(&g->ready, &j->link);
+		fill_grant(&j->grant, f, key);
+	count_admission(key, j, now_ns - j->parked_ns);
+	job_dequeue(j, at_ns);
+	if (!job_enter_device(j, at_ns)) {
+		j->state = JOB_READY;
+		if (!j->own)
+			list_push_tail(&g->ready, &j->link);
+	}
 	if (j->probe)
-		voucher_issue(m, &j->cost, v);
+		voucher_issue(key, j, at_ns);
 }
 
 /* Releases the front of a root lane, or blocks the lane on its way that is refused. */
-static void release_front(struct gate *g, struct lane *root, uint64_t v, uint64_t now_ns)
+static void release_front(struct gate *g, struct lane *root, uint64_t at_ns, uint64_t now_ns)
 {
-	struct lane *path[LEVELS];
-	path[LEVEL_GLOBAL] = root;
-	path[LEVEL_FS] = container_of(fq_front(&root->fq), struct lane, item);
-	path[LEVEL_MOUNT] = container_of(fq_front(&path[LEVEL_FS]->fq), struct lane, item);
-	struct job *j = lane_front(path[LEVEL_MOUNT]);
-	const struct route *rt = job_route(j);
-
-	unsigned at = rt->n;
-	enum level level = LEVEL_MOUNT;
-	for (; level < LEVELS; level++) {
-		at = lane_ask(path[level], rt, j, v);
-		if (at < rt->end[level])
+	struct lane *bottom = lane_bottom(root, at_ns), *l = bottom;
+	struct job *j = list_first(&bottom->jobs, struct job, link);
+	struct resource *refuses = NULL;
+	for (; l; l = lane_parent(l)) {
+		refuses = lane_ask(l, j, at_ns);
+		if (refuses)
 			break;
 	}
-	if (at == rt->n && !j->probe) {
-		at = take_all(rt, path, &j->cost, v);
-		level = at < rt->n ? rt->hop[at].res->scope->level : LEVELS;
-	}
-	if (level == LEVELS)
-		admit(g, path, j, v, now_ns);
+	if (!refuses && !j->probe)
+		refuses = take_way_up(bottom, j, at_ns);
+	if (refuses)
+		lane_block(&refuses->node->lane[root->index], refuses, j, at_ns);
 	else
-		lane_block(path[level], rt, at, j, v);
+		admit_job(g, bottom, j, at_ns, now_ns);
 }
 
-static void release_all(struct gate *g, uint64_t v, uint64_t now_ns)
+static void release_all(struct gate *g, uint64_t at_ns, uint64_t now_ns)
 {
 	bool more;
 	do { /* one of each lane at a time */
 		more = false;
 		for (unsigned i = 0; i < g->lanes; i++) {
 			struct lane *root = &g->global.lane[i];
-			if (!root->blocked && !fq_empty(&root->fq)) {
-				release_front(g, root, v, now_ns);
+			if (!root->blocked && !lane_empty(root)) {
+				release_front(g, root, at_ns, now_ns);
 				more = true;
 			}
 		}
 	} while (more);
 }
 
-/* The front's turn has a date: what it needs of narrower scopes should be there then. */
-static void hold_below(struct lane *l, uint64_t date_ns, uint64_t v)
+/* The front's turn has a date: what it needs of narrower nodes should be there then. */
+static void hold_below(struct lane *l, uint64_t date_ns, const struct job *j, uint64_t at_ns)
 {
-	struct job *j = lane_front(l);
-	const struct route *rt = job_route(j);
-	while (l->scope->level != LEVEL_MOUNT) {
-		l = container_of(fq_front(&l->fq), struct lane, item);
-		lane_hold(l, rt, rt->end[l->scope->level], date_ns, j, v);
+	while (l->fq) {
+		l = container_of(fq_front(l->fq, at_ns), struct lane, item);
+		lane_hold(l, NULL, date_ns, j, at_ns);
 	}
 }
 
+static uint64_t front_wait_ns(const struct resource *r, const struct lane *l, const struct job *j,
+			      uint64_t at_ns)
+{
+	const struct chain *own = lane_limits(l, j);
+	if (r->index == RES_PAUSE)
+		return l->node->paused ? NEVER : 0;
+	for (unsigned i = 0; i < own_links(own); i++) {
+		const struct chain_link *link = own_link(own, i);
+		if (link_resource(link) == r)
+			return resource_wait_ns(r, l, link, j, at_ns);
+	}
+	return 0;
+}
+
 /* The first waiter's moment may have come. */
-static void resource_due(struct resource *r, uint64_t v)
+static void resource_due(struct resource *r, uint64_t at_ns)
 {
 	struct lane *l = first_waiter(r);
-	struct job *j = lane_front(l);
-	const struct route *rt = job_route(j);
-	uint64_t wait_ns = 0;
-	for (unsigned i = first_hop(rt, l->scope->level); i < rt->end[l->scope->level]; i++)
-		if (rt->hop[i].res == r)
-			wait_ns = hop_wait_ns(l, &rt->hop[i], j, v);
+	struct job *j = lane_front(l, at_ns);
+	uint64_t wait_ns = front_wait_ns(r, l, j, at_ns);
 	if (wait_ns) {
-		uint64_t due_ns = add_sat_u64(v, wait_ns);
-		set_due(r, due_ns);
-		hold_below(l, due_ns == NEVER ? 0 : due_ns, v);
+		uint64_t due_ns = add_sat_u64(at_ns, wait_ns);
+		resource_set_due(r, due_ns);
+		hold_below(l, due_ns == NEVER ? 0 : due_ns, j, at_ns);
 		return;
 	}
-	lane_unblock(l, v);
+	lane_unblock(l, at_ns);
 	l->turn = r;
-	lane_touch(l, v);
+	lane_touch(l, at_ns);
 }
 
 /* --- time --- */
@@ -193,38 +231,41 @@ static uint64_t top_ns(const struct heap *h)
 	return top ? top->key : NEVER;
 }
 
-/* Events in the order of their times, those before v as if at v. */
-static void dispatch_events(struct gate *g, uint64_t v, uint64_t now_ns, bool deadlines_too)
+/* Events in the order of their times, those before at_ns as if at at_ns. */
+static void dispatch_events(struct gate *g, uint64_t at_ns, uint64_t now_ns, bool deadlines_too)
 {
 	for (;;) {
-		release_all(g, v, now_ns);
+		release_all(g, at_ns, now_ns);
 		uint64_t due = top_ns(&g->due),
 			 late = deadlines_too ? top_ns(&g->deadlines) : NEVER;
-		uint64_t expires = top_ns(&g->vouchers);
-		uint64_t next = min_u64(due, min_u64(late, expires));
+		uint64_t expires = top_ns(&g->vouchers), done = top_ns(&g->dates);
+		uint64_t next = min_u64(min_u64(due, done), min_u64(late, expires));
 		if (next > now_ns)
 			return;
-		v = max_u64(v, next);
+		at_ns = max_u64(at_ns, next);
 		if (next == due)
-			resource_due(container_of(heap_top(&g->due), struct resource, due), v);
+			resource_due(container_of(heap_top(&g->due), struct resource, due), at_ns);
+		else if (next == done)
+			job_leave_device(g, container_of(heap_top(&g->dates), struct job, date),
+					 now_ns);
 		else if (next == late)
 			job_refuse_locked(
 				g, container_of(heap_top(&g->deadlines), struct job, deadline),
-				GRANT_TIMED_OUT, v);
+				GRANT_TIMED_OUT, at_ns);
 		else
 			voucher_expire(
-				container_of(heap_top(&g->vouchers), struct voucher, expiry));
+				container_of(heap_top(&g->vouchers), struct account, expiry));
 	}
 }
 
-void gate_dispatch_locked(struct gate *g, uint64_t v, uint64_t now_ns)
+void gate_dispatch_locked(struct gate *g, uint64_t at_ns, uint64_t now_ns)
 {
-	dispatch_events(g, v, now_ns, true);
+	dispatch_events(g, at_ns, now_ns, true);
 }
 
-void gate_release_locked(struct gate *g, uint64_t v, uint64_t now_ns)
+void gate_release_locked(struct gate *g, uint64_t at_ns, uint64_t now_ns)
 {
-	dispatch_events(g, v, now_ns, false);
+	dispatch_events(g, at_ns, now_ns, false);
 }
 
 void gate_catch_up_locked(struct gate *g, uint64_t now_ns)
@@ -234,12 +275,15 @@ void gate_catch_up_locked(struct gate *g, uint64_t now_ns)
 
 void gate_arm_locked(struct gate *g)
 {
+	uint64_t date_ns = top_ns(&g->dates);
 	uint64_t next_ns =
 		min_u64(top_ns(&g->due), min_u64(top_ns(&g->deadlines), top_ns(&g->vouchers)));
-	if (next_ns == g->next_ns)
+	uint64_t arm_ns = min_u64(max_u64(next_ns, add_sat_u64(g->stepped_ns, COALESCE_NS)),
+				  max_u64(date_ns, add_sat_u64(g->stepped_ns, COALESCE_DATES_NS)));
+	next_ns = min_u64(next_ns, date_ns);
+	if (next_ns == g->next_ns && arm_ns >= g->armed_ns)
 		return;
 	g->next_ns = next_ns;
-	uint64_t arm_ns = max_u64(next_ns, g->stepped_ns + COALESCE_NS);
 	if (arm_ns != g->armed_ns) {
 		g->armed_ns = arm_ns;
 		g->clock->arm(g->clock, arm_ns);

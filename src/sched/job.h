@@ -2,7 +2,9 @@
 /* A request that has to wait.
  *
  *	NEW -park-> PARKED -admit-> READY -run-> DONE
+ *	            PARKED -admit-> DEVICE -date-> READY        on a mount with a device model
  *	            PARKED -cancel/timeout/drain-> DONE
+ *	                            DEVICE -cancel/drain-> DONE
  *
  * Only the gate writes ->state, under its lock; exactly one of run, refuse, or a gate_cancel that
  * returned true ends a parked job, and whoever it is owns the job from then on. */
@@ -15,25 +17,15 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "limit/chain.h"
+#include "sched/caller.h"
+#include "sched/device.h"
 
 struct job;
-struct gate_mount;
-
-/* Whose turn: what a share belongs to.  Equal keys share one turn. */
-enum fair_kind {
-	FAIR_NONE,
-	FAIR_HANDLE,
-	FAIR_PROCESS,
-	FAIR_UID,
-	FAIR_GID,
-	FAIR_CGROUP,
-	FAIR_KINDS
-};
-struct fair_key {
-	enum fair_kind kind;
-	uint64_t id;
-};
-const char *fair_kind_name(enum fair_kind kind);
+struct account;
+struct key;
+struct lane;
+struct leaf;
+struct workers;
 
 struct job_ops {
 	/* Admitted; called by a worker thread (or a test), no lock held.  Must call gate_done. */
@@ -42,11 +34,14 @@ struct job_ops {
 	void (*refuse)(struct job *j, enum grant_result why);
 };
 
-enum job_state { JOB_NEW, JOB_PARKED, JOB_READY, JOB_DONE };
+enum job_state { JOB_NEW, JOB_PARKED, JOB_DEVICE, JOB_READY, JOB_DONE };
 
 /* What an admission took; needed to settle it. */
 struct grant {
-	const struct chain *chain; /* NULL: nothing was limited */
+	struct leaf *leaf;	   /* where the request entered the tree of scopes */
+	const struct chain *chain; /* from the leaf to the root; NULL: nothing was limited there */
+	struct key *key; /* pinned while its own limits are to be settled; NULL: it has none */
+	const struct chain *own; /* those limits */
 	struct cost cost;
 	bool probe; /* took nothing, ends without a trace */
 };
@@ -54,23 +49,29 @@ struct grant {
 struct job {
 	/* filled by the submitter */
 	const struct job_ops *ops;
+	struct workers *workers; /* whose threads run it */
 	struct cost cost;
-	struct fair_key key;
-	uint64_t memory_bytes; /* what it pins while parked, for the cap on parked bytes */
-	bool probe;	       /* only asks when it could go: admitted without being charged */
-	bool patient;	       /* max_wait does not end its wait: an error would lose data */
+	struct caller caller;
+	uint64_t memory_bytes;	     /* what it pins while parked, for the cap on parked bytes */
+	struct device_access access; /* where the mount has a device model */
+	bool probe;    /* only asks when it could go: admitted without being charged */
+	bool must_run; /* max_wait does not end its wait: an error would lose data */
 
 	/* the gate's */
 	enum job_state state;
-	struct gate_mount *mount;
-	struct grant grant; /* valid from READY on */
+	struct leaf *leaf;
+	struct fair_key key;
+	struct grant grant; /* valid from DEVICE or READY on */
 	uint64_t parked_ns; /* when it was parked */
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;
 	bool waited;	  /* not admitted by gate_park itself */
-	struct list link; /* its key's FIFO, or the list of admitted jobs */
+	struct list link; /* its key's FIFO, its mount's jobs in the device, or the admitted jobs */
 	struct heap_item deadline;
-	void *queue; /* its (key, lane) */
+	struct heap_item date; /* in gate->dates: when the device is done with it */
+	uint64_t device_ns;    /* since when it is in the device */
+	struct lane *lane;     /* of its key */
+	struct account *own;   /* the gate's own job, in the name of a key: nobody runs it */
 };
 
 #endif

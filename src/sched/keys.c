@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of one mount: a bounded table.  A key that is idle and has used up its turn cannot be
- * told from one never seen, so it may go when room is needed; when all are busy, newcomers share
- * a few overflow keys by hash, and nobody is refused. */
+/* The keys of one leaf: a bounded table.  A key that is idle, has used up its turn and owes nothing
+ * cannot be told from one never seen, so it may go when room is needed; when all are busy, newcomers
+ * share a few overflow keys (and their limits) by hash, and nobody is refused. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +24,43 @@ static bool same(struct fair_key a, struct fair_key b)
 	return a.kind == b.kind && a.id == b.id;
 }
 
+/* --- weights --- */
+
+/* Rules with a glob behind all others, and in the order given. */
 static int compare_rules(const void *pa, const void *pb)
 {
 	const struct weight_rule *a = pa, *b = pb;
+	if (a->glob || b->glob)
+		return (a->glob != NULL) - (b->glob != NULL);
 	if (a->key.kind != b->key.kind)
 		return a->key.kind < b->key.kind ? -1 : 1;
 	return (a->key.id > b->key.id) - (a->key.id < b->key.id);
+}
+
+static unsigned count_exact(const struct keys *k)
+{
+	unsigned n = 0;
+	while (n < k->n_rules && !k->rules[n].glob)
+		n++;
+	return n;
+}
+
+void keys_rules_free(struct weight_rule *rules, unsigned n)
+{
+	for (unsigned i = 0; rules && i < n; i++)
+		free((char *)rules[i].glob);
+	free(rules);
+}
+
+/* Insertion sort: it keeps the order of equals, and rules are few. */
+static void sort_rules(struct weight_rule *r, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++)
+		for (unsigned k = i; k && compare_rules(&r[k - 1], &r[k]) > 0; k--) {
+			struct weight_rule t = r[k];
+			r[k] = r[k - 1];
+			r[k - 1] = t;
+		}
 }
 
 int keys_rules_copy(const struct weight_rule *rules, unsigned n, struct weight_rule **out)
@@ -37,59 +68,129 @@ int keys_rules_copy(const struct weight_rule *rules, unsigned n, struct weight_r
 	*out = NULL;
 	if (!n)
 		return 0;
-	*out = malloc(n * sizeof(**out));
-	if (!*out)
+	struct weight_rule *copy = calloc(n, sizeof(*copy));
+	if (!copy)
 		return -ENOMEM;
-	memcpy(*out, rules, n * sizeof(**out));
-	qsort(*out, n, sizeof(**out), compare_rules);
+	for (unsigned i = 0; i < n; i++) {
+		copy[i] = rules[i];
+		copy[i].glob = rules[i].glob ? strdup(rules[i].glob) : NULL;
+		if (rules[i].glob && !copy[i].glob) {
+			keys_rules_free(copy, i);
+			return -ENOMEM;
+		}
+	}
+	sort_rules(copy, n);
+	*out = copy;
 	return 0;
 }
 
-uint32_t keys_weight(const struct keys *k, struct fair_key id)
+void keys_set_rules(struct keys *k, struct weight_rule *rules, unsigned n)
 {
+	keys_rules_free(k->rules, k->n_rules);
+	k->rules = rules;
+	k->n_rules = n;
+}
+
+/* By path, or by the name of the process. */
+static uint32_t glob_weight(const struct leaf *f, unsigned from, struct fair_key id)
+{
+	const struct caller_ops *ops = f->node.gate->callers;
+	char text[CALLER_PATH_MAX] = "";
+	if (!ops || (id.kind != FAIR_CGROUP && id.kind != FAIR_PROCESS))
+		return 1;
+	if (id.kind == FAIR_CGROUP)
+		ops->cgroup_path(id.id, text, sizeof(text));
+	else
+		ops->name((uint32_t)id.id, text);
+	for (unsigned i = from; i < f->keys.n_rules; i++) {
+		const struct weight_rule *r = &f->keys.rules[i];
+		if (r->key.kind == id.kind &&
+		    rule_glob_matches(id.kind == FAIR_CGROUP, r->glob, text))
+			return r->weight;
+	}
+	return 1;
+}
+
+uint32_t keys_weight(const struct leaf *f, struct fair_key id)
+{
+	const struct keys *k = &f->keys;
 	struct weight_rule wanted = {.key = id};
-	const struct weight_rule *r = k->n_rules ? bsearch(&wanted, k->rules, k->n_rules,
-							   sizeof(*k->rules), compare_rules)
-						 : NULL;
-	return r && r->weight ? r->weight : 1;
+	unsigned exact = count_exact(k);
+	const struct weight_rule *r =
+		exact ? bsearch(&wanted, k->rules, exact, sizeof(*k->rules), compare_rules) : NULL;
+	uint32_t weight = r ? r->weight : exact < k->n_rules ? glob_weight(f, exact, id) : 1;
+	return weight ? weight : 1;
 }
 
-static void key_init(struct key *key, struct fair_key id, uint32_t weight)
+/* --- the table --- */
+
+static void key_init(struct key *key, struct leaf *f, struct fair_key id, uint32_t weight,
+		     uint64_t now_ns)
 {
-	*key = (struct key){.id = id};
+	memset(key, 0, sizeof(*key));
+	(void)node_init(&key->node, f->node.gate, &f->node, SCOPE_KEY, NULL,
+			now_ns); /* no memory */
+	key->node.weight = weight;
+	key->id = id;
 	list_init(&key->idle);
-	for (unsigned i = 0; i < LANES; i++) {
-		key->queue[i].key = key;
-		list_init(&key->queue[i].jobs);
-		fq_item_init(&key->queue[i].item, weight);
+}
+
+bool keys_init(struct leaf *f, uint64_t now_ns)
+{
+	struct keys *k = &f->keys;
+	memset(k, 0, sizeof(*k));
+	k->n_table = TABLE_MIN;
+	k->max = GATE_MAX_KEYS_DEFAULT;
+	pthread_mutex_init(&k->lock, NULL);
+	list_init(&k->idle);
+	for (unsigned i = 0; i < OVERFLOW_KEYS; i++)
+		key_init(&k->overflow[i], f, (struct fair_key){FAIR_NONE, i}, 1, now_ns);
+	k->table = calloc(k->n_table, sizeof(*k->table));
+	if (!k->table)
+		return false;
+	for (unsigned i = 0; i < LANES; i++)
+		if (!fq_reserve(f->node.lane[i].fq, OVERFLOW_KEYS))
+			return false;
+	return true;
+}
+
+static void free_accounts(struct key *key)
+{
+	while (key->accounts) {
+		struct account *a = key->accounts;
+		key->accounts = a->next;
+		key->node.gate->n_accounts--;
+		free(a);
 	}
 }
 
-bool keys_init(struct keys *k, uint32_t max, const struct weight_rule *rules, unsigned n_rules)
+static void key_fini(struct key *key)
 {
-	*k = (struct keys){.n_table = TABLE_MIN, .max = max};
-	list_init(&k->idle);
-	k->table = calloc(k->n_table, sizeof(*k->table));
-	if (!k->table || keys_rules_copy(rules, n_rules, &k->rules) < 0) {
-		free(k->table);
-		return false;
-	}
-	k->n_rules = n_rules;
-	for (unsigned i = 0; i < OVERFLOW_KEYS; i++)
-		key_init(&k->overflow[i], (struct fair_key){FAIR_NONE, i}, 1);
-	return true;
+	free_accounts(key);
+	each_fini(key);
+	node_fini(&key->node);
+}
+
+static void key_free(struct key *key)
+{
+	key_fini(key);
+	free(key);
 }
 
 void keys_free(struct keys *k)
 {
-	for (size_t i = 0; i < k->n_table; i++)
+	for (size_t i = 0; k->table && i < k->n_table; i++)
 		while (k->table[i]) {
 			struct key *key = k->table[i];
 			k->table[i] = key->next;
-			free(key);
+			key_free(key);
 		}
+	for (unsigned i = 0; i < OVERFLOW_KEYS; i++)
+		if (k->overflow[i].node.gate)
+			key_fini(&k->overflow[i]);
 	free(k->table);
-	free(k->rules);
+	keys_rules_free(k->rules, k->n_rules);
+	pthread_mutex_destroy(&k->lock);
 }
 
 static void grow(struct keys *k)
@@ -98,6 +199,7 @@ static void grow(struct keys *k)
 	struct key **table = calloc(n, sizeof(*table));
 	if (!table)
 		return; /* longer chains, nothing worse */
+	pthread_mutex_lock(&k->lock);
 	for (size_t i = 0; i < k->n_table; i++)
 		while (k->table[i]) {
 			struct key *key = k->table[i];
@@ -109,78 +211,110 @@ static void grow(struct keys *k)
 	free(k->table);
 	k->table = table;
 	k->n_table = n;
+	pthread_mutex_unlock(&k->lock);
 }
 
-static void drop(struct gate_mount *m, struct key *key)
+/* False: a request has got hold of it meanwhile. */
+static bool drop(struct leaf *f, struct key *key)
 {
-	struct keys *k = &m->keys;
+	struct keys *k = &f->keys;
 	struct key **at = &k->table[hash(key->id) & (k->n_table - 1)];
 	while (*at != key)
 		at = &(*at)->next;
-	*at = key->next;
+	pthread_mutex_lock(&k->lock);
+	bool pinned = atomic_load_explicit(&key->pins, memory_order_acquire);
+	if (!pinned)
+		*at = key->next;
+	pthread_mutex_unlock(&k->lock);
+	if (pinned)
+		return false;
 	list_remove(&key->idle);
 	k->n--;
-	for (struct scope *s = &m->scope; s; s = s->parent)
-		s->keys_now--;
-	free(key);
-}
-
-static bool evictable(const struct gate_mount *m, const struct key *key, uint64_t now_ns)
-{
-	for (unsigned i = 0; i < m->scope.gate->lanes; i++)
-		if (!fq_settled(&m->scope.lane[i].fq, &key->queue[i].item, now_ns))
-			return false;
+	key_free(key);
 	return true;
 }
 
-/* Room for one more?  Looks at a few keys only: those idle for longest. */
-static bool make_room(struct gate_mount *m, uint64_t now_ns)
+static bool evictable(const struct leaf *f, const struct key *key, uint64_t now_ns)
 {
-	struct keys *k = &m->keys;
+	for (const struct account *a = key->accounts; a; a = a->next)
+		if (a->vouchers)
+			return false;
+	for (unsigned i = 0; i < f->node.gate->lanes; i++)
+		if (!fq_settled(f->node.lane[i].fq, &key->node.lane[i].item, now_ns))
+			return false;
+	return !each_owes(key, now_ns);
+}
+
+/* Room for one more?  Looks at a few keys only: those idle for longest. */
+static bool make_room(struct leaf *f, uint64_t now_ns)
+{
+	struct keys *k = &f->keys;
 	unsigned tries = 0;
 	list_for_each_safe (it, &k->idle) {
 		if (k->n < k->max || tries++ == EVICT_TRIES)
 			break;
 		struct key *key = list_entry(it, struct key, idle);
-		if (evictable(m, key, now_ns))
-			drop(m, key);
+		if (!evictable(f, key, now_ns) || !drop(f, key)) {
+			list_remove(&key->idle); /* others may be ready to go */
+			list_push_tail(&k->idle, &key->idle);
+		}
 	}
 	return k->n < k->max;
 }
 
-/* Every lane must be able to take every key, so that sorting jobs anew never needs memory. */
-static bool reserve(struct gate_mount *m)
+/* Every lane must be able to take every key and every class, so that sorting jobs anew never needs
+ * memory. */
+static bool reserve(struct leaf *f)
 {
 	for (unsigned i = 0; i < LANES; i++)
-		if (!fq_reserve(&m->scope.lane[i].fq, m->keys.n + 1 + OVERFLOW_KEYS))
+		if (!fq_reserve(f->node.lane[i].fq,
+				f->keys.n + 1 + OVERFLOW_KEYS + f->node.branch->n_children))
 			return false;
 	return true;
 }
 
-struct key *keys_get(struct gate_mount *m, struct fair_key id, uint64_t now_ns)
+struct key *keys_find(const struct keys *k, struct fair_key id)
 {
-	struct keys *k = &m->keys;
-	uint64_t h = hash(id);
-	for (struct key *key = k->table[h & (k->n_table - 1)]; key; key = key->next)
-		if (same(key->id, id))
-			return key;
+	struct key *key = k->table[hash(id) & (k->n_table - 1)];
+	while (key && !same(key->id, id))
+		key = key->next;
+	return key;
+}
 
-	/* While jobs wait under the overflow key, one of them may be of this id: stay behind it. */
-	struct key *overflow = &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
-	if (overflow->parked || !make_room(m, now_ns) || !reserve(m))
-		return overflow;
+static struct key *key_new(struct leaf *f, struct fair_key id, uint64_t now_ns)
+{
 	struct key *key = malloc(sizeof(*key));
+	if (!key)
+		return NULL;
+	key_init(key, f, id, keys_weight(f, id), now_ns);
+	if (each_make(f, key, now_ns))
+		return key;
+	key_free(key);
+	return NULL;
+}
+
+struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns)
+{
+	struct keys *k = &f->keys;
+	struct key *key = keys_find(k, id);
+	if (key)
+		return key;
+	/* While jobs wait under the overflow key, one of them may be of this id: stay behind it. */
+	uint64_t h = hash(id);
+	struct key *overflow = &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
+	if (overflow->parked || !make_room(f, now_ns) || !reserve(f))
+		return overflow;
+	key = key_new(f, id, now_ns);
 	if (!key)
 		return overflow;
 	if (k->n >= k->n_table)
 		grow(k);
-	key_init(key, id, keys_weight(k, id));
 	struct key **slot = &k->table[h & (k->n_table - 1)];
 	key->next = *slot;
+	pthread_mutex_lock(&k->lock);
 	*slot = key;
+	pthread_mutex_unlock(&k->lock);
 	k->n++;
-	for (struct scope *s = &m->scope; s; s = s->parent)
-		s->keys_now++;
 	keys_idle(k, key);
 	return key;
 }
@@ -210,4 +344,55 @@ void keys_each(struct keys *k, void (*fn)(struct key *key, void *arg), void *arg
 			next = key->next;
 			fn(key, arg);
 		}
+}
+
+/* --- accounts --- */
+
+struct account *account_find(const struct key *key, enum cost_class cls)
+{
+	struct account *a = key->accounts;
+	while (a && a->cls != cls)
+		a = a->next;
+	return a;
+}
+
+struct account *account_get(struct leaf *f, struct key *key, enum cost_class cls)
+{
+	struct gate *g = f->node.gate;
+	struct account *a = account_find(key, cls);
+	if (a || !heap_reserve(&g->vouchers, g->n_accounts + 1))
+		return a;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return NULL;
+	a->leaf = f;
+	a->key = key;
+	a->cls = cls;
+	a->place =
+		(struct job){.leaf = f, .key = key->id, .probe = true, .must_run = true, .own = a};
+	a->debt = (struct job){.leaf = f, .key = key->id, .must_run = true, .own = a};
+	list_init(&a->place.link);
+	list_init(&a->debt.link);
+	a->next = key->accounts;
+	key->accounts = a;
+	g->n_accounts++;
+	return a;
+}
+
+static void key_drop_accounts(struct key *key, void *arg)
+{
+	uint64_t now_ns = *(const uint64_t *)arg;
+	for (struct account *a = key->accounts; a; a = a->next) {
+		if (a->place.state == JOB_PARKED)
+			job_refuse_locked(key->node.gate, &a->place, GRANT_CANCELLED, now_ns);
+		if (a->debt.state == JOB_PARKED)
+			job_refuse_locked(key->node.gate, &a->debt, GRANT_CANCELLED, now_ns);
+		if (a->vouchers)
+			voucher_expire(a);
+	}
+}
+
+void accounts_drop(struct leaf *f, uint64_t now_ns)
+{
+	keys_each(&f->keys, key_drop_accounts, &now_ns);
 }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "sched/gate_internal.h"
 
@@ -59,131 +60,357 @@ uint64_t histogram_quantile_ns(const struct histogram *h, unsigned per_mille)
 
 /* --- scopes --- */
 
-static void scope_sums(struct scope *s, struct counter_sums *sums)
+void leaf_sums(const struct leaf *f, struct counter_sums *sums)
 {
-	if (s->level == LEVEL_MOUNT)
-		counters_sum(&scope_mount(s)->counters, sums);
-	counter_sums_add(sums, &s->gone);
-	list_for_each (it, &s->children)
-		scope_sums(list_entry(it, struct scope, sibling), sums);
+	counters_sum(&f->counters, sums);
+	counter_sums_sub(sums, &f->before);
 }
 
-static void fill_class(struct class_stats *c, const uint64_t n[COUNTERS])
+static void node_sums(struct node *n, struct counter_sums *sums)
 {
-	c->ops = n[COUNT_OPS];
-	c->bytes = n[COUNT_BYTES];
-	c->at_once = n[COUNT_AT_ONCE];
-	c->parked = n[COUNT_PARKED];
-	c->would_block = n[COUNT_WOULD_BLOCK];
-	c->full = n[COUNT_FULL];
-	c->timed_out = n[COUNT_TIMED_OUT];
-	c->cancelled = n[COUNT_CANCELLED];
-	c->misconfigured = n[COUNT_MISCONFIGURED];
-	c->ok = n[COUNT_OK];
-	c->failed = n[COUNT_FAILED];
-	c->aborted = n[COUNT_ABORTED];
+	if (node_is_leaf(n))
+		leaf_sums(node_leaf(n), sums);
+	if (n->kind == SCOPE_MOUNT) /* classes that were removed while requests were on their way */
+		list_for_each (it, &node_leaf(n)->mount->spare_leaves)
+			leaf_sums(list_entry(it, struct leaf, of_mount), sums);
+	counter_sums_add(sums, &n->branch->gone);
+	list_for_each (it, &n->branch->children)
+		node_sums(list_entry(it, struct node, sibling), sums);
 }
 
-static uint64_t refused_ns(const struct resource *r, uint64_t now_ns)
+static void add_class(struct class_stats *c, const uint64_t n[COUNTERS])
 {
+	c->ops += n[COUNT_OPS];
+	c->bytes += n[COUNT_BYTES];
+	c->at_once += n[COUNT_AT_ONCE];
+	c->parked += n[COUNT_PARKED];
+	c->would_block += n[COUNT_WOULD_BLOCK];
+	c->full += n[COUNT_FULL];
+	c->timed_out += n[COUNT_TIMED_OUT];
+	c->cancelled += n[COUNT_CANCELLED];
+	c->misconfigured += n[COUNT_MISCONFIGURED];
+	c->ok += n[COUNT_OK];
+	c->failed += n[COUNT_FAILED];
+	c->aborted += n[COUNT_ABORTED];
+}
+
+static uint64_t blocking_ns(const struct resource *r, uint64_t now_ns)
+{
+	if (!r)
+		return 0;
 	bool waits = !list_empty(&r->waiters) && now_ns > r->blocked_ns;
-	return r->refused_ns + (waits ? now_ns - r->blocked_ns : 0);
+	return r->blocking_ns + (waits ? now_ns - r->blocked_ns : 0);
 }
 
-static void fill_limit(struct limit_stats *l, const struct scope *s, unsigned kind, uint64_t now_ns)
+static void fill_limit(struct limit_stats *l, const struct node *n, unsigned kind, uint64_t now_ns)
 {
-	const struct bucket *b = &s->limiter.bucket[kind];
-	l->refused_ns = refused_ns(&s->res[kind], now_ns);
-	l->enabled = s->limiter.config.limit[kind].enabled;
+	const struct bucket *b = n->limiter->bucket[kind][BUCKET_STEADY];
+	for (unsigned role = 0; role < BUCKET_ROLES; role++) {
+		const struct resource *r = n->res[kind * BUCKET_ROLES + role];
+		l->blocking_ns += blocking_ns(r, now_ns);
+		l->would_wait += r ? r->would_wait : 0;
+	}
+	l->enabled = n->limiter->config.limit[kind].enabled;
 	if (!l->enabled)
 		return;
 	l->rate_per_sec = bucket_rate(b);
+	l->peak_per_sec = n->limiter->config.limit[kind].peak_per_sec;
 	l->capacity = bucket_capacity(b);
 	l->level = bucket_level(b, now_ns);
 	l->once_left = bucket_once_left(b);
 }
 
-static void scope_look(struct scope *s, struct scope_stats *out)
+static void count_keys(struct leaf *f, void *keys)
 {
+	*(uint64_t *)keys += f->keys.n;
+}
+
+static void node_look_locked(struct node *n, struct scope_stats *out)
+{
+	const struct branch *b = n->branch;
 	struct counter_sums sums = {0};
 	memset(out, 0, sizeof(*out));
-	gate_lock(s->gate);
-	uint64_t now_ns = clock_now(s->gate->clock);
-	scope_sums(s, &sums);
-	counter_sums_sub(&sums, &s->baseline);
-	out->since_ns = s->since_ns;
+	uint64_t now_ns = clock_now(n->gate->clock);
+	node_sums(n, &sums);
+	counter_sums_sub(&sums, &b->baseline);
+	out->since_ns = b->since_ns;
 	out->now_ns = now_ns;
 	for (unsigned c = 0; c < COST_CLASSES; c++) {
-		fill_class(&out->cls[c], sums.n[c]);
-		out->cls[c].parked_now = s->parked_now[c];
-		out->cls[c].wait = s->wait[c];
-		out->parked_now += s->parked_now[c];
+		struct class_stats *shown = &out->cls[cost_class_shown(c)];
+		add_class(shown, sums.n[c]);
+		shown->parked_now += b->parked_now[c];
+		histogram_merge(&shown->wait, &b->wait[c]);
+		shown->device_now += b->device_now[c];
+		histogram_merge(&shown->device, &b->device[c]);
+		out->device_now += b->device_now[c];
+		out->parked_now += b->parked_now[c];
 	}
 	for (unsigned k = 0; k < LIMIT_KINDS; k++)
-		fill_limit(&out->limit[k], s, k, now_ns);
-	out->inflight = permits_look(&s->limiter.inflight);
-	out->open = permits_look(&s->limiter.open);
-	out->inflight_refused_ns = refused_ns(&s->res[RES_INFLIGHT], now_ns);
-	out->parked_bytes_now = s->parked_bytes_now;
-	out->keys_now = s->keys_now;
-	out->paused = s->paused;
-	gate_unlock_deliver(s->gate);
+		fill_limit(&out->limit[k], n, k, now_ns);
+	out->inflight = permits_look(&n->limiter->inflight);
+	out->open = permits_look(&n->limiter->open);
+	out->inflight_blocking_ns = blocking_ns(n->res[RES_INFLIGHT], now_ns);
+	out->parked_bytes_now = b->parked_bytes_now;
+	leaves_each(n, count_keys, &out->keys_now);
+	out->paused = n->paused;
+}
+
+static void node_look(struct node *n, struct scope_stats *out)
+{
+	gate_lock(n->gate);
+	node_look_locked(n, out);
+	gate_unlock_deliver(n->gate);
 }
 
 void gate_stats_global(struct gate *g, struct scope_stats *out)
 {
-	scope_look(&g->global, out);
+	node_look(&g->global, out);
 }
 
 void gate_stats_fs(struct gate_fs *fs, struct scope_stats *out)
 {
-	scope_look(&fs->scope, out);
+	node_look(&fs->node, out);
 }
 
 void gate_stats_mount(struct gate_mount *m, struct scope_stats *out)
 {
-	scope_look(&m->scope, out);
+	node_look(&m->leaf.node, out);
 }
 
-/* --- keys: the n that waited most, in a small heap kept as a sorted array --- */
+static struct leaf *find_class(struct gate_mount *m, const char *name)
+{
+	list_for_each (it, &m->class_leaves) {
+		struct leaf *f = list_entry(it, struct leaf, of_mount);
+		if (strcmp(f->node.branch->name, name) == 0)
+			return f;
+	}
+	return NULL;
+}
 
-struct top {
-	struct key_stats *out;
-	unsigned n, room;
+bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats *out)
+{
+	struct gate *g = m->leaf.node.gate;
+	gate_lock(g);
+	struct leaf *found = find_class(m, name);
+	if (found)
+		node_look_locked(&found->node, out);
+	gate_unlock_deliver(g);
+	return found;
+}
+
+/* --- limits of a scope and of all above it --- */
+
+static void each_look(const struct leaf *f, uint64_t now_ns, struct limit_stats each[LIMIT_KINDS])
+{
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
+		const struct limit_config *l = &f->each_limits.limit[k];
+		const struct each_wait *w = &f->each_wait[k];
+		uint64_t waits_ns = w->waiting && now_ns > w->since_ns ? now_ns - w->since_ns : 0;
+		each[k] = (struct limit_stats){
+			.enabled = l->enabled,
+			.rate_per_sec = l->rate_per_sec,
+			.peak_per_sec = l->peak_per_sec,
+			.capacity = limit_capacity(l, f->each_limits.window_ns),
+			.blocking_ns = w->sum_ns + waits_ns,
+			.would_wait = w->would_wait,
+		};
+	}
+}
+
+static void limits_look(struct node *n, uint64_t now_ns, struct scope_limits *out)
+{
+	const struct resource *inflight = n->res[RES_INFLIGHT];
+	*out = (struct scope_limits){.since_ns = n->branch->since_ns, .now_ns = now_ns};
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		fill_limit(&out->limit[k], n, k, now_ns);
+	out->inflight.now = permits_look(&n->limiter->inflight);
+	out->inflight.blocking_ns = blocking_ns(inflight, now_ns);
+	out->inflight.would_wait = inflight ? inflight->would_wait : 0;
+	out->open.now = permits_look(&n->limiter->open);
+	if (node_is_leaf(n))
+		each_look(node_leaf(n), now_ns, out->each);
+}
+
+static unsigned limits_upward_locked(struct node *at, struct scope_limits *out)
+{
+	uint64_t now_ns = clock_now(at->gate->clock);
+	unsigned n = 0;
+	for (; at; at = at->parent)
+		limits_look(at, now_ns, &out[n++]);
+	return n;
+}
+
+static unsigned limits_upward(struct node *at, struct scope_limits *out)
+{
+	gate_lock(at->gate);
+	unsigned n = limits_upward_locked(at, out);
+	gate_unlock_deliver(at->gate);
+	return n;
+}
+
+unsigned gate_limits_global(struct gate *g, struct scope_limits *out)
+{
+	return limits_upward(&g->global, out);
+}
+
+unsigned gate_limits_fs(struct gate_fs *fs, struct scope_limits *out)
+{
+	return limits_upward(&fs->node, out);
+}
+
+unsigned gate_limits_mount(struct gate_mount *m, struct scope_limits *out)
+{
+	return limits_upward(&m->leaf.node, out);
+}
+
+unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_limits *out)
+{
+	struct gate *g = m->leaf.node.gate;
+	gate_lock(g);
+	struct leaf *f = find_class(m, name);
+	unsigned n = f ? limits_upward_locked(&f->node, out) : 0;
+	gate_unlock_deliver(g);
+	return n;
+}
+
+/* --- keys: copied in slices, between which the gate is free; sorted without its lock --- */
+
+#define SLICE_BUCKETS  256
+#define SLICE_PAUSE_NS (20 * NSEC_PER_USEC)
+
+struct key_copy {
+	struct key_stats *key;
+	size_t n, room;
+	size_t n_before;    /* of other leaves */
+	size_t n_table, at; /* the table as it was at its last slice; the next bucket of it */
+	uint64_t now_ns;
 };
 
-static void top_add(struct key *key, void *arg)
+static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_ns)
 {
-	struct top *t = arg;
-	if (!key->parked && !key->ever_parked)
+	const struct limiter *l = key->node.limiter;
+	bool limited = atomic_load(&key->limits); /* not only prepared for that */
+	for (unsigned i = 0; limited && i < LIMIT_KINDS; i++) {
+		if (!l->config.limit[i].enabled)
+			continue;
+		k->capped |= 1U << i;
+		k->level[i] = bucket_level(l->bucket[i][BUCKET_STEADY], now_ns);
+	}
+}
+
+static void copy_key(struct key_copy *c, const struct key *key)
+{
+	if (key->parked == key->parked_own && !key->ever_parked)
 		return;
-	unsigned at = t->n;
-	while (at && t->out[at - 1].wait_ns < key->wait_ns)
-		at--;
-	if (at == t->room)
-		return;
-	unsigned tail = (t->n < t->room ? t->n : t->room - 1) - at;
-	memmove(&t->out[at + 1], &t->out[at], tail * sizeof(*t->out));
-	t->out[at] = (struct key_stats){
+	struct key_stats *k = &c->key[c->n++];
+	*k = (struct key_stats){
 		.key = key->id,
-		.weight = key->queue[0].item.weight,
+		.weight = key->node.weight,
 		.ops = key->ops,
 		.bytes = key->bytes,
 		.parked = key->ever_parked,
-		.parked_now = key->parked,
+		.parked_now = key->parked - key->parked_own,
 		.wait_ns = key->wait_ns,
 		.max_wait_ns = key->max_wait_ns,
 	};
-	t->n += t->n < t->room;
+	copy_caps(k, key, c->now_ns);
 }
 
-unsigned gate_stats_keys(struct gate_mount *m, struct key_stats *out, unsigned n)
+static size_t chain_length(const struct key *key)
 {
-	struct top t = {out, 0, n};
-	gate_lock(m->scope.gate);
-	keys_each(&m->keys, top_add, &t);
-	gate_unlock_deliver(m->scope.gate);
-	return t.n;
+	size_t n = 0;
+	for (; key; key = key->next)
+		n++;
+	return n;
+}
+
+/* False: all have been copied.  A table that has grown is copied anew: keys have moved in it, and a table
+ * doubles only so often. */
+static bool copy_slice_locked(struct key_copy *c, const struct keys *k)
+{
+	if (c->n_table != k->n_table) {
+		c->n_table = k->n_table;
+		c->at = 0;
+		c->n = c->n_before;
+		for (unsigned i = 0; i < OVERFLOW_KEYS; i++)
+			copy_key(c, &k->overflow[i]);
+	}
+	for (unsigned i = 0; i < SLICE_BUCKETS && c->at < c->n_table; i++, c->at++) {
+		if (c->n + chain_length(k->table[c->at]) > c->room)
+			return true;
+		for (const struct key *key = k->table[c->at]; key; key = key->next)
+			copy_key(c, key);
+	}
+	return c->at < c->n_table;
+}
+
+static bool make_room(struct key_copy *c, size_t n)
+{
+	if (c->room - c->n >= n)
+		return true;
+	size_t room = c->room * 2 + n;
+	struct key_stats *key = realloc(c->key, room * sizeof(*key));
+	if (!key)
+		return false;
+	c->key = key;
+	c->room = room;
+	return true;
+}
+
+static int by_wait(const void *a, const void *b)
+{
+	const struct key_stats *x = a, *y = b;
+	return x->wait_ns > y->wait_ns ? -1 : x->wait_ns < y->wait_ns;
+}
+
+/* The mount itself, or one of its classes; only that of the name, if one is given.  NULL: there are no
+ * more. */
+static struct leaf *leaf_at(struct gate_mount *m, const char *class, unsigned i)
+{
+	if (class)
+		return i ? NULL : find_class(m, class);
+	if (i == 0)
+		return &m->leaf;
+	list_for_each (it, &m->class_leaves)
+		if (--i == 0)
+			return list_entry(it, struct leaf, of_mount);
+	return NULL;
+}
+
+/* Classes that come or go meanwhile may be missed or seen twice. */
+static void copy_keys(struct gate_mount *m, const char *class, struct key_copy *c)
+{
+	struct gate *g = m->leaf.node.gate;
+	const struct timespec pause = {.tv_nsec = SLICE_PAUSE_NS};
+	for (unsigned i = 0; make_room(c, 2 * SLICE_BUCKETS);) {
+		gate_lock(g);
+		c->now_ns = clock_now(g->clock);
+		const struct leaf *f = leaf_at(m, class, i);
+		bool more = f && copy_slice_locked(c, &f->keys);
+		gate_unlock_deliver(g);
+		if (!f)
+			return;
+		if (!more) {
+			i++;
+			c->n_before = c->n;
+			c->n_table = 0;
+		}
+		/* Otherwise whoever waits for the lock would not get it before us. */
+		nanosleep(&pause, NULL);
+	}
+}
+
+unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_stats *out, unsigned n)
+{
+	struct key_copy c = {0};
+	copy_keys(m, class, &c);
+	n = (unsigned)min_u64(n, c.n);
+	if (n) {
+		qsort(c.key, c.n, sizeof(*c.key), by_wait);
+		memcpy(out, c.key, n * sizeof(*out));
+	}
+	free(c.key);
+	return n;
 }
 
 /* --- reset --- */
@@ -193,25 +420,39 @@ static void key_reset(struct key *key, void *arg)
 	key->ops = key->bytes = key->ever_parked = key->wait_ns = key->max_wait_ns = 0;
 }
 
-static void scope_reset(struct scope *s, uint64_t now_ns)
+void node_forget_waits(struct node *n, uint64_t now_ns)
 {
-	s->baseline = (struct counter_sums){0};
-	scope_sums(s, &s->baseline);
-	memset(s->wait, 0, sizeof(s->wait));
-	s->since_ns = now_ns;
-	for (unsigned k = 0; k < RESOURCES; k++) {
-		s->res[k].refused_ns = 0;
-		s->res[k].blocked_ns = now_ns;
+	struct branch *b = n->branch;
+	memset(b->wait, 0, sizeof(b->wait));
+	memset(b->device, 0, sizeof(b->device));
+	b->since_ns = now_ns;
+	for (unsigned i = 0; i < RESOURCES; i++)
+		if (n->res[i]) {
+			n->res[i]->blocking_ns = n->res[i]->would_wait = 0;
+			n->res[i]->blocked_ns = now_ns;
+		}
+	if (node_is_leaf(n)) {
+		struct leaf *f = node_leaf(n);
+		keys_each(&f->keys, key_reset, NULL);
+		for (unsigned k = 0; k < LIMIT_KINDS; k++)
+			f->each_wait[k] = (struct each_wait){.waiting = f->each_wait[k].waiting,
+							     .since_ns = now_ns};
 	}
-	if (s->level == LEVEL_MOUNT)
-		keys_each(&scope_mount(s)->keys, key_reset, NULL);
-	list_for_each (it, &s->children)
-		scope_reset(list_entry(it, struct scope, sibling), now_ns);
+}
+
+static void node_reset(struct node *n, uint64_t now_ns)
+{
+	struct branch *b = n->branch;
+	b->baseline = (struct counter_sums){0};
+	node_sums(n, &b->baseline);
+	node_forget_waits(n, now_ns);
+	list_for_each (it, &b->children)
+		node_reset(list_entry(it, struct node, sibling), now_ns);
 }
 
 void gate_stats_reset(struct gate *g)
 {
 	gate_lock(g);
-	scope_reset(&g->global, clock_now(g->clock));
+	node_reset(&g->global, clock_now(g->clock));
 	gate_unlock_deliver(g);
 }

@@ -26,23 +26,40 @@ struct class_stats {
 	uint64_t would_block, full, timed_out, cancelled, misconfigured;
 	uint64_t ok, failed, aborted; /* outcomes of admitted operations */
 	struct histogram wait;	      /* of the parked (dry_run: of those that would have been) */
+	uint64_t device_now;	      /* in the device at this moment, beside parked_now */
+	struct histogram device;      /* time that the device model added */
 };
 
 struct limit_stats {
 	bool enabled;
-	uint64_t rate_per_sec, capacity;
+	uint64_t rate_per_sec, peak_per_sec, capacity;
 	int64_t level;
 	uint64_t once_left;
-	uint64_t refused_ns; /* time during which it was the one that kept somebody waiting */
+	uint64_t blocking_ns; /* time during which it was the one that kept somebody waiting */
+	uint64_t would_wait;  /* requests that would have waited for it, in dry runs */
+};
+
+struct permit_stats {
+	struct permits_snapshot now;
+	uint64_t blocking_ns, would_wait; /* as above; 0 for open handles, which never wait */
+};
+
+/* The limits of one scope and nothing else: a quick look. */
+struct scope_limits {
+	uint64_t since_ns, now_ns; /* of the counters; of this copy */
+	struct limit_stats limit[LIMIT_KINDS];
+	struct permit_stats inflight, open;
+	struct limit_stats
+		each[LIMIT_KINDS]; /* of every key; no level, since every key has its own */
 };
 
 struct scope_stats {
 	uint64_t since_ns, now_ns; /* of the counters; of this copy */
-	struct class_stats cls[COST_CLASSES];
+	struct class_stats cls[COST_CLASSES_SHOWN];
 	struct limit_stats limit[LIMIT_KINDS];
 	struct permits_snapshot inflight, open;
-	uint64_t inflight_refused_ns;
-	uint64_t parked_now, parked_bytes_now, keys_now;
+	uint64_t inflight_blocking_ns;
+	uint64_t parked_now, parked_bytes_now, device_now, keys_now;
 	bool paused;
 };
 
@@ -52,6 +69,8 @@ struct key_stats {
 	uint64_t ops, bytes; /* of its parked requests that were admitted */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;
+	uint32_t capped;	    /* bit per limit_kind: it has a limit of its own … */
+	int64_t level[LIMIT_KINDS]; /* … and this is the level of that */
 };
 
 #endif

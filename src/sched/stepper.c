@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "base/util.h"
 #include "sched/clock.h"
 #include "sched/gate.h"
@@ -31,9 +32,7 @@ struct stepper {
 
 static uint64_t real_now(const struct clock *c)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+	return monotonic_ns();
 }
 
 static void set_timer(struct stepper *s, uint64_t due_ns)

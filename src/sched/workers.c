@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The executor pool.
+/* The executor pools.
  *
  * A batch wakes no more threads than there are CPUs to run them.  Where that is too few because
  * threads are stuck in the backing filesystem, the watcher notices: it sleeps while nothing is
- * queued, else looks every couple of milliseconds whether the oldest job waits although fewer
- * threads than CPUs are getting on, and then adds one.  Extra threads leave when idle. */
+ * queued, else looks every couple of milliseconds at each pool whether its oldest job waits although
+ * fewer threads than CPUs are getting on, and then adds one.
+ *
+ * The watcher is one thread for all pools.  It never runs a job, so nothing can hang it, and it
+ * alone starts threads: those that dispatch may be acting as a caller at that moment, and a new
+ * thread inherits the identity of the one that makes it.
+ *
+ * Lock order: watcher_life, watcher.lock, then a pool's. */
 #include "sched/workers.h"
 
 #include <errno.h>
@@ -14,6 +20,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "sched/job.h"
 #include "sched/thread.h"
 
@@ -32,9 +39,10 @@ struct worker {
 };
 
 struct workers {
-	void (*thread_start)(void *ctx);
-	void *ctx;
-	unsigned min, max, cpus;
+	struct workers_hooks hooks;
+	unsigned max, cpus;
+	struct list link;	 /* in watcher.pools; watcher.lock */
+	uint64_t started_before; /* the watcher's: at its last look */
 
 	pthread_mutex_t lock; /* of all below */
 	struct list queue;    /* of struct job */
@@ -42,26 +50,24 @@ struct workers {
 	struct list all, dead, idle; /* idle: most recent first */
 	unsigned n_all, n_idle, n_starting;
 	bool stop;
-
-	pthread_t watcher;
-	pthread_cond_t watch;
-	bool watching;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
+static struct {
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t wake;
+	struct list pools; /* a thread looks at them while there are any */
+	pthread_t thread;
+	bool awake;   /* looks again in a moment */
+	bool at_once; /* a pool has work and too few threads */
+} watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .pools = LIST_INIT(watcher.pools)};
 
 /* False when the time is up. */
-static bool wait_for(struct workers *w, pthread_cond_t *c, uint64_t ns)
+static bool wait_for(pthread_mutex_t *lock, pthread_cond_t *c, uint64_t ns)
 {
-	uint64_t until = now_ns() + ns;
+	uint64_t until = monotonic_ns() + ns;
 	struct timespec ts = {.tv_sec = (time_t)(until / NSEC_PER_SEC),
 			      .tv_nsec = (long)(until % NSEC_PER_SEC)};
-	return pthread_cond_timedwait(c, &w->lock, &ts) != ETIMEDOUT;
+	return pthread_cond_timedwait(c, lock, &ts) != ETIMEDOUT;
 }
 
 static void cond_init(pthread_cond_t *c)
@@ -83,21 +89,28 @@ static bool wait_for_work(struct workers *w, struct worker *me)
 	list_push_head(&w->idle, &me->idle);
 	w->n_idle++;
 	while (!me->woken && !w->stop && in_time)
-		in_time = wait_for(w, &me->wake, LINGER_NS);
+		in_time = wait_for(&w->lock, &me->wake, LINGER_NS);
 	if (!me->woken) {
 		list_remove(&me->idle);
 		w->n_idle--;
 	}
-	return me->woken || w->stop || w->n_all <= w->min;
+	return me->woken || w->stop;
 }
 
-static void run_one(struct workers *w, struct worker *me)
+static struct job *take_locked(struct workers *w)
 {
 	struct job *j = list_first(&w->queue, struct job, link);
+	if (!j)
+		return NULL;
 	list_remove(&j->link);
 	w->queued--;
 	w->started++;
-	me->since_ns = now_ns();
+	return j;
+}
+
+static void run_locked(struct workers *w, struct worker *me, struct job *j)
+{
+	me->since_ns = monotonic_ns();
 	pthread_mutex_unlock(&w->lock);
 	j->ops->run(j);
 	pthread_mutex_lock(&w->lock);
@@ -108,13 +121,13 @@ static void *work(void *arg)
 {
 	struct worker *me = arg;
 	struct workers *w = me->pool;
-	if (w->thread_start)
-		w->thread_start(w->ctx);
+	bool able = !w->hooks.thread_start || w->hooks.thread_start(w->hooks.ctx);
 	pthread_mutex_lock(&w->lock);
 	w->n_starting--;
-	for (;;) {
-		if (!list_empty(&w->queue))
-			run_one(w, me);
+	while (able) {
+		struct job *j = take_locked(w);
+		if (j)
+			run_locked(w, me, j);
 		else if (w->stop || !wait_for_work(w, me))
 			break;
 	}
@@ -122,6 +135,8 @@ static void *work(void *arg)
 	list_push_tail(&w->dead, &me->link);
 	w->n_all--;
 	pthread_mutex_unlock(&w->lock);
+	if (w->hooks.thread_stop)
+		w->hooks.thread_stop(w->hooks.ctx); /* the pool lives until it has joined us */
 	return NULL;
 }
 
@@ -173,7 +188,7 @@ static void reap(struct workers *w)
 /* Threads that are neither idle nor stuck. */
 static unsigned getting_on(struct workers *w)
 {
-	uint64_t now = now_ns();
+	uint64_t now = monotonic_ns();
 	unsigned n = w->n_starting;
 	list_for_each (it, &w->all) {
 		const struct worker *k = list_entry(it, struct worker, link);
@@ -184,46 +199,104 @@ static unsigned getting_on(struct workers *w)
 
 static void help_out(struct workers *w)
 {
-	if (getting_on(w) >= w->cpus)
-		return;
-	if (w->n_idle)
+	unsigned wanted = (unsigned)min_u64(w->cpus, w->queued);
+	if (w->n_idle && getting_on(w) < w->cpus)
 		wake_one(w);
-	else if (w->n_all < w->max)
-		add_thread(w);
+	while (!w->n_idle && w->n_all < w->max && getting_on(w) < wanted && add_thread(w))
+		;
+}
+
+/* True: it has jobs that no thread has taken. */
+static bool look_at(struct workers *w)
+{
+	pthread_mutex_lock(&w->lock);
+	if (w->queued && w->queued > w->started - w->started_before)
+		help_out(w);
+	w->started_before = w->started;
+	bool queued = w->queued;
+	reap(w);
+	pthread_mutex_unlock(&w->lock);
+	return queued;
 }
 
 static void *watch(void *arg)
 {
-	struct workers *w = arg;
 	unsigned quiet = 0;
-	pthread_mutex_lock(&w->lock);
-	while (!w->stop) {
-		uint64_t before = w->started;
-		if (w->watching) {
-			wait_for(w, &w->watch, STUCK_NS);
-			quiet = w->queued ? 0 : quiet + 1;
-			w->watching = quiet < QUIET_LOOKS;
-			if (w->queued && w->queued > w->started - before)
-				help_out(w);
-		} else {
-			pthread_cond_wait(&w->watch, &w->lock);
-		}
-		reap(w);
+	pthread_mutex_lock(&watcher.lock);
+	while (!list_empty(&watcher.pools)) {
+		if (!watcher.awake)
+			pthread_cond_wait(&watcher.wake, &watcher.lock);
+		else if (!watcher.at_once)
+			wait_for(&watcher.lock, &watcher.wake, STUCK_NS);
+		watcher.at_once = false;
+		bool queued = false;
+		list_for_each (it, &watcher.pools)
+			queued |= look_at(list_entry(it, struct workers, link));
+		quiet = queued ? 0 : quiet + 1;
+		if (quiet >= QUIET_LOOKS && !watcher.at_once)
+			watcher.awake = false;
 	}
-	pthread_mutex_unlock(&w->lock);
+	pthread_mutex_unlock(&watcher.lock);
 	return NULL;
+}
+
+static void watcher_wake(bool at_once)
+{
+	pthread_mutex_lock(&watcher.lock);
+	if (!watcher.awake || at_once)
+		pthread_cond_signal(&watcher.wake);
+	watcher.awake = true;
+	watcher.at_once |= at_once;
+	pthread_mutex_unlock(&watcher.lock);
+}
+
+static pthread_mutex_t watcher_life = PTHREAD_MUTEX_INITIALIZER; /* its thread starts or ends */
+
+/* Puts the pool under the eyes of the watcher, and starts that for the first one. */
+static int watcher_add(struct workers *w)
+{
+	pthread_mutex_lock(&watcher_life);
+	pthread_mutex_lock(&watcher.lock);
+	bool first = list_empty(&watcher.pools);
+	int rc = 0;
+	list_push_tail(&watcher.pools, &w->link);
+	if (first) {
+		watcher.awake = watcher.at_once = false;
+		cond_init(&watcher.wake);
+		rc = thread_spawn(&watcher.thread, "ratefs-watch", watch, NULL);
+	}
+	if (rc < 0) {
+		list_remove(&w->link);
+		pthread_cond_destroy(&watcher.wake);
+	}
+	pthread_mutex_unlock(&watcher.lock);
+	pthread_mutex_unlock(&watcher_life);
+	return rc;
+}
+
+static void watcher_remove(struct workers *w)
+{
+	pthread_mutex_lock(&watcher_life);
+	pthread_mutex_lock(&watcher.lock);
+	list_remove(&w->link);
+	bool last = list_empty(&watcher.pools);
+	pthread_t thread = watcher.thread;
+	if (last)
+		pthread_cond_signal(&watcher.wake);
+	pthread_mutex_unlock(&watcher.lock);
+	if (last) {
+		pthread_join(thread, NULL);
+		pthread_cond_destroy(&watcher.wake);
+	}
+	pthread_mutex_unlock(&watcher_life);
 }
 
 /* --- the pool --- */
 
-void workers_dispatch(void *workers, struct list *ready)
+static void add_jobs(struct workers *w, struct list *jobs, unsigned n)
 {
-	struct workers *w = workers;
-	unsigned n = 0;
-	list_for_each (it, ready)
-		n++;
 	pthread_mutex_lock(&w->lock);
-	list_splice_tail(&w->queue, ready);
+	list_splice_tail(&w->queue, jobs);
 	w->queued += n;
 	unsigned busy = w->n_all - w->n_idle;
 	while (n && w->n_idle && busy < w->cpus) {
@@ -231,58 +304,80 @@ void workers_dispatch(void *workers, struct list *ready)
 		busy++;
 		n--;
 	}
-	if (n && !w->watching) {
-		w->watching = true;
-		pthread_cond_signal(&w->watch);
-	}
-	pthread_mutex_unlock(&w->lock);
+	bool too_few = w->n_all < min_u64(w->cpus, w->max);
+	pthread_mutex_unlock(&w->lock); /* from here on the pool may be gone */
+	if (n)
+		watcher_wake(too_few);
 }
 
-struct workers *workers_new(unsigned min, unsigned max, void (*thread_start)(void *ctx), void *ctx)
+void workers_dispatch(void *unused, struct list *ready)
+{
+	while (!list_empty(ready)) {
+		struct list jobs = LIST_INIT(jobs);
+		struct workers *w = list_first(ready, struct job, link)->workers;
+		struct job *j;
+		unsigned n = 0;
+		while ((j = list_first(ready, struct job, link)) && j->workers == w) {
+			list_remove(&j->link);
+			list_push_tail(&jobs, &j->link);
+			n++;
+		}
+		add_jobs(w, &jobs, n);
+	}
+}
+
+struct workers *workers_new(unsigned max, const struct workers_hooks *hooks)
 {
 	struct workers *w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
-	w->thread_start = thread_start;
-	w->ctx = ctx;
-	w->min = min ? min : 1;
-	w->max = max > w->min ? max : w->min;
+	if (hooks)
+		w->hooks = *hooks;
+	w->max = max ? max : 1;
 	w->cpus = get_nprocs() > 0 ? (unsigned)get_nprocs() : 1;
 	pthread_mutex_init(&w->lock, NULL);
-	cond_init(&w->watch);
+	list_init(&w->link);
 	list_init(&w->queue);
 	list_init(&w->all);
 	list_init(&w->dead);
 	list_init(&w->idle);
-	if (thread_spawn(&w->watcher, "ratefs-watch", watch, w) < 0) {
-		pthread_cond_destroy(&w->watch);
-		pthread_mutex_destroy(&w->lock);
-		free(w);
-		return NULL;
-	}
-	pthread_mutex_lock(&w->lock);
-	while (w->n_all < w->min && add_thread(w))
-		;
-	bool any = w->n_all;
-	pthread_mutex_unlock(&w->lock);
-	if (any)
+	if (watcher_add(w) == 0)
 		return w;
-	workers_free(w);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
 	return NULL;
+}
+
+unsigned workers_queued(struct workers *w)
+{
+	pthread_mutex_lock(&w->lock);
+	unsigned n = (unsigned)w->queued;
+	pthread_mutex_unlock(&w->lock);
+	return n;
+}
+
+void workers_run_queued(struct workers *w)
+{
+	struct job *j;
+	do {
+		pthread_mutex_lock(&w->lock);
+		j = take_locked(w);
+		pthread_mutex_unlock(&w->lock);
+		if (j)
+			j->ops->run(j);
+	} while (j);
 }
 
 void workers_free(struct workers *w)
 {
 	if (!w)
 		return;
+	watcher_remove(w);
+	workers_run_queued(w);
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
 	while (w->n_idle)
 		wake_one(w);
-	pthread_cond_signal(&w->watch);
-	pthread_mutex_unlock(&w->lock);
-	pthread_join(w->watcher, NULL);
-	pthread_mutex_lock(&w->lock);
 	while (!list_empty(&w->all)) {
 		struct worker *k = list_first(&w->all, struct worker, link);
 		pthread_mutex_unlock(&w->lock);
@@ -294,7 +389,6 @@ void workers_free(struct workers *w)
 	}
 	reap(w);
 	pthread_mutex_unlock(&w->lock);
-	pthread_cond_destroy(&w->watch);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

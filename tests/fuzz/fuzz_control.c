@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The control protocol: lines of requests against a daemon without real mounts.  Every line has an answer; records are
  * a path, a tab and a JSON scalar; words survive being written and read. */
+#include <unistd.h>
+
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/await.h"
 #include "daemon/commands.h"
 #include "daemon/proto.h"
 #include "daemon/registry.h"
 #include "fuzz/fuzz.h"
 #include "sched/gate.h"
+#include "unit/fake_clock.h"
 
 static struct fake_clock fake;
 static struct registry registry;
@@ -103,9 +107,16 @@ static void obey(char *line)
 	if (n <= 0)
 		return;
 	check_words(n, word);
-	struct command_reply reply = {.out = open_memstream(&text, &size)};
+	struct await await = {0};
+	struct command_reply reply = {.out = open_memstream(&text, &size), .await = &await};
 	MUST(reply.out);
 	command_run(&registry, n, word, &reply);
+	while (await.n && !await_is_over(&registry, &await)) {
+		usleep(100);
+		registry_progress(&registry);
+	}
+	await_report(&registry, &await, &reply);
+	await_free(&await);
 	MUST(fclose(reply.out) == 0);
 	MUST(reply.code >= 0 && reply.code <= PROTO_NO_TARGET);
 	if (reply.code)
@@ -113,6 +124,7 @@ static void obey(char *line)
 	else
 		check_records(text, size);
 	free(reply.long_text);
+	free(reply.in_use);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The scheduler: random submissions, cancellations, time, reconfiguration, pauses and completions.  Oracle: the
  * window invariant of every bucket (gate_model.c), exactly one outcome per job, first come first served within a key,
- * nobody left behind when time goes on, and nothing held when nothing waits. */
+ * debts that are paid as if they were grants, nobody left behind when time goes on, and nothing held when nothing
+ * waits. */
 #include "base/list.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/gate_model.h"
+#include "sched/gate_internal.h"
+#include "unit/fake_clock.h"
 
 #define FS     2
 #define MOUNTS 3
@@ -32,6 +35,10 @@ static struct world {
 	struct fuzz_job job[JOBS];
 	uint64_t orders;
 	unsigned parked, ready;
+	struct debts {
+		uint64_t ops[COST_CLASSES], bytes[COST_CLASSES];
+	} debts[MOUNTS];
+	bool taking;
 	bool draining;	    /* limits no longer count */
 	bool mixes[MOUNTS]; /* has had few keys: who has none of its own waits in another's queue */
 } w;
@@ -90,9 +97,7 @@ static void settle(unsigned mount, const struct grant *g, uint8_t how)
 					      : OUTCOME_CANCELLED;
 	uint64_t moved = outcome != OUTCOME_OK ? 0 : how & 8 ? g->cost.bytes / 2 : g->cost.bytes;
 	model_done(w.model, g, moved);
-	if (how & 16 && g->cost.cls == COST_READDIR)
-		moved += 4096;
-	gate_done(w.mount[mount], g, outcome, moved);
+	gate_done(g, outcome, moved);
 }
 
 static void on_run(struct job *job)
@@ -108,6 +113,37 @@ static void on_run(struct job *job)
 }
 
 static const struct job_ops ops = {on_run, on_refuse};
+
+/* --- debts ---------------------------------------------------------------------------------- */
+
+static void add_debt(struct key *key, void *arg)
+{
+	struct debts *d = arg;
+	for (const struct account *a = key->accounts; a; a = a->next) {
+		MUST((a->owed_ops || a->owed_bytes) == (a->debt.state == JOB_PARKED));
+		d->ops[a->cls] += a->owed_ops;
+		d->bytes[a->cls] += a->owed_bytes;
+	}
+}
+
+/* What has been paid since the last look was taken from every bucket on the way. */
+static void tell_debts(void)
+{
+	for (unsigned i = 0; i < MOUNTS && !w.taking; i++) {
+		struct debts now = {0}, *was = &w.debts[i];
+		const struct gate_mount *m = w.mount[i];
+		keys_each(&w.mount[i]->leaf.keys, add_debt, &now);
+		for (unsigned c = 0; c < COST_CLASSES; c++) {
+			struct cost paid = {c, (uint32_t)(was->ops[c] - now.ops[c]),
+					    was->bytes[c] - now.bytes[c]};
+			MUST(now.ops[c] <= was->ops[c] && now.bytes[c] <= was->bytes[c]);
+			if ((paid.ops || paid.bytes) && !w.draining &&
+			    !chain_misconfigured(leaf_limits(&m->leaf, c), &paid))
+				model_paid(w.model, leaf_limits(&m->leaf, c), &paid);
+		}
+		*was = now;
+	}
+}
 
 /* --- what can be done ----------------------------------------------------------------------- */
 
@@ -137,7 +173,8 @@ static struct limiter_config some_limits(void)
 
 static struct gate_mount_config some_mount(void)
 {
-	static const struct weight_rule weights[] = {{{FAIR_UID, 1}, 3}, {{FAIR_PROCESS, 2}, 5}};
+	static const struct weight_rule weights[] = {{{FAIR_UID, 1}, NULL, 3},
+						     {{FAIR_PROCESS, 2}, NULL, 5}};
 	uint8_t how = input_byte(&w.in);
 	struct gate_mount_config c = {
 		.limits = some_limits(),
@@ -147,6 +184,7 @@ static struct gate_mount_config some_mount(void)
 		.max_keys = how & 16 ? input_number(&w.in, 4) : KEYS,
 		.full_rejects = how & 32,
 		.dry_run = (how & 0xc0) == 0xc0,
+		.fair = how & 1 ? FAIR_UID : FAIR_PROCESS,
 		.weights = weights,
 		.n_weights = how & 64 ? 2 : 0,
 	};
@@ -156,17 +194,47 @@ static struct gate_mount_config some_mount(void)
 static struct cost some_cost(void)
 {
 	struct cost c = {.cls = input_byte(&w.in) % COST_CLASSES, .ops = 1};
-	if (c.cls == COST_READ || c.cls == COST_WRITE || c.cls == COST_COPY)
+	if (c.cls != COST_META && c.cls != COST_OPENCLOSE)
 		c.bytes = 1 + input_number(&w.in, 20); /* the kernel asks for no empty ones */
 	return c;
+}
+
+static struct caller some_caller(uint8_t who)
+{
+	return (struct caller){.tid = who >> 1 & 15, .uid = who & 3};
+}
+
+/* Goes whatever the limits say. */
+static void go_now(unsigned mount)
+{
+	struct cost cost = some_cost();
+	cost.bytes %= 16384; /* or most of the time is spent on paying */
+	struct grant grant;
+	struct caller caller = some_caller(input_byte(&w.in));
+	gate_step(w.gate, w.clock.now); /* what is due is not due to this */
+	tell_debts();
+	w.taking = true; /* others may be admitted before it is known that it owes */
+	bool charged = gate_take(w.mount[mount], &cost, &caller, &grant);
+	w.taking = false;
+	if (!charged) {
+		const struct chain *ch = leaf_limits(&w.mount[mount]->leaf, cost.cls);
+		bool owes = ch && !chain_misconfigured(ch, &cost);
+		w.debts[mount].ops[cost.cls] += owes ? cost.ops : 0;
+		w.debts[mount].bytes[cost.cls] += owes ? cost.bytes : 0;
+		MUST((grant.chain != NULL) == owes);
+	}
+	model_grant(w.model, &grant, !charged);
+	settle(mount, &grant, charged ? input_byte(&w.in) | 1 : 1);
 }
 
 static void try_now(unsigned mount, bool partial)
 {
 	struct cost cost = some_cost();
 	struct grant grant = {0};
-	enum gate_verdict v = partial ? gate_try_partial(w.mount[mount], &cost, &grant)
-				      : gate_try(w.mount[mount], &cost, &grant);
+	struct caller caller = some_caller(partial ? input_byte(&w.in) : 0);
+	enum gate_verdict v = partial ? gate_try_nonblocking(w.mount[mount], &cost, &caller,
+							     GATE_PARTIAL_BYTES, &grant)
+				      : gate_try(w.mount[mount], &cost, &caller, &grant);
 	if (v != GATE_GO)
 		return;
 	MUST(grant.cost.bytes <= cost.bytes);
@@ -187,7 +255,7 @@ static void submit(unsigned mount)
 	*j = (struct fuzz_job){
 		.job = {.ops = &ops,
 			.cost = some_cost(),
-			.key = {who & 1 ? FAIR_UID : FAIR_PROCESS, who >> 1 & 15},
+			.caller = some_caller(who),
 			.memory_bytes = 4096,
 			.probe = who > 240},
 		.state = PARKED,
@@ -247,6 +315,8 @@ static void reconfigure(void)
 {
 	uint8_t what = input_byte(&w.in);
 	model_time(w.model, w.clock.now);
+	gate_step(w.gate, w.clock.now); /* under the limits as they are */
+	tell_debts();
 	if (what % 3 == 0) {
 		struct limiter_config c = some_limits();
 		MUST(gate_set_global(w.gate, &c) == 0);
@@ -277,8 +347,6 @@ static void one_step(void)
 {
 	uint8_t what = input_byte(&w.in);
 	unsigned mount = (what >> 4) % MOUNTS;
-	struct grant grant;
-	struct cost cost;
 	switch (what & 15) {
 	case 0:
 	case 1:
@@ -312,10 +380,7 @@ static void one_step(void)
 		pause_some(what & 16);
 		break;
 	case 14:
-		cost = some_cost();
-		gate_take(w.mount[mount], &cost, &grant);
-		model_grant(w.model, &grant, true);
-		settle(mount, &grant, input_byte(&w.in) | 1);
+		go_now(mount);
 		break;
 	default:
 		gate_stats_reset(w.gate);
@@ -356,6 +421,16 @@ static void run_all(void)
 			w.job[i].job.ops->run(&w.job[i].job);
 }
 
+/* Turns that debts will need, at the most. */
+static uint64_t instalments(void)
+{
+	uint64_t n = 0;
+	for (unsigned i = 0; i < MOUNTS; i++)
+		for (unsigned c = 0; c < COST_CLASSES; c++)
+			n += w.debts[i].ops[c] + w.debts[i].bytes[c] / 4096 + 1;
+	return n;
+}
+
 /* Unpaused, with time and with every admitted job ending, all must come out. */
 static void let_all_go(void)
 {
@@ -364,16 +439,25 @@ static void let_all_go(void)
 		gate_pause_fs(w.fs[i], false);
 	for (unsigned i = 0; i < MOUNTS; i++)
 		gate_pause_mount(w.mount[i], false);
+	uint64_t rounds = 20 * (JOBS + instalments());
 	for (unsigned round = 0; w.parked + w.ready > 0; round++) {
-		MUST(round < 20 * JOBS);
+		MUST(round < rounds);
 		run_all();
+		tell_debts();
 		if (w.parked + w.ready == 0)
 			break;
 		if (w.ready)
 			continue;
 		MUST(w.clock.armed_ns != NEVER);
 		advance(w.clock.armed_ns > w.clock.now ? w.clock.armed_ns - w.clock.now : 1);
+		tell_debts();
 		check_order();
+	}
+	/* a probe keeps tokens for a moment after its turn, and debts are to be paid */
+	for (unsigned round = 0; heap_top(&w.gate->due) || heap_top(&w.gate->vouchers); round++) {
+		MUST(round < rounds);
+		advance(w.clock.armed_ns > w.clock.now ? w.clock.armed_ns - w.clock.now : 1);
+		tell_debts();
 	}
 }
 
@@ -389,7 +473,6 @@ static void end(void)
 		MUST(w.parked == 0 && w.ready == 0);
 	} else {
 		let_all_go();
-		advance(NSEC_PER_SEC); /* a probe keeps tokens for a moment after its turn */
 	}
 	model_check_empty(w.model);
 	for (unsigned i = 0; i < MOUNTS; i++)
@@ -407,6 +490,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	start();
 	for (unsigned i = 0; i < STEPS && w.in.left; i++) {
 		one_step();
+		tell_debts();
 		check_order();
 	}
 	end();

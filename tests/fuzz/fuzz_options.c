@@ -6,9 +6,9 @@
 #include "base/cleanup.h"
 #include "fuzz/fuzz.h"
 
-static const enum option_scope scopes[] = {OPTION_MOUNT, OPTION_GLOBAL, OPTION_FS};
+static const enum scope_kind scopes[] = {SCOPE_MOUNT, SCOPE_GLOBAL, SCOPE_FS, SCOPE_CLASS};
 
-static void set_word(struct settings *s, enum option_scope scope, char *word, bool *batch)
+static void set_word(struct settings *s, enum scope_kind scope, char *word, bool *batch)
 {
 	struct error err = ERROR_INIT;
 	char *value = strchr(word, '=');
@@ -21,8 +21,7 @@ static void set_word(struct settings *s, enum option_scope scope, char *word, bo
 	option_nearest(word, scope);
 }
 
-static void read_again(const struct option_def *o, const struct settings *s,
-		       enum option_scope scope)
+static void read_again(const struct option_def *o, const struct settings *s, enum scope_kind scope)
 {
 	AUTO_FREE char *text = NULL;
 	size_t size;
@@ -51,14 +50,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, size};
 	struct settings s, copy;
 	bool batch[OPTIONS_MAX] = {false};
-	enum option_scope scope = scopes[input_byte(&in) % 3];
+	enum scope_kind scope = scopes[input_byte(&in) % 4];
 	AUTO_FREE char *text = input_text(&in);
 	char *rest = text;
 	settings_init(&s);
 	while (rest)
 		set_word(&s, scope, option_next_word(&rest), batch);
 	for (unsigned i = 0; i < n_options; i++)
-		if (options[i].scopes & scope && is_value(options[i].type) &&
+		if (option_is_in(&options[i], scope) && is_value(options[i].type) &&
 		    option_is_given(&options[i], &s))
 			read_again(&options[i], &s, scope);
 	MUST(settings_copy(&copy, &s));

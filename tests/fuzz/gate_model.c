@@ -3,8 +3,6 @@
 
 #include "fuzz/fuzz.h"
 
-__extension__ typedef __int128 i128;
-
 /* The largest of (granted − given back − rate × length) over all intervals that end now, in tokens × 10⁹: never more
  * than rate × lateness + max(capacity, largest request). */
 struct shadow {
@@ -57,7 +55,7 @@ void model_time(struct model *m, uint64_t now_ns)
 
 static bool is_enabled(const struct shadow *s)
 {
-	return atomic_load(&s->limiter->enabled) & 1U << s->kind;
+	return s->limiter->config.limit[s->kind].enabled;
 }
 
 static void look(struct shadow *s)
@@ -134,11 +132,24 @@ void model_grant(struct model *m, const struct grant *g, bool forced)
 		check(s);
 	}
 	for (unsigned i = 0; ch && i < ch->permits; i++) {
-		struct held *h = held_of(m, ch->permit[i]);
+		struct held *h = held_of(m, chain_permit(ch, i));
 		h->n++;
 		/* The gate takes all of a batch before it hands any of it out. */
-		struct permits_snapshot now = permits_look(ch->permit[i]);
+		struct permits_snapshot now = permits_look(chain_permit(ch, i));
 		MUST(now.in_flight >= h->n);
+	}
+}
+
+void model_paid(struct model *m, const struct chain *ch, const struct cost *paid)
+{
+	for (unsigned i = 0; ch && i < ch->links; i++) {
+		struct shadow *s = shadow_of(m, &ch->link[i]);
+		uint64_t tokens = chain_tokens(&ch->link[i], paid);
+		look(s);
+		/* in instalments of a millisecond of the highest rate, or 4 KiB in each direction */
+		uint64_t largest = max_u64(s->rate_max / 1000 + 1, ch->link[i].per_byte ? 8192 : 1);
+		s->excess += (i128)tokens * (int64_t)NSEC_PER_SEC;
+		s->largest = max_u64(s->largest, min_u64(tokens, largest));
 	}
 }
 
@@ -154,7 +165,7 @@ void model_done(struct model *m, const struct grant *g, uint64_t bytes_moved)
 			s->excess = 0;
 	}
 	for (unsigned i = 0; ch && i < ch->permits; i++) {
-		struct held *h = held_of(m, ch->permit[i]);
+		struct held *h = held_of(m, chain_permit(ch, i));
 		MUST(h->n > 0);
 		h->n--;
 	}

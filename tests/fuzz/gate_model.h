@@ -16,6 +16,8 @@ void model_free(struct model *m);
 void model_time(struct model *m, uint64_t now_ns);
 /* A grant of the gate; `forced`: charged in any case, so no bound holds for it. */
 void model_grant(struct model *m, const struct grant *g, bool forced);
+/* A debt that was left by forced grants has been paid in part: tokens that nobody else may have. */
+void model_paid(struct model *m, const struct chain *ch, const struct cost *paid);
 void model_done(struct model *m, const struct grant *g, uint64_t bytes_moved);
 /* Call after limits have changed; a limit that was off starts full. */
 void model_reconfigured(struct model *m);

@@ -68,7 +68,7 @@ done
 # Dead mounts below dead mounts: two daemons were killed on the same mountpoint.
 mount_ratefs
 first=$DAEMON
-"$RATEFS" -f "$SRC" "$MNT" -o control=off >"$TMP/log.2" 2>&1 &
+"$RATEFS" --force -f "$SRC" "$MNT" -o control=off >"$TMP/log.2" 2>&1 &
 second=$!
 within 5s two_mounts || fail "no second mount"
 kill -9 "$first" "$second"
@@ -79,11 +79,29 @@ cmp "$SRC/file" "$MNT/file" || fail "the new mount does not work"
 unmount_ratefs
 ! mountpoint -q "$MNT" || fail "a dead mount is left below"
 
-# auto_unmount: somebody takes the mount away when the daemon dies.  (Root's needs a fusermount3 of libfuse 3.17.)
-if strings "$(command -v fusermount3)" | grep -q '^auto-unmount$'; then
-	mount_ratefs -o auto_unmount
-	kill -9 "$DAEMON"
-	wait "$DAEMON" 2>/dev/null
-	DAEMON=
-	within 5s not_mounted || fail "auto_unmount did not unmount"
-fi
+# auto_unmount: a process of its own takes the mount away when the daemon dies.
+watchers() { pgrep -x ratefs-unmount | wc -l; }
+no_watchers() { [ "$(watchers)" = 0 ]; }
+one_watcher() { [ "$(watchers)" = 1 ]; } # takes its name a moment after the mount answers
+mount_ratefs -o auto_unmount
+within 2s one_watcher || fail "no process that unmounts"
+exec 8<"$MNT/file"
+kill -9 "$DAEMON"
+wait "$DAEMON" 2>/dev/null
+DAEMON=
+within 5s not_mounted || fail "auto_unmount did not unmount"
+exec 8<&-
+within 2s no_watchers || fail "the process that unmounts stays"
+# It neither holds up umount(8) nor outlives the daemon, nor keeps the output of who started it open.
+mount_ratefs -o auto_unmount
+unmount_ratefs
+no_watchers || fail "a process is left after umount"
+out=$("$RATEFS" "$SRC" "$MNT" -o auto_unmount 2>&1) || fail "background start: $out"
+# What somebody else has mounted there meanwhile stays.
+mount -t tmpfs tmpfs "$MNT"
+touch "$MNT/other"
+kill -9 "$(pgrep -x "$(basename "$RATEFS")")"
+within 2s no_watchers || fail "the process that unmounts stays"
+ok test -e "$MNT/other"
+umount "$MNT"
+umount -l "$MNT"

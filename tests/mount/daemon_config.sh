@@ -68,7 +68,8 @@ ok ctl mount one
 
 # What was open when a mount went is closed, and no longer counted.
 exec 8<"$TMP/m1/file"
-says 'one: is in use: 1 open files' ctl unmount one
+out=$(ctl unmount one 2>&1) && fail "unmounted in use"
+[[ $out == *"one: is in use: 1 open file"* ]] || fail "in use, but unmount says: $out"
 ok ctl unmount one --force
 exec 8<&-
 ! find "/proc/$DAEMON/fd" -lname '*/file' | grep -q . || fail "the daemon keeps files of a mount that is gone"
@@ -105,6 +106,13 @@ ok ctl set fs:three read_bps=5M >/dev/null
 ok ctl set two iops=55 >/dev/null
 ok ctl reload
 equal "$(value fs:three read_bps) $(value two iops)" "off off"
+
+# What changes is printed, and nothing else; nothing changes, nothing is printed.
+ok ctl set two iops=77 >/dev/null
+sed -i 's/^iops = 10k/iops = 20k/; s/^write_bps = 1G/write_bps = 2G/; s/^fair = uid/fair = gid/' "$CONF"
+equal "$(ctl reload | sort)" "$(printf "fs 'data': write_bps=2G, was 1G\nglobal: iops=20k, was 10k\nmount 'two': fair=gid, was uid\nmount 'two': iops=off, was 77")"
+equal "$(ctl reload)" ""
+sed -i 's/^fair = gid/fair = uid/' "$CONF"
 
 # What cannot change while it is mounted is told.
 sed -i 's/^fair = uid.*/&\ncache = strict/' "$CONF"

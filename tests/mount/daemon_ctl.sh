@@ -14,7 +14,7 @@ code() {
 	equal "$rc" "$want" "exit code of '$*'"
 }
 
-says 'no ratefs daemon of yours runs' ctl list
+says 'you have no running ratefs daemons' ctl list
 code 3 ctl list
 mount_ratefs -o read_bps=100K,fair=uid,name=slow
 
@@ -31,6 +31,15 @@ for target in "$MNT" "$MNT/" "$TMP/link/mnt" slow fs:slow global; do
 	ok ctl stats "$target" >/dev/null
 done
 (cd "$TMP" && ctl stats mnt >/dev/null) || fail "a relative mountpoint"
+# Any path on the mount stands for it; a word is a name, not a file of where one is.
+ln -s "$MNT/file" "$TMP/to-file"
+for target in "$MNT/file" "$MNT/no/such/file" "$MNT/../mnt/." "$TMP/to-file" "$TMP/link/mnt/file"; do
+	ctl stats "$target" | grep -q '^mount slow' || fail "'$target' is not found"
+done
+(cd "$MNT" && ctl stats . >/dev/null && ctl show ./file >/dev/null) || fail "'.' is not found"
+(cd "$MNT" && code 3 ctl stats file) || exit 1
+says 'is on no mount of a daemon of yours' ctl stats "$TMP"
+says 'is not the control socket of a ratefs daemon' ctl -d /etc/passwd list
 code 3 ctl stats nowhere
 code 3 ctl stats fs:nowhere
 
@@ -41,11 +50,19 @@ nap 300ms
 equal "$(ctl set "$MNT" read-bps=1G write_bps=50M)" "$(printf 'read_bps=1G\nwrite_bps=50M')"
 within 2s gone "$reader" || fail "the waiting reader did not feel the new limit"
 equal "$(value read_bps) $(value write_bps)" "1G 50M"
+grep -q "mount 'slow': set read_bps=1G" "$LOG" || fail "set is not in the log"
 says "slow: write_bps: '5X': unknown suffix" ctl set slow read_bps=1M write_bps=5X
 says "slow: unknown option 'raed_bps'; did you mean 'read_bps'" ctl set slow raed_bps=1M
 says "slow: cache: cannot be changed" ctl set slow iops=5 cache=strict
 says "global: fair: belongs to the mount scope" ctl set global fair=uid
 says "slow: 'iops': write KEY=VALUE" ctl set slow iops
+says "slow: 'iops=20,bps=10M': separate options with spaces" ctl set slow iops=20,bps=10M
+says "slow: 'global.iops': say 'ratefsctl set global iops=100'" ctl set slow global.iops=100
+says "slow: 'fs.iops': say 'ratefsctl set fs:slow iops=100'" ctl set slow fs.iops=100
+says "slow: weight: .*join weights with '\+'" ctl set slow weight=uid:0=4,uid:1=2
+says "slow: bps: .*rates are per second" ctl set slow bps=10MB/min
+says "slow: bps_burst: has no effect without bps" ctl set slow bps_burst=10M
+says "slow: max_parked: '0': must be at least 1" ctl set slow max_parked=0
 code 2 ctl set slow read_bps=5X
 equal "$(value read_bps) $(value write_bps) $(value iops)" "1G 50M off"
 for kv in iops=5k max_inflight=8 max_open=900 on_full=reject on_full=wait max_wait=30s \
@@ -62,8 +79,27 @@ equal "$(value iops global)" 9k
 says 'nothing was changed: the target is in no configuration file' ctl set slow iops=4k --save
 equal "$(value iops)" 5k
 
-# pause and resume.
-ok ctl pause slow
+# A weight of another kind, and cgroups that tell nobody apart, are told.
+says_too() { # PATTERN COMMAND
+	local pattern=$1
+	shift
+	"$@" >/dev/null 2>"$TMP/err" || fail "'$*'"
+	grep -Eq -- "$pattern" "$TMP/err" || fail "'$*' said '$(cat "$TMP/err")', not '$pattern'"
+}
+says_too "weight=gid:5=2 has no effect with fair=uid" ctl set slow fair=uid weight=uid:0=3+gid:5=2
+LOG_EXPECTED="$LOG_EXPECTED|has no effect|tells nobody apart"
+if [ "$(cat /proc/[0-9]*/cgroup 2>/dev/null | sed -n 's/^0:://p' | sort -u | wc -l)" = 1 ]; then
+	says_too "fair=cgroup tells nobody apart" ctl set slow fair=cgroup
+else
+	equal "$(ctl set slow fair=cgroup weight=cgroup:/a=2 2>&1)" "$(printf 'fair=cgroup\nweight=cgroup:/a=2')"
+fi
+
+# pause and resume; what is paused says how to go on, and can be ended.
+ctl pause fs:slow | grep -q '^To go on: ratefsctl resume fs:slow$' || fail "pause of an fs does not say how to go on"
+ok ctl resume fs:slow
+ctl pause slow >"$TMP/out" || fail "pause"
+grep -q '^To go on: ratefsctl resume slow$' "$TMP/out" || fail "pause does not say how to go on"
+grep -q '^To end it: ratefsctl unmount slow$' "$TMP/out" || fail "pause does not say how to end it"
 ctl list | grep -q '^slow .*paused' || fail "list does not show the pause"
 cat "$MNT/file" >"$TMP/copy" &
 reader=$!
@@ -72,7 +108,7 @@ nap 300ms
 ok ctl resume slow
 within 3s gone "$reader" || fail "resume did not let it pass"
 for scope in fs:slow global; do
-	ok ctl pause "$scope"
+	ok ctl pause "$scope" >/dev/null
 	(head -c1 "$MNT/file" >/dev/null) &
 	reader=$!
 	nap 200ms
@@ -90,12 +126,13 @@ equal "$(jq -s length "$TMP/watch")" 3 "views in two and a half seconds"
 # Usage.
 code 2 ctl
 code 2 ctl nonsense
+says "unknown command 'lst'; did you mean 'list'" ctl lst
 code 2 ctl set slow
 code 2 ctl stats slow --save
 code 2 ctl pause slow --json
 code 0 ctl --help
 code 0 ctl --version
-equal "$(ctl --dump-commands | wc -l)" 11
+equal "$(ctl --dump-commands | wc -l)" 14
 says 'no daemon has a configuration file' ctl reload
 says 'slow: this daemon has no configuration file' ctl reload slow
 
@@ -108,12 +145,34 @@ equal "$(value iops other) $(value iops slow)" "77 5k"
 says "'global': 2 daemons have it" ctl show global
 pid=$(ctl list --json | jq '.daemons[] | select(.mounts[0].name == "other").pid')
 ok ctl --daemon="$pid" show global >/dev/null
-says 'more than one mount' ctl stats
+equal "$(ctl stats --json | jq -r .name | sort | tr '\n' ' ')" "other slow " "stats without a target"
+equal "$(ctl stats | grep -c '^mount ')" 2
 ok ctl unmount other
 within 3s gone "$pid" || fail "a daemon without mounts stays"
 ! mountpoint -q "$TMP/other" || fail "unmount left the mount"
 ok ctl stats >/dev/null
 unmount_ratefs
+
+# A limit that comes late: who bypasses it is named.
+mount_ratefs -o name=slow
+exec 8<"$MNT/file"
+if [ "$(ctl stats slow --json | jq .passthrough_handles)" = 1 ]; then
+	ctl set slow read_bps=1M 2>"$TMP/err" >/dev/null || fail "set"
+	grep -Eq "mount 'slow': 1 open file bypasses limits .*: process $$ \(.*, user root, 1 file\)\$" "$TMP/err" ||
+		fail "the file that bypasses the limit: $(cat "$TMP/err")"
+	exec 8<&-
+	equal "$(ctl set slow read_bps=2M 2>&1)" read_bps=2M
+else
+	say "no kernel passthrough here: nothing bypasses"
+fi
+exec 8<&-
+unmount_ratefs
+
+# A paused mount can be ended.
+mount_ratefs -o name=slow
+ok ctl pause slow >/dev/null
+before 5s ctl unmount slow
+daemon_ended_well
 
 # --save keeps comments and order.
 mkdir "$TMP/m1"

@@ -53,7 +53,7 @@ within 5s mountpoint -q "$MNT"
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 umount -l "$MNT"
-says 'no ratefs daemon of yours runs' ctl list
+says 'you have no running ratefs daemons' ctl list
 equal "$(ls /run/ratefs)" "" "sockets of dead daemons"
 mount_ratefs -o control="$TMP/sock"
 ok ctl --daemon="$TMP/sock" list >/dev/null

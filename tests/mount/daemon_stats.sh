@@ -23,11 +23,20 @@ for scope in "$MNT" fs:mnt global; do
 	equal "$(stats '.classes.read | .ops == .at_once + .parked_total' "$scope")" true "admissions of $scope"
 	equal "$(stats '.classes.read | .wait.count == .parked_total and .parked_now == 0' "$scope")" true "waits of $scope"
 done
-equal "$(stats '.limits.read_bps.refused_share * .seconds > 0.2')" true "time that read_bps refused"
+equal "$(stats '.limits.read_bps.blocking_share * .seconds > 0.2')" true "time that read_bps refused"
 equal "$(stats '.classes.read.wait | .p50_ns <= .p90_ns and .p90_ns <= .p99_ns and .p99_ns <= .max_ns * 9 / 8 and .max_ns > 0')" true "quantiles"
 equal "$(stats '[.keys_by_wait[].id] | sort | join(",")')" 1001,1002 "who waited"
 equal "$(stats '.keys_by_use[0] | .kind == "uid" and .wait_ns > 0 and .bytes > 0')" true "a key"
 ctl stats "$MNT" | grep -q 'read_bps .*8.0M/s' || fail "stats for people"
+
+# Each operation is counted once, in its class: a hundred more of them are a hundred more in the statistics.
+counted() { # CLASS OP COUNT
+	ok ctl reset-stats
+	iogen --op "$2" --count "$3" --path "$MNT/file" >/dev/null || fail "iogen $2"
+	stats ".classes.$1.ops"
+}
+equal $(($(counted meta fsync 150) - $(counted meta fsync 50))) 100 "metadata operations of 100 fsyncs"
+equal $(($(counted openclose open 150) - $(counted openclose open 50))) 100 "opens of 100 opens"
 
 # Another witness.
 if command -v fio >/dev/null; then
@@ -49,7 +58,32 @@ within 2s nobody_waits || fail "dead readers still wait"
 equal "$(stats '.classes.read.cancelled > 0')" true "cancelled"
 unmount_ratefs
 
-# Errors are counted where they belong.
+# Every limit that a request meets is shown, and the one that makes it wait is marked, whatever its scope.
+bottleneck() { jq -r '.limits_met[] | select(.bottleneck) | .scope + "." + .name'; }
+for scope in global fs; do
+	mount_ratefs -o iops=50k,fs.bps=1G,global.max_open=1000,$scope.read_bps=2M
+	equal "$(ctl list --json | jq -r '[.daemons[0].mounts[0].limits_met[] | .scope + "." + .name] | sort | join(" ")')" \
+		"$(printf '%s\n' mount.iops fs.bps global.max_open $scope.read_bps | sort | paste -sd ' ')"
+	equal "$(ctl stats mnt --json | bottleneck)" "" "nobody has waited"
+	iogen --op read --size 64K --count 16 --path "$MNT/file" >/dev/null
+	equal "$(ctl stats mnt --json | bottleneck)" $scope.read_bps
+	equal "$(ctl show mnt --json | bottleneck)" $scope.read_bps
+	ctl stats mnt | grep -Eq "^  $scope\.read_bps .*%  <- requests wait for this one" || fail "stats do not mark it"
+	ctl show mnt | grep -Eq "^$scope\.read_bps +2M  <- requests wait" || fail "show does not mark it"
+	ctl list | grep -Eq "iops=50k .*$scope\.read_bps=2M\*" || fail "list does not mark it"
+	ok ctl pause global >/dev/null
+	ctl list | grep -q '^mnt *paused' || fail "list does not show the pause of global"
+	ctl stats mnt | grep -q 'PAUSED (global)' || fail "stats do not show the pause of global"
+	ok ctl resume global
+	unmount_ratefs
+done
+
+# Errors are counted where they belong; an answer such as ENOENT is none.
+mount_ratefs -o iops=50k
+refused cat "$MNT/nothing" "$MNT/nothing-else"
+refused rmdir "$MNT/file"
+equal "$(stats '.classes.meta | .failed == 0 and .ok >= 2')" true "ENOENT is not a failure"
+unmount_ratefs
 mount_ratefs -o read_bps=10K,max_wait=50ms
 refused dd if="$MNT/file" of=/dev/null bs=64K count=4
 equal "$(stats '.classes.read.timed_out >= 1')" true "timed out"
@@ -61,7 +95,34 @@ before 2s iogen --op read --size 64K --count 128 --path "$MNT/file" >/dev/null
 equal "$(stats .dry_run)" true
 equal "$(stats '.classes.read.wait | .count > 50 and .max_ns > 30000000 and .max_ns < 100000000')" true "what would have waited"
 equal "$(stats .parked_now)" 0
+# ... with the limit, and who it was.
+equal "$(stats '.limits_met[] | select(.bottleneck) | .name + " " + (.would_wait > 50 | tostring)')" "read_bps true"
+equal "$(stats '.keys_by_wait[0] | .kind == "process" and .parked_total > 50 and .wait_ns > 0')" true "who would have waited"
+ctl stats "$MNT" | grep -q '<- requests would wait for this one' || fail "stats do not mark the limit"
 # Nothing of it is owed when the limit becomes real.
 ok ctl set "$MNT" dry_run=no >/dev/null
 before 1s iogen --op read --size 64K --count 2 --path "$MNT/file" >/dev/null
+unmount_ratefs
+
+# Handles whose data the kernel moves past the daemon are counted, and those whose memory maps it does.
+mount_ratefs
+exec 5<>"$MNT/file"
+if [ "$(stats .passthrough_handles)" = 1 ]; then
+	equal "$(stats .passthrough_maps)" 0 "handles of an unlimited mount"
+	ok ctl set "$MNT" bps=1M >/dev/null
+	exec 6<"$MNT/file"
+	exec 7<>"$MNT/file"
+	exec 8>>"$MNT/file"
+	equal "$(stats .passthrough_handles)" 1 "opened before the limit"
+	equal "$(stats .passthrough_maps)" 2 "opened after it: who cannot read cannot map"
+	ctl stats "$MNT" | grep -q '2 handles bypass it where they are mapped' || fail "maps in stats for people"
+	at_least 700ms dd of=/dev/null bs=64K count=16 status=none <&6
+	exec 5>&- 6>&- 7>&- 8>&-
+	all_closed() { [ "$(stats '.passthrough_handles + .passthrough_maps')" = 0 ]; }
+	within 2s all_closed || fail "closed handles are still counted"
+	exec 6<>"$MNT/file"
+	equal "$(stats '.passthrough_handles + .passthrough_maps')" 0 "opened when nobody is in passthrough"
+	exec 6>&-
+fi
+exec 5>&-
 unmount_ratefs

@@ -6,6 +6,7 @@
 requires jq
 
 conf=$TMP/test.conf
+LOG_EXPECTED="$LOG_EXPECTED|fair=cgroup tells nobody apart"
 serve() { # EXAMPLE
 	local at root=$TMP/${1##*/}
 	sed -E "s#^((source|mountpoint)[ \t]*=[ \t]*)/#\\1$root/#" "$1" >"$conf"

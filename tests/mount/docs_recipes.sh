@@ -8,9 +8,9 @@ requires jq
 # Commands of indented and fenced blocks, continued lines joined, roff undone.
 commands_of() {
 	sed -E 's/^ +//; s/\\e$/\\/' "$1" | sed -E ':more; /\\$/ { N; s/\\\n[ \t]*/ /; b more }' |
-		sed -E 's/[ \t]+#.*//' | grep -E '^(ratefs|ratefsctl|umount) .*/'
+		sed -E 's/[ \t]+#.*//' | grep -E '^(ratefs|ratefsctl|umount|mkdir) .*/'
 }
-# /srv/data -> $TMP/root/srv/data; made if it is a directory to be mirrored or mounted on
+# /srv/data -> $TMP/root/srv/data
 moved() { sed -E "s#(^| )/#\\1$TMP/root/#g" <<<"$1"; }
 
 unserved() { ! ctl list --json 2>/dev/null | grep -qF "\"$1\""; }
@@ -26,7 +26,8 @@ for page in "$srcdir/README.md" "$srcdir/man/ratefs.8"; do
 		case $line in
 		*…* | *'-c '* | *FILE* | *SOURCE*) continue ;;
 		'ratefs '*)
-			mkdir -p "${words[1]}" "${words[2]}"
+			# README makes the directories that it uses.
+			[ "${page##*/}" = README.md ] || mkdir -p "${words[1]}" "${words[2]}"
 			! mountpoint -q "${words[2]}" || unmount "${words[2]}"
 			;;
 		'ratefsctl watch '*) words[1]=stats ;;

@@ -66,6 +66,20 @@ for cache in auto strict page; do
 			"access times that moved with cache=$cache,$o"
 	done
 done
+# Every read moves them with strictatime, also where the source is mounted otherwise.
+mount --bind "$SRC" "$SRC"
+mount -o remount,bind,noatime "$SRC"
+ok grep -q " $SRC .*noatime" /proc/self/mounts
+for cache in auto strict page; do
+	mount_ratefs -o cache=$cache,strictatime
+	touch -d 2030-01-01 "$SRC/d" "$SRC/d/f"	# relatime would not
+	cat "$MNT/d/f" >/dev/null
+	ls "$MNT/d" >/dev/null
+	unmount_ratefs
+	equal "$(stat -c %X "$SRC/d" "$SRC/d/f" | grep -vc "$(date -d 2030-01-01 +%s)")" 2 \
+		"access times that moved with cache=$cache,strictatime"
+done
+umount "$SRC"
 mount_ratefs -o nodiratime
 touch -a -d $old "$SRC/d" "$SRC/d/f"
 cat "$MNT/d/f" >/dev/null
@@ -101,6 +115,73 @@ for cache in auto strict; do
 	equal "$(python3 "$TMP/handle.py" "$MNT")" "d d/f Stale file handle" "open_by_handle_at after drop_caches, cache=$cache"
 	unmount_ratefs
 done
+
+# And so it does on the mount of the next daemon; one that was not given out for this source finds nothing.
+cat >"$TMP/keep.py" <<'EOF'
+import ctypes, os, pickle, sys
+class Handle(ctypes.Structure):
+	_fields_ = ("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)
+libc = ctypes.CDLL(None, use_errno=True)
+def handle(path):
+	h = Handle(128)
+	if libc.name_to_handle_at(-100, path.encode(), ctypes.byref(h), ctypes.byref(ctypes.c_int()), 0):
+		sys.exit(os.strerror(ctypes.get_errno()))
+	return bytes(h)
+def what(raw):
+	fd = libc.open_by_handle_at(mount, ctypes.byref(Handle.from_buffer_copy(raw)), os.O_RDONLY)
+	if fd < 0: return "-%d" % ctypes.get_errno()
+	return str(os.fstat(fd).st_ino)
+do, where, saved, *names = sys.argv[1:]
+os.chdir(where)
+mount = os.open(".", os.O_RDONLY)
+if do == "save":
+	pickle.dump([handle(n) for n in names], open(saved, "wb"))
+	print(*[os.stat(n).st_ino for n in names])
+else:
+	handles = pickle.load(open(saved, "rb"))
+	if do == "forge":	# behind length and type: eight bytes of id, four of generation
+		handles = [h[:8 + i] + bytes([h[8 + i] ^ 1]) + h[9 + i:] for h in handles for i in range(12)]
+	print(*[what(h) for h in handles])
+EOF
+keep() { python3 "$TMP/keep.py" "$@"; }
+restarted() {
+	local was
+	mkdir -p "$SRC/d/deep" "$SRC/out" "$BACK/beside"
+	echo x >"$SRC/d/f"
+	echo x >"$SRC/d/deep/gone"
+	mount_ratefs
+	was=$(keep save "$MNT" "$TMP/saved" d d/f d/deep d/deep/gone out) || fail "$BACKING: no handles"
+	unmount_ratefs
+	mv "$SRC/d/f" "$SRC/moved"
+	rm "$SRC/d/deep/gone"
+	touch "$SRC"/new{1..50}			# perhaps one of them gets its number
+	mv "$SRC/out" "$BACK/beside/out"
+	mount_ratefs
+	equal "$(keep open "$MNT" "$TMP/saved")" "$(cut -d" " -f1-3 <<<"$was") -116 -116" "$BACKING: handles after a restart"
+	equal "$(keep forge "$MNT" "$TMP/saved" | tr " " "\n" | grep -vc "^-116\$")" 0 "$BACKING: changed handles that find a file"
+	unmount_ratefs
+	# The same filesystem, but not this source.
+	mv "$SRC/d" "$BACK/beside/d"
+	SRC=$BACK/beside mount_ratefs
+	equal "$(keep open "$MNT" "$TMP/saved")" "-116 -116 -116 -116 -116" "$BACKING: handles of another source"
+	unmount_ratefs
+}
+unbacking
+[ ! -r /etc/machine-id ] || on_each_backing restarted
+# Where that cannot be had, there are none.
+backing tmpfs
+mkdir "$TMP/over" "$BACK/low" "$BACK/up" "$BACK/work"
+if mount -t overlay overlay -o "lowerdir=$BACK/low,upperdir=$BACK/up,workdir=$BACK/work" "$TMP/over"; then
+	SRC=$TMP/over mount_ratefs
+	touch "$MNT/f"
+	says 'Operation not supported' keep save "$MNT" "$TMP/saved" f
+	unmount_ratefs
+	umount "$TMP/over"
+fi
+unbacking
+backing tmpfs
+mkdir "$SRC/d"
+echo x >"$SRC/d/f"
 
 # Root can open what others leave, and still look around: the daemon keeps some descriptors for itself.
 mkdir "$SRC/many"

@@ -3,11 +3,29 @@
 # max_inflight bounds what is at the backing tree at once: waits by default, fails fast as a
 # bulkhead; max_open bounds handles; max_parked bounds the queue.  Permits always come back.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
-requires helper:iogen jq
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
+requires helper:iogen helper:noise helper:reap jq
 
 backing tmpfs
 mkdir "$SRC/deep"
 head -c 1M /dev/zero >"$SRC/deep/file"
+
+# Eight readers of a disk that does not answer: two of them are there, the others wait for a permit.
+faults_ready
+fault pread hang
+mount_ratefs -o max_inflight=2
+iogen --op read --size 64K --clients 8 --threads --count 3 --path "$MNT/deep/file" >"$TMP/out" &
+reader=$!
+within 10s parked 6 || fail "$(faultctl "$FAULTS" waiting pread) are at the backing tree, $(stat_of .parked_now) wait"
+nap 200ms
+equal "$(faultctl "$FAULTS" waiting pread)" 2 "requests at the backing tree"
+equal "$(stat_of .inflight.now)" 2 "requests in flight"
+heal
+wait $reader || fail "reads that waited for a permit failed"
+equal "$(json .total.ops "$TMP/out")" 24
+settled
+unmount_ratefs
+DAEMON_WRAPPER=()
 
 # A slow disk: another ratefs below, where a read of 64K takes 100 ms or more.
 SLOW=$TMP/slow
@@ -16,12 +34,6 @@ mkdir "$SLOW"
 slow_pid=$!
 within 10s mountpoint -q "$SLOW" || fail "the slow disk did not come up"
 REAL_SRC=$SRC SRC=$SLOW
-
-mount_ratefs -o max_inflight=2
-iogen --op read --size 64K --clients 4 --threads --count 3 --path "$MNT/file" >"$TMP/out" ||
-	fail "reads that wait for a permit failed"
-equal "$(json .total.ops "$TMP/out")" 12
-unmount_ratefs
 
 mount_ratefs -o max_inflight=1,on_full=reject
 iogen --op read --threads --size 64K --forever --path "$MNT/file" >/dev/null 2>&1 &
@@ -35,7 +47,7 @@ for _ in {1..200}; do
 	fi
 done
 [ -n "$rejected" ] || fail "the bulkhead never rejected"
-kill -9 $reader
+kill -9 $reader 2>/dev/null
 wait $reader 2>/dev/null
 within 5s dd if="$MNT/file" of=/dev/null bs=64K count=1 2>/dev/null || fail "the permit did not come back"
 unmount_ratefs
@@ -57,20 +69,10 @@ mount_ratefs -o read_bps=4K,max_parked=3
 READ_FILE=$MNT/deep/file park_readers 3 --size 64K
 out=$(dd if="$MNT/deep/file" of=/dev/null bs=64K count=2 2>&1) && fail "a fourth request was parked"
 [[ $out == *'temporarily unavailable'* ]] || fail "past max_parked: '$out'"
-# Who is refused is told a tenth of a second later, or when it is killed.
+# A refused caller is told a tenth of a second later, or as soon as it is killed.
 refused() { ! dd if="$MNT/deep/file" of=/dev/null bs=64K count=2 2>/dev/null; }
 at_least 90ms refused
-exec 11<"$MNT/deep/file"
-soon=0
-for i in {1..5}; do
-	head -c 64K <&11 >/dev/null 2>&1 &
-	nap 20ms
-	kill -9 $!
-	! within 50ms gone $! || soon=$((soon + 1))
-	wait $! 2>/dev/null
-done
-[ $soon -gt 0 ] || fail "none of the refused that were killed was gone before its time"
-exec 11<&-
+killed_in_time read "$MNT/deep/file"
 unpark
 # Nor do they hold up the end.
 READ_FILE=$MNT/deep/file park_readers 3 --size 64K

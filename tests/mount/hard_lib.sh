@@ -57,3 +57,32 @@ slay() {
 
 # Is the daemon built with a sanitizer?  It is slower then, larger, and outside of its sandbox.
 sanitized() { grep -qa '__[at]san_init' "$RATEFS"; }
+
+# --- a source that hangs ------------------------------------------------------------------------
+
+# lower_ready DIR: a FUSE mount of DIR at $LOWER, whose daemon can be stopped: who uses it as a source then
+# hangs in the kernel, unkillably, until it goes on.
+LOWER=$TMP/lower LOWER_DAEMON=
+lower_ready() {
+	mkdir -p "$LOWER"
+	"$RATEFS" -f "$1" "$LOWER" -o cache=strict,iops=1M,control=off >"$TMP/lower.log" 2>&1 &
+	LOWER_DAEMON=$!
+	within 10s mountpoint -q "$LOWER" || fail "no lower mount"
+	within 5s stat "$LOWER/." >/dev/null || fail "the lower mount does not answer"
+}
+lower_hangs() { kill -STOP "$LOWER_DAEMON"; }
+lower_goes_on() { kill -CONT "$LOWER_DAEMON"; }
+lower_gone() {
+	kill -CONT "$LOWER_DAEMON"
+	umount -l "$LOWER" 2>/dev/null
+	within 5s gone "$LOWER_DAEMON" || kill -9 "$LOWER_DAEMON"
+	wait "$LOWER_DAEMON" 2>/dev/null
+	LOWER_DAEMON=
+}
+cleanup_lower() {
+	local rc=$?
+	[ -z "$LOWER_DAEMON" ] || kill -9 "$LOWER_DAEMON"
+	(exit $rc)
+	cleanup
+}
+trap cleanup_lower EXIT

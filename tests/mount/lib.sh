@@ -21,6 +21,7 @@
 #	RATEFS_TEST_KEEP=1	leave the scratch directory of a failed test
 #	RATEFS_TEST_BACKINGS	instead of "tmpfs ext4"; RATEFS_TEST_FULL=1: every mode on each of them
 #	RATEFS_TEST_FILES	how many files many_files.sh makes; RATEFS_TEST_DIFF: lines of a difference shown
+#	RATEFS_TEST_FLOOD	how many threads gate_flood.sh starts
 #	RATEFS_SEED, RATEFS_ROUNDS	the sequence of differ.sh and storm.sh, and its length
 #
 # Each test runs in mount and pid namespaces of its own: whatever happens to it, its mounts and its
@@ -68,8 +69,9 @@ BACK=$TMP/back SRC=$TMP/back/src PLAIN=$TMP/back/plain MNT=$TMP/mnt LOG=$TMP/log
 BIN=$TMP/bin		# copies that other users can reach, wherever builddir is
 DAEMON=
 DAEMON_WRAPPER=()	# e.g. (prlimit --nofile=2000:2000)
-# Lines that the daemon may say at its start; anything else in the log is a failure.
-LOG_EXPECTED=${LOG_EXPECTED:-'^ratefs: (serving|limits?[ :]|.* limits?: )'}
+# Lines that the daemon may say at its start, and of what `set` and `reload` change; anything else in the log is a failure.
+# "unmounted" is said of a mount that was told to end before the daemon had said that it serves.
+LOG_EXPECTED=${LOG_EXPECTED:-'^ratefs: (serving|mount .*: unmounted$|.* models a device: |limits?[ :]|.* limits?: |.*: set |.*, was )'}
 mkdir -p "$SRC" "$PLAIN" "$MNT" "$BIN"
 
 cleanup() {
@@ -114,7 +116,9 @@ PATH=$BIN:$PATH
 # Control sockets of its own for each test: root's are in /run/ratefs, of which this namespace has
 # its private one.
 XDG_RUNTIME_DIR=$TMP/run
-export PATH XDG_RUNTIME_DIR
+# Device profiles of this tree, not those of an installed ratefs.
+RATEFS_PROFILES=$srcdir/conf/profiles
+export PATH XDG_RUNTIME_DIR RATEFS_PROFILES
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 if [ -n "${RATEFS_TEST_INSIDE:-}" ]; then
 	mkdir -p /run/ratefs

@@ -98,9 +98,35 @@ says "cache.*sometimes" "$RATEFS" "$SRC" "$MNT" -o cache=sometimes
 says "needs SOURCE and MOUNTPOINT" "$RATEFS"
 says "needs SOURCE and MOUNTPOINT" "$RATEFS" "$SRC"
 says "--nonsense" "$RATEFS" --nonsense
+says "cannot mount on '$MNT': the kernel does not accept 'context=foo'" "$RATEFS" "$SRC" "$MNT" -o context=foo
+exits() {
+	local want=$1 rc=0
+	shift
+	"$@" >/dev/null 2>&1 || rc=$?
+	equal "$rc" "$want" "exit code of '$*'"
+}
+exits 2 "$RATEFS" "$SRC" "$MNT" -o allow_other,allow_root
+exits 2 "$RATEFS" "$SRC" "$MNT" -o iops_burst=10
+exits 2 "$RATEFS" "$SRC" "$MNT" -o source=/usr
+exits 2 "$RATEFS" "$SRC" "$MNT" iops=5
 says "$TMP" "$RATEFS" "$SRC" "$MNT" "$TMP"
 says "No such file|cannot" "$RATEFS" -c /nonexistent/ratefs.conf
 nothing_left errors
 # In the background the daemon's own failure reaches the parent: no /dev/fuse here.
 says "/dev/fuse" unshare -m sh -c 'mount -t tmpfs tmpfs /dev && exec "$@"' sh "$RATEFS" "$SRC" "$MNT"
 nothing_left "no /dev/fuse"
+
+# --- what a mount would hide -------------------------------------------------------------------
+for dir in / /proc /dev/ /sys/../sys; do
+	says "the system needs what is there; .*--force" "$RATEFS" "$SRC" "$dir"
+done
+nothing_left "system directories"
+ok "$RATEFS" "$SRC" "$MNT"
+says "ratefs is mounted there already; .*--force" "$RATEFS" "$SRC" "$MNT"
+equal "$(daemons)" 1
+ok "$RATEFS" "$SRC" "$MNT" --force
+equal "$(findmnt -n "$MNT" | wc -l)" 2 "mounts with --force"
+ok umount "$MNT"
+equal "$(head -1 "$MNT/file")" hello "below the second mount"
+ok umount "$MNT"
+nothing_left "second mount"

@@ -64,9 +64,31 @@ chown 1001 "$SRC" "$MNT" "$XDG_RUNTIME_DIR"
 ok as_user alice "$RATEFS" "$SRC" "$MNT"
 ok as_user alice touch "$MNT/x"
 ok as_user alice fusermount3 -u "$MNT"
+# auto_unmount, by a process of their own.
+own -o auto_unmount
+kill -9 "$(pgrep -x "$(basename "$RATEFS")")"
+wait "$DAEMON" 2>/dev/null
+DAEMON=
+not_mounted() { ! grep -q " $MNT " /proc/self/mounts; }
+within 5s not_mounted || fail "auto_unmount did not unmount"
+says "strictatime.*root" as_user alice "$RATEFS" "$SRC" "$MNT" -o strictatime
 mkdir "$TMP/roots"
 says "." as_user alice "$RATEFS" "$SRC" "$TMP/roots"
 chmod 700 "$SRC"
 chown 0 "$SRC"
 says "[Pp]ermission denied" as_user alice "$RATEFS" "$SRC" "$MNT"
 ! mountpoint -q "$MNT" || fail "something is mounted"
+
+# At its end a user's daemon has fusermount3 take down its own mount, not what root has put on top of it.
+# shellcheck disable=SC2034 # of lib.sh
+LOG_EXPECTED=.
+own
+mount -t tmpfs top "$MNT"
+user_daemon=$(pgrep -P "$DAEMON")
+kill -TERM "${user_daemon:-$DAEMON}"
+within 5s gone "$DAEMON" || fail "the user's daemon does not end"
+DAEMON=
+equal "$(findmnt -no FSTYPE -M "$MNT" | tail -1)" tmpfs "what lies on top"
+grep -q 'another mount lies on it' "$LOG" || fail "nothing was said of the mount on top"
+umount "$MNT"
+umount "$MNT"

@@ -14,6 +14,10 @@ prepare() {
 		mknod -m 666 "$d/null" c 1 3
 		echo secret >"$d/secret"
 		chmod 600 "$d/secret"
+		if command -v setfattr >/dev/null; then
+			setfattr -n trusted.of-root -v 1 "$d/cat"
+			setfattr -n user.of-all -v 1 "$d/cat"
+		fi
 		if command -v setcap >/dev/null; then
 			setcap cap_dac_override+ep "$d/cat" || say "no file capabilities"
 		fi
@@ -26,6 +30,11 @@ try() {
 	as_user alice sh -c 'echo x >null && echo written'
 	as_user alice ./cat null
 	as_user alice id -G
+	# Opened before, and so in passthrough: the attributes of root do not show for it.
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_user alice sh -c 'for f in id gid cat; do head -c 1 $f; done >/dev/null; getfattr -m - cat'
+	as_user alice setfattr -n trusted.mine -v 1 cat
+	as_user alice setfattr -n security.mine -v 1 cat
 }
 each() {
 	mount -o remount,suid,dev,exec "$BACK"

@@ -17,9 +17,9 @@
 
 static inline uint32_t res_gate_now(const struct resource *r)
 {
-	if (r->kind < LIMIT_KINDS)
-		return atomic_load(&r->scope->limiter.bucket[r->kind].gate);
-	return r->kind == RES_INFLIGHT ? atomic_load(&r->scope->limiter.inflight.gate) : 0;
+	if (r->bucket)
+		return atomic_load(&r->bucket->gate);
+	return r->index == RES_INFLIGHT ? atomic_load(&r->node->limiter->inflight.gate) : 0;
 }
 
 /* The gates count waiters and claims, exactly; the first waiter of a bucket has a due time ahead;
@@ -31,52 +31,64 @@ static inline void check_resource(const struct resource *r, uint64_t now_ns)
 		must((list_entry(it, struct lane, wait)->blocked) == (r));
 		waiters++;
 	}
-	bool bytes = r->kind < LIMIT_KINDS && limit_kind_is_bytes(r->kind);
-	for (unsigned i = 0; bytes && i < LANES; i++)
-		claimants += r->scope->lane[i].held[r->kind] != 0;
-	if (r->kind != RES_PAUSE)
+	for (unsigned i = 0; r->bytes && i < LANES; i++)
+		claimants += r->held[i] != 0;
+	if (r->index != RES_PAUSE)
 		must((res_gate_now(r)) == (waiters + claimants));
 	if (!waiters)
 		must(!heap_contains(&r->due));
-	else if (r->kind < LIMIT_KINDS && claimants)
+	else if (r->bucket && claimants)
 		; /* may wait for who has the claim, who may wait for anything */
-	else if (r->kind < LIMIT_KINDS)
+	else if (r->bucket)
 		must(heap_contains(&r->due) &&
-		     (r->due.key > now_ns || now_ns < r->scope->gate->stepped_ns + COALESCE_NS));
-	else if (r->kind == RES_INFLIGHT)
-		must(permits_look(&r->scope->limiter.inflight).available == 0);
+		     (r->due.key > now_ns || now_ns < r->node->gate->stepped_ns + COALESCE_NS));
+	else if (r->index == RES_INFLIGHT)
+		must(permits_look(&r->node->limiter->inflight).available == 0);
 	else
-		must(r->scope->paused);
+		must(r->node->paused);
 }
 
 static inline void check_lane(const struct lane *l)
 {
 	const struct lane *up = lane_parent(l);
-	bool empty = fq_empty(&l->fq), queued = fq_queued(&l->item);
+	bool empty = lane_empty(l), queued = fq_queued(&l->item);
 	if (empty) {
 		must(!l->blocked && !queued && !l->turn);
-		for (unsigned k = 0; k < LIMIT_KINDS; k++)
-			must(l->held[k] == 0);
+		for (unsigned i = 0; i < RES_INFLIGHT; i++)
+			must(!l->node->res[i] || l->node->res[i]->held[l->index] == 0);
 	} else {
 		must(l->blocked ? !queued : up ? queued : false);
 	}
-	if (empty && l->scope->level == LEVEL_MOUNT)
-		must(l->parked == 0);
 }
 
-static inline void check_scope(const struct scope *s, uint64_t now_ns)
+static inline void check_node(const struct node *n, uint64_t now_ns);
+
+static inline void check_key(struct key *key, void *arg)
 {
-	for (unsigned k = 0; k < RESOURCES; k++)
-		check_resource(&s->res[k], now_ns);
-	for (unsigned i = 0; i < LANES; i++)
-		check_lane(&s->lane[i]);
-	list_for_each (it, (struct list *)(uintptr_t)&s->children)
-		check_scope(list_entry(it, struct scope, sibling), now_ns);
+	check_node(&key->node, *(uint64_t *)arg);
+}
+
+static inline void check_node(const struct node *n, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < RESOURCES; i++)
+		if (n->res[i])
+			check_resource(n->res[i], now_ns);
+	for (unsigned i = 0; i < LANES; i++) {
+		check_lane(&n->lane[i]);
+		if (node_is_leaf(n) && !n->branch->n_children && !lane_empty(&n->lane[i]))
+			must(container_of(n, const struct leaf, node)->lane_parked[i] > 0);
+	}
+	if (!n->branch)
+		return;
+	if (node_is_leaf(n))
+		keys_each(&node_leaf((struct node *)(uintptr_t)n)->keys, check_key, &now_ns);
+	list_for_each (it, &n->branch->children)
+		check_node(list_entry(it, struct node, sibling), now_ns);
 }
 
 static inline void gate_check(const struct gate *g)
 {
-	check_scope(&g->global, g->clock->now_ns(g->clock));
+	check_node(&g->global, g->clock->now_ns(g->clock));
 	must(list_empty(&g->ready) && list_empty(&g->refused));
 	const struct heap_item *due = heap_top(&g->due), *late = heap_top(&g->deadlines);
 	if (due)
@@ -87,34 +99,47 @@ static inline void gate_check(const struct gate *g)
 }
 
 /* Nothing is parked: nothing may be left of it. */
-static inline void check_scope_empty(const struct scope *s)
+static inline void check_key_empty(struct key *key, void *arg)
 {
-	for (unsigned k = 0; k < RESOURCES; k++) {
-		must(list_empty(&s->res[k].waiters));
-		must(s->res[k].voucher_tokens == 0);
-		must(res_gate_now(&s->res[k]) == 0);
+	must(key->parked == 0);
+	for (const struct account *a = key->accounts; a; a = a->next)
+		must(!a->vouchers && !a->probe && !a->owed_ops && !a->owed_bytes);
+}
+
+static inline void check_node_empty(const struct node *n)
+{
+	const struct branch *b = n->branch;
+	for (unsigned i = 0; i < RESOURCES; i++) {
+		if (!n->res[i])
+			continue;
+		must(list_empty(&n->res[i]->waiters));
+		must(n->res[i]->voucher_tokens == 0);
+		must(res_gate_now(n->res[i]) == 0);
 	}
 	for (unsigned i = 0; i < LANES; i++)
-		must(fq_empty(&s->lane[i].fq));
+		must(lane_empty(&n->lane[i]));
 	for (unsigned c = 0; c < COST_CLASSES; c++)
-		must(s->parked_now[c] == 0);
-	must(s->parked_bytes_now == 0);
-	if (s->level == LEVEL_MOUNT) {
-		const struct gate_mount *m = container_of(s, const struct gate_mount, scope);
-		must(atomic_load(&m->waiting) == 0);
-		must(m->parked == 0);
+		must(b->parked_now[c] == 0);
+	must(b->parked_bytes_now == 0);
+	if (node_is_leaf(n)) {
+		const struct leaf *f = container_of(n, const struct leaf, node);
+		must(atomic_load(&f->waiting) == 0);
+		must(f->mount->parked == 0);
+		keys_each((struct keys *)(uintptr_t)&f->keys, check_key_empty, NULL);
 	}
-	list_for_each (it, (struct list *)(uintptr_t)&s->children)
-		check_scope_empty(list_entry(it, struct scope, sibling));
+	list_for_each (it, &b->children)
+		check_node_empty(list_entry(it, struct node, sibling));
 }
 
 static inline void gate_check_empty(const struct gate *g)
 {
 	gate_check(g);
-	check_scope_empty(&g->global);
+	check_node_empty(&g->global);
 	must(g->parked == 0);
 	must((heap_top(&g->due)) == NULL);
 	must((heap_top(&g->deadlines)) == NULL);
+	must((heap_top(&g->vouchers)) == NULL);
+	must(g->in_device == 0 && heap_top(&g->dates) == NULL);
 }
 
 #endif

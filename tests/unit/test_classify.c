@@ -65,12 +65,66 @@ START_TEST(every_class_has_its_requests)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(expect); i++) {
 		struct classified c = of(expect[i].opcode);
-		ck_assert_int_eq(c.passage, PASS_LIMITED);
+		ck_assert_int_eq(c.throttling, THROTTLE_WAIT);
 		ck_assert_int_eq(c.cost.cls, expect[i].cls);
 		ck_assert_int_eq(c.cost.ops, 1);
 		ck_assert(c.refusable);
 		ck_assert(!c.nonblock);
 	}
+}
+END_TEST
+
+static struct classified of_size(uint32_t opcode, uint32_t size)
+{
+	struct message m = {.in = {.opcode = opcode}};
+	if (opcode == FUSE_READDIR || opcode == FUSE_READDIRPLUS)
+		m.read.size = size;
+	else
+		memcpy(m.bytes, &size, sizeof(size));
+	return classify(&m.in, sizeof(m));
+}
+
+START_TEST(values_of_attributes_are_bytes_of_metadata)
+{
+	static const struct {
+		uint32_t opcode;
+		enum cost_class cls;
+	} expect[] = {{FUSE_GETXATTR, COST_META_READ},
+		      {FUSE_LISTXATTR, COST_META_READ},
+		      {FUSE_SETXATTR, COST_META_WRITE}};
+	for (size_t i = 0; i < ARRAY_SIZE(expect); i++) {
+		struct classified c = of_size(expect[i].opcode, 5000);
+		ck_assert_int_eq(c.cost.cls, expect[i].cls);
+		ck_assert_uint_eq(c.cost.bytes, 5000);
+		ck_assert_uint_eq(c.cost.ops, 1);
+		/* who asks for the size only moves nothing */
+		ck_assert_int_eq(of_size(expect[i].opcode, 0).cost.cls, COST_META);
+	}
+}
+END_TEST
+
+START_TEST(an_acl_that_the_kernel_reads_is_metadata_alone)
+{
+	struct message m = {.in = {.opcode = FUSE_GETXATTR}};
+	const struct fuse_getxattr_in arg = {.size = 4096};
+	memcpy(m.bytes, &arg, sizeof(arg));
+	strcpy(m.bytes + sizeof(arg), "system.posix_acl_access");
+	ck_assert_int_eq(classify(&m.in, sizeof(m)).cost.cls, COST_META);
+	ck_assert_uint_eq(classify(&m.in, sizeof(m)).cost.bytes, 0);
+	/* to write one is to write bytes */
+	m.in.opcode = FUSE_SETXATTR;
+	ck_assert_int_eq(classify(&m.in, sizeof(m)).cost.cls, COST_META_WRITE);
+	m.in.opcode = FUSE_GETXATTR;
+	strcpy(m.bytes + sizeof(arg), "user.x");
+	ck_assert_int_eq(classify(&m.in, sizeof(m)).cost.cls, COST_META_READ);
+	ck_assert_int_eq(classify(&m.in, sizeof(m.in) + sizeof(arg)).cost.cls, COST_META_READ);
+}
+END_TEST
+
+START_TEST(a_listing_costs_the_bytes_that_it_asks_for)
+{
+	ck_assert_uint_eq(of_size(FUSE_READDIR, 32768).cost.bytes, 32768);
+	ck_assert_uint_eq(of_size(FUSE_READDIRPLUS, 1 << 20).cost.bytes, 1 << 20);
 }
 END_TEST
 
@@ -81,7 +135,7 @@ START_TEST(what_must_never_wait_is_free)
 					   FUSE_INIT,	      FUSE_DESTROY,    FUSE_GETLK,
 					   FUSE_SETLK,	      FUSE_SETLKW};
 	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
-		ck_assert_int_eq(of(opcodes[i]).passage, PASS_FREE);
+		ck_assert_int_eq(of(opcodes[i]).throttling, THROTTLE_EXEMPT);
 		ck_assert_int_eq(of(opcodes[i]).cost.ops, 0);
 	}
 }
@@ -90,7 +144,7 @@ END_TEST
 START_TEST(a_flush_is_charged_but_never_waits)
 {
 	struct classified c = of(FUSE_FLUSH);
-	ck_assert_int_eq(c.passage, PASS_CHARGED);
+	ck_assert_int_eq(c.throttling, THROTTLE_CHARGE);
 	ck_assert_int_eq(c.cost.cls, COST_META);
 	ck_assert_int_eq(c.cost.ops, 1);
 }
@@ -98,8 +152,8 @@ END_TEST
 
 START_TEST(an_operation_of_a_newer_kernel_is_limited_as_meta)
 {
-	ck_assert_int_eq(of(53).passage, PASS_LIMITED);
-	ck_assert_int_eq(of(4000).passage, PASS_LIMITED);
+	ck_assert_int_eq(of(53).throttling, THROTTLE_WAIT);
+	ck_assert_int_eq(of(4000).throttling, THROTTLE_WAIT);
 	ck_assert_int_eq(of(4000).cost.cls, COST_META);
 	ck_assert_int_eq(of(4000).cost.ops, 1);
 }
@@ -131,14 +185,43 @@ START_TEST(a_cut_off_message_is_not_read_beyond_its_end)
 {
 	struct fuse_in_header in = {.len = sizeof(in), .opcode = FUSE_READ};
 	struct classified c = classify(&in, sizeof(in));
-	ck_assert_int_eq(c.passage, PASS_LIMITED);
+	ck_assert_int_eq(c.throttling, THROTTLE_WAIT);
 	ck_assert_uint_eq(c.cost.bytes, 0);
 	in.opcode = FUSE_COPY_FILE_RANGE;
 	ck_assert_uint_eq(classify(&in, sizeof(in)).cost.bytes, 0);
 }
 END_TEST
 
-UNIT_MAIN("classify", every_class_has_its_requests, what_must_never_wait_is_free,
+START_TEST(a_device_sees_transfers_syncs_and_the_rest)
+{
+	struct message m = {.in = {.opcode = FUSE_READ, .nodeid = 7}};
+	m.read = (struct fuse_read_in){.offset = 4096, .size = 10};
+	struct device_access a = access_of(&m.in, sizeof(m));
+	ck_assert(a.op == DEVICE_READ && a.file == 7 && a.offset == 4096);
+	m.in.opcode = FUSE_WRITE;
+	m.write = (struct fuse_write_in){.offset = 8192, .size = 10};
+	a = access_of(&m.in, sizeof(m));
+	ck_assert(a.op == DEVICE_WRITE && a.file == 7 && a.offset == 8192);
+	m.in.opcode = FUSE_COPY_FILE_RANGE;
+	m.copy = (struct fuse_copy_file_range_in){.off_in = 5, .off_out = 6};
+	a = access_of(&m.in, sizeof(m));
+	ck_assert(a.op == DEVICE_COPY && a.offset == 5);
+	static const uint32_t syncs[] = {FUSE_FSYNC, FUSE_FSYNCDIR};
+	for (unsigned i = 0; i < ARRAY_SIZE(syncs); i++) {
+		m.in.opcode = syncs[i];
+		ck_assert_int_eq(access_of(&m.in, sizeof(m)).op, DEVICE_SYNC);
+	}
+	m.in.opcode = FUSE_LOOKUP;
+	ck_assert_int_eq(access_of(&m.in, sizeof(m)).op, DEVICE_META);
+	m.in.opcode = FUSE_READ; /* cut short */
+	ck_assert_uint_eq(access_of(&m.in, sizeof(m.in)).offset, 0);
+}
+END_TEST
+
+UNIT_MAIN("classify", a_device_sees_transfers_syncs_and_the_rest, every_class_has_its_requests,
+	  values_of_attributes_are_bytes_of_metadata,
+	  an_acl_that_the_kernel_reads_is_metadata_alone,
+	  a_listing_costs_the_bytes_that_it_asks_for, what_must_never_wait_is_free,
 	  a_flush_is_charged_but_never_waits, an_operation_of_a_newer_kernel_is_limited_as_meta,
 	  only_read_and_write_calls_on_direct_handles_may_be_told_eagain,
 	  a_cut_off_message_is_not_read_beyond_its_end)

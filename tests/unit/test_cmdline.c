@@ -45,7 +45,7 @@ END_TEST
 
 START_TEST(options_reach_their_scope)
 {
-	ck_assert_int_eq(parse("ratefs /usr /tmp -o iops=1,fs.iops=2,global.iops=3 -o name=n,fs=f "
+	ck_assert_int_eq(parse("ratefs /usr /tmp -o iops=1,fs.iops=2,global.iops=3 -o name=n "
 			       "-o mount.bps=4,log_level=debug -f"),
 			 0);
 	ck_assert_uint_eq(c.config.mount[0].limits.limit[LIMIT_IOPS].rate_per_sec, 1);
@@ -53,7 +53,7 @@ START_TEST(options_reach_their_scope)
 	ck_assert_uint_eq(c.config.global.limits.limit[LIMIT_IOPS].rate_per_sec, 3);
 	ck_assert_uint_eq(c.config.mount[0].limits.limit[LIMIT_BPS].rate_per_sec, 4);
 	ck_assert_str_eq(c.config.mount[0].name, "n");
-	ck_assert_str_eq(c.config.fs[0].name, "f");
+	ck_assert_str_eq(c.config.fs[0].name, "n");
 	ck_assert(c.foreground);
 }
 END_TEST
@@ -109,7 +109,7 @@ START_TEST(wrong_usage_is_told_in_a_line)
 {
 	says("ratefs", "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
 	says("ratefs /usr", "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
-	says("ratefs /usr /tmp /var", "'/var' is one argument too many; see ratefs --help");
+	says("ratefs /usr /tmp /var", "unexpected argument '/var'; see ratefs --help");
 	says("ratefs -c /etc/x /usr",
 	     "-c FILE and '/usr' exclude each other: the file names the mounts");
 	says("ratefs -c /etc/x -o iops=3",
@@ -122,6 +122,58 @@ START_TEST(wrong_usage_is_told_in_a_line)
 }
 END_TEST
 
-UNIT_MAIN("cmdline", source_and_mountpoint_become_absolute_and_give_the_names,
+START_TEST(options_without_o_are_told_where_they_go)
+{
+	says("ratefs /usr /tmp iops=5",
+	     "unexpected argument 'iops=5'; options go after -o: -o iops=5");
+	says("ratefs /usr /tmp global.iops=5",
+	     "unexpected argument 'global.iops=5'; options go after -o: -o global.iops=5");
+	says("ratefs /usr /tmp --iops=5",
+	     "unknown flag '--iops=5'; options go after -o: -o iops=5");
+	says("ratefs /usr /tmp --dry-run",
+	     "unknown flag '--dry-run'; options go after -o: -o dry-run");
+}
+END_TEST
+
+START_TEST(what_would_have_no_effect_is_refused)
+{
+	says("ratefs /usr /tmp -o iops_burst=10",
+	     "iops_burst: has no effect without iops; give iops=OPS too");
+	says("ratefs /usr /tmp -o iops=5,global.bps_once=1M",
+	     "global: bps_once: has no effect without bps; give bps=BYTES too");
+	says("ratefs /usr /tmp -o iops=5,fs.iops_burst=3",
+	     "fs: iops_burst: has no effect without iops; give iops=OPS too");
+	says("ratefs /usr /tmp -o source=/var",
+	     "source: is for configuration files; here SOURCE is the first argument");
+	says("ratefs -o source=/var,mountpoint=/tmp",
+	     "source: is for configuration files; here SOURCE is the first argument");
+	says("ratefs /usr /tmp -o mountpoint=/var",
+	     "mountpoint: is for configuration files; here MOUNTPOINT is the second argument");
+	says("ratefs /usr /tmp -o fs.source=/var",
+	     "source: is for configuration files; here SOURCE is the first argument");
+	says("ratefs /usr /tmp -o fs=x",
+	     "fs: is for configuration files; here fs.iops and the like "
+	     "set limits of the backing tree");
+	says("ratefs /usr /tmp -o options=ro",
+	     "options: is for configuration files; here write its options after -o");
+	says("ratefs /usr /tmp -o allow_root,allow_other",
+	     "allow_root: allow_other already admits root; remove one of them");
+	ck_assert_int_eq(parse("ratefs /usr /tmp -o iops_burst=10,iops=5 -o bps_once=3,bps=off"),
+			 0);
+	ck_assert_int_eq(parse("ratefs /usr /tmp -o iops_burst=0,allow_root,allow_other=no"), 0);
+}
+END_TEST
+
+START_TEST(force_is_kept)
+{
+	ck_assert_int_eq(parse("ratefs /usr /tmp"), 0);
+	ck_assert(!c.config.force);
+	ck_assert_int_eq(parse("ratefs /usr /tmp --force"), 0);
+	ck_assert(c.config.force);
+}
+END_TEST
+
+UNIT_MAIN("cmdline", options_without_o_are_told_where_they_go, what_would_have_no_effect_is_refused,
+	  force_is_kept, source_and_mountpoint_become_absolute_and_give_the_names,
 	  options_reach_their_scope, it_can_be_called_by_mount, debug_stays_in_the_foreground,
 	  help_and_version_need_nothing_else, wrong_usage_is_told_in_a_line)

@@ -36,7 +36,7 @@ START_TEST(a_good_file_gives_its_values)
 		parse("# comment\n[global]\niops = 1k ; all\non_mount_error = continue\n"
 		      "[fs:data]\nsource = \"/srv/da ta#1\"\nwrite-bps = 5M\n"
 		      "[mount:One]\nfs = data\nmountpoint = /mnt//one/\nfair = uid\nro = yes\n"
-		      "options = noexec,weight=uid:7=2\n"
+		      "options = noexec,fsname=a\\,b,weight=uid:7=2\n"
 		      "[weights]\nuid:1000 = 4\ncgroup:/CI = 3\n"),
 		0);
 	ck_assert_uint_eq(c.global.limits.limit[LIMIT_IOPS].rate_per_sec, 1000);
@@ -48,6 +48,7 @@ START_TEST(a_good_file_gives_its_values)
 	ck_assert_uint_eq(c.mount[0].fair, FAIR_UID);
 	ck_assert_ptr_nonnull(words_find(&c.mount[0].fuse, "ro"));
 	ck_assert_ptr_nonnull(words_find(&c.mount[0].fuse, "noexec"));
+	ck_assert_str_eq(words_find(&c.mount[0].fuse, "fsname"), "a,b");
 	ck_assert_uint_eq(c.mount[0].weights.n, 1);
 	ck_assert_uint_eq(c.weights.n, 2);
 	ck_assert_str_eq(c.weights.text[1], "cgroup:/CI=3");
@@ -62,6 +63,8 @@ START_TEST(every_option_of_the_command_line_is_a_key_and_the_other_way_round)
 		char text[256];
 		if (o->type != OPTION_COUNT && o->type != OPTION_RATE && o->type != OPTION_FLAG)
 			continue;
+		if (!option_is_in(o, SCOPE_MOUNT))
+			continue;
 		snprintf(text, sizeof(text), MOUNT "%s = %s\n", o->name,
 			 o->type == OPTION_FLAG ? "yes" : "3");
 		ck_assert_msg(parse(text) == 0, "%s", o->name);
@@ -75,8 +78,8 @@ START_TEST(unknown_sections_and_keys_are_told_with_the_nearest_name)
 	says("[golbal]\n" MOUNT "[mout:x]\n[what ever]\n",
 	     "f:1: [golbal]: unknown section; did you mean [global]?\n"
 	     "f:5: [mout:x]: unknown section; did you mean [mount:NAME]?\n"
-	     "f:6: [what ever]: unknown section; there are [global], [weights], [fs:NAME] and "
-	     "[mount:NAME]");
+	     "f:6: [what ever]: unknown section; there are [global], [weights], [fs:NAME], "
+	     "[mount:NAME] and [class:NAME]");
 	says(MOUNT "iosp = 3\n", "f:4: [mount:m] unknown option 'iosp'; did you mean 'iops'?");
 	says(MOUNT "[global]\nfair = uid\n",
 	     "f:5: [global] fair: belongs to the mount scope, not to global");
@@ -92,12 +95,12 @@ START_TEST(what_is_there_twice_is_told)
 	says(MOUNT "[mount:M]\nsource = /x\nmountpoint = /y\n",
 	     "f:4: [mount:M]: the section is there twice, first in line 1");
 	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = //m/\n",
-	     "f:4: [mount:n] mountpoint: '/m' is also that of [mount:m]");
+	     "f:6: [mount:n] mountpoint: '/m' is also that of [mount:m]");
 	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = /n\nname = m\n",
-	     "f:4: [mount:m] name: is also the name of the mount in line 1");
+	     "f:7: [mount:n] name: 'm' is also the name of [mount:m]");
 	says("[mount:a]\nsource = /a\nmountpoint = /a\nname = b\n[mount:b]\nsource = /b\n"
 	     "mountpoint = /b\n",
-	     "f:5: [mount:b] name: is also the name of the mount in line 1");
+	     "f:5: [mount:b] name: 'b' is also the name of [mount:a]");
 }
 END_TEST
 
@@ -105,16 +108,16 @@ START_TEST(what_is_missing_is_told)
 {
 	says("[global]\niops = 5\n", "f: there is no [mount:NAME]: nothing to serve");
 	says("[mount:m]\nfs = nope\n", "f:1: [mount:m] mountpoint: is missing\n"
-				       "f:1: [mount:m] fs: there is no [fs:nope]");
+				       "f:2: [mount:m] fs: there is no [fs:nope]");
 	says("[mount:m]\nmountpoint = /m\n",
 	     "f:1: [mount:m] source: is missing; give fs or source");
 	says("[fs:a]\niops = 4\n" MOUNT, "f:1: [fs:a] source: is missing");
 	says("[fs:a]\nsource = /a\n" MOUNT "fs = a\n",
-	     "f:3: [mount:m] source: give fs or source, not both");
+	     "f:4: [mount:m] source: give fs or source, not both");
 	says("[mount:]\n" MOUNT, "f:1: [mount:]: the name is missing");
 	says("[mount:m]\nsource = s\nmountpoint = m\n",
-	     "f:1: [mount:m] mountpoint: 'm' is not an absolute path\n"
-	     "f:1: [mount:m] source: 's' is not an absolute path");
+	     "f:2: [mount:m] source: 's' is not an absolute path\n"
+	     "f:3: [mount:m] mountpoint: 'm' is not an absolute path");
 }
 END_TEST
 
@@ -128,6 +131,7 @@ START_TEST(lines_that_iniparser_would_misread_are_told)
 	says(MOUNT "nonsense\n", "f:4: neither a [section], nor 'key = value', nor a comment");
 	says(MOUNT "= 3\n", "f:4: there is no key before '='");
 	says(MOUNT "iops = 3 \\\n", "f:4: lines cannot be continued with '\\'");
+	says(MOUNT "# a command \\\niops = 3Q\n", "f:5: [mount:m] iops: '3Q': unknown suffix 'Q'");
 	says(MOUNT "fsname = a#b\n",
 	     "f:4: [mount:m] fsname: '#' and ';' begin a comment; put the value in quotes");
 	says(MOUNT "fsname = \"a\n", "f:4: [mount:m] fsname: the closing quote is missing");
@@ -190,7 +194,129 @@ START_TEST(a_file_that_cannot_be_read_is_named)
 }
 END_TEST
 
-UNIT_MAIN("config", a_good_file_gives_its_values,
+START_TEST(a_problem_is_told_with_its_own_line_and_section)
+{
+	says("[mount:a]\nname = b\nmountpoint = m\nfs = nope\n",
+	     "f:3: [mount:a] mountpoint: 'm' is not an absolute path\n"
+	     "f:4: [mount:a] fs: there is no [fs:nope]");
+	says(MOUNT "[fs:x]\nbps = 5M\nsource = x\n",
+	     "f:6: [fs:x] source: 'x' is not an absolute path");
+	says(MOUNT "allow_root = yes\nallow_other = yes\nmeta_iops_burst = 5\n",
+	     "f:4: [mount:m] allow_root: allow_other already admits root; remove one of them\n"
+	     "f:6: [mount:m] meta_iops_burst: has no effect without meta_iops; give "
+	     "meta_iops=OPS too");
+	says(MOUNT "[global] # all\niops = \"5\n",
+	     "f:4: a section must end with ']', with nothing behind it\n"
+	     "f:5: [global] iops: the closing quote is missing");
+}
+END_TEST
+
+START_TEST(all_problems_of_options_are_told)
+{
+	says(MOUNT "options = iops=5Q, ro, fiar=uid,iops_burst=3,bps_burst=4,options=ro\n",
+	     "f:4: [mount:m] options: iops: '5Q': unknown suffix 'Q'\n"
+	     "f:4: [mount:m] options: unknown option 'fiar'; did you mean 'fair'?\n"
+	     "f:4: [mount:m] options: options: is for configuration files\n"
+	     "f:4: [mount:m] bps_burst: has no effect without bps; give bps=BYTES too");
+	says(MOUNT "global.iops = 5\n",
+	     "f:4: [mount:m] unknown option 'global.iops'; limits of everything belong to global: "
+	     "[global] in a file, 'ratefsctl set global'");
+}
+END_TEST
+
+START_TEST(case_of_keys_does_not_matter)
+{
+	ck_assert_msg(parse("[Global]\nIOPS = 7\n[Mount:m]\nSource = /s\nMountPoint = /m\n") == 0,
+		      "%s", p.n ? p.line[0] : "");
+	ck_assert_uint_eq(c.global.limits.limit[LIMIT_IOPS].rate_per_sec, 7);
+	ck_assert_str_eq(c.mount[0].mountpoint, "/m");
+	configuration_free(&c);
+}
+END_TEST
+
+#define TWO                                                                                        \
+	"[mount:a]\nsource = /s\nmountpoint = /a\nbps = 50M\n"                                     \
+	"[mount:b]\nsource = /s\nmountpoint = /b\n"
+
+START_TEST(every_mount_has_its_own_classes_in_the_order_of_the_file)
+{
+	ck_assert_msg(parse(TWO "[class:x]\nmatch = uid:1\nmounts = b\n"
+				"[class:y]\nmatch = uid:1, comm:rsync*\nweight = 3+uid:5=2\n"
+				"each.bps = 2M\neach.bps_peak = 3M\nfair = uid\nreserve.bps = 10M\n"
+				"[class:z]\nmatch=gid:0 & op:read\nparent = y\n") == 0,
+		      "%s", p.n ? p.line[0] : "");
+	const struct settings *a = &c.mount[0], *b = &c.mount[1];
+	ck_assert_uint_eq(a->n_classes, 2);
+	ck_assert_uint_eq(b->n_classes, 3);
+	ck_assert_str_eq(b->class[0].name, "x");
+	ck_assert_str_eq(a->class[0].name, "y");
+	ck_assert_str_eq(a->class[1].parent, "y");
+	ck_assert_uint_eq(a->class[0].weights.own, 3);
+	ck_assert_uint_eq(a->class[0].weights.n, 1);
+	ck_assert_uint_eq(a->class[0].each.limit[LIMIT_BPS].rate_per_sec, 2 << 20);
+	ck_assert_uint_eq(a->class[0].each.limit[LIMIT_BPS].peak_per_sec, 3 << 20);
+	ck_assert_uint_eq(a->class[0].reserve_bps, 10 << 20);
+	ck_assert(!a->class[0].limits.limit[LIMIT_BPS].enabled);
+	configuration_free(&c);
+}
+END_TEST
+
+START_TEST(what_is_wrong_with_a_class_is_told_with_its_place)
+{
+	says(MOUNT "[class:x]\nmatch = uid:no-such-user-here\n"
+		   "[class:y]\nmatch = uid:1 & uid:2\nmounts = m, n\n"
+		   "[class:z]\niops = 5\n",
+	     "f:5: [class:x] match: there is no user 'no-such-user-here'\n"
+	     "f:7: [class:y] match: no request has two of 'uid'; separate alternatives with ','\n"
+	     "f:8: [class:y] mounts: there is no [mount:n]\n"
+	     "f:9: [class:z] match: is missing, and no class has this one as parent");
+	says(MOUNT "[class:a]\nmatch = uid:1\nparent = b\n[class:b]\nmatch = uid:2\nparent = a\n"
+		   "[class:c]\nmatch = uid:3\nparent = nobody\n"
+		   "[class:d]\nmatch = uid:4\nparent = d\n[class:e/f]\nmatch = uid:5\n",
+	     "f:6: [class:a] parent: 'b' is a part of this class itself\n"
+	     "f:9: [class:b] parent: 'a' is a part of this class itself\n"
+	     "f:12: [class:c] parent: there is no class 'nobody' in mount 'm'\n"
+	     "f:15: [class:d] parent: 'd' is a part of this class itself\n"
+	     "f:16: [class:e/f] 'e/f' cannot be the name of a class; use one without '/'");
+	says(MOUNT "match = uid:1\nweight = 3\n",
+	     "f:4: [mount:m] match: belongs to a class: [class:NAME] in a file, or 'ratefsctl class "
+	     "add'\n"
+	     "f:5: [mount:m] weight: '3': the share of a mount is mount_weight");
+}
+END_TEST
+
+START_TEST(a_class_that_nothing_can_reach_is_told_once_for_all_mounts)
+{
+	says(TWO "[class:x]\nmatch = uid:1\n[class:y]\nmatch = cgroup:/ci/**\n"
+		 "[class:z]\nmatch = uid:1 & op:read, cgroup:/ci/job\n",
+	     "f:13: [class:z] match: nothing can reach this class: 'y', which is asked before it, "
+	     "takes all of it");
+	ck_assert_int_eq(parse(TWO "[class:x]\nmatch = uid:1 & op:read\n"
+				   "[class:y]\nmatch = uid:1, uid:2\n"),
+			 0);
+	configuration_free(&c);
+}
+END_TEST
+
+START_TEST(reservations_above_what_there_is_are_told)
+{
+	says(TWO "[class:x]\nmatch = uid:1\nreserve.bps = 30M\n"
+		 "[class:y]\nmatch = uid:2\nreserve.bps = 21M\nreserve.iops = 10\niops = 9\n"
+		 "[class:z]\nmatch = uid:3\nparent = y\nreserve.iops = 10\n",
+	     "f:13: [class:y] reserve.bps: reservations in mount 'a' add up to 51M or more, above its "
+	     "bps=50M\n"
+	     "f:14: [class:y] reserve.iops: is above its own iops=9\n"
+	     "f:19: [class:z] reserve.iops: reservations in class 'y' add up to 10 or more, above its "
+	     "iops=9");
+}
+END_TEST
+
+UNIT_MAIN("config", every_mount_has_its_own_classes_in_the_order_of_the_file,
+	  what_is_wrong_with_a_class_is_told_with_its_place,
+	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,
+	  reservations_above_what_there_is_are_told,
+	  a_problem_is_told_with_its_own_line_and_section, all_problems_of_options_are_told,
+	  case_of_keys_does_not_matter, a_good_file_gives_its_values,
 	  every_option_of_the_command_line_is_a_key_and_the_other_way_round,
 	  unknown_sections_and_keys_are_told_with_the_nearest_name, what_is_there_twice_is_told,
 	  what_is_missing_is_told, lines_that_iniparser_would_misread_are_told,

@@ -22,7 +22,7 @@ static void served(struct work *k)
 		return; /* the end of the test */
 	c->ops++;
 	c->bytes += k->job.grant.cost.bytes;
-	gate_done(c->mount, &k->job.grant, OUTCOME_OK, k->job.grant.cost.bytes);
+	gate_done(&k->job.grant, OUTCOME_OK, k->job.grant.cost.bytes);
 	if (c->on_served)
 		c->on_served(c, k);
 	again[n_again++] = k;
@@ -116,7 +116,7 @@ START_TEST(the_gap_in_weighted_service_is_at_most_one_request_of_each)
 	struct gate_fs *fs;
 	struct gate_mount_config cfg = mount_config();
 	for (unsigned i = 0; i < 8; i++)
-		rules[i] = (struct weight_rule){{FAIR_PROCESS, i}, weights[i]};
+		rules[i] = (struct weight_rule){{FAIR_PROCESS, i}, NULL, weights[i]};
 	cfg.weights = rules;
 	cfg.n_weights = 8;
 	set_limit(&cfg.limits, LIMIT_READ_BPS, 100 * MIB);

@@ -40,10 +40,12 @@ START_TEST(unlimited_goes_at_once_and_reads_no_clock)
 	cfg = mount_config();
 	up();
 	ck_assert(gate_unlimited(m, COST_READ));
+	unsigned reads = w.clock.reads;
 	ck_assert_int_eq(ask(&k, COST_READ, MIB, 1), GATE_GO);
 	ck_assert_ptr_null(k.job.grant.chain);
 	ck_assert_uint_eq(w.clock.arms, 0);
-	ck_assert_uint_eq(gate_piece_bytes(m, COST_READ, 1), UINT64_MAX);
+	ck_assert_uint_eq(w.clock.reads, reads);
+	ck_assert_uint_eq(gate_piece_bytes(m, COST_READ, &nobody, 1), UINT64_MAX);
 	down();
 }
 END_TEST
@@ -78,7 +80,8 @@ START_TEST(newcomers_do_not_overtake_who_waits)
 	ck_assert_int_eq(ask(&k[2], COST_READ, 1, 1), GATE_PARKED);
 	struct cost one = {COST_READ, 1, 1};
 	struct grant g;
-	ck_assert_int_eq(gate_try_partial(m, &one, &g), GATE_WOULD_BLOCK);
+	const struct caller same = {.tid = 1};
+	ck_assert_int_eq(gate_try_nonblocking(m, &one, &same, 4096, &g), GATE_WOULD_BLOCK);
 	world_pass(&w, SEC);
 	ck_assert_uint_lt(k[1].order, k[2].order);
 	down();
@@ -200,21 +203,21 @@ END_TEST
 
 START_TEST(who_waits_longer_than_max_wait_is_refused)
 {
-	struct work k[3] = {0}, patient = {0};
+	struct work k[3] = {0}, must_run = {0};
 	with(LIMIT_IOPS, 10);
 	cfg.max_wait_ns = 150 * MS;
 	up();
 	uint64_t t0 = w.clock.now;
 	for (unsigned i = 0; i < 3; i++)
 		ask(&k[i], COST_META, 0, 1);
-	patient.job.patient = true;
-	ask(&patient, COST_META, 0, 1);
+	must_run.job.must_run = true;
+	ask(&must_run, COST_META, 0, 1);
 	world_pass(&w, SEC);
 	ck_assert_int_eq(k[1].fate, RAN);
 	ck_assert_int_eq(k[2].fate, REFUSED);
 	ck_assert_int_eq(k[2].why, GRANT_TIMED_OUT);
 	ck_assert_uint_eq(k[2].end_ns - t0, 150 * MS);
-	ck_assert_int_eq(patient.fate, RAN);
+	ck_assert_int_eq(must_run.fate, RAN);
 	down();
 }
 END_TEST
@@ -289,16 +292,35 @@ START_TEST(max_inflight_waits_for_a_permit_and_its_end_wakes_the_next)
 	ck_assert_int_eq(ask(&k[1], COST_META, 0, 1), GATE_GO);
 	ck_assert_int_eq(ask(&k[2], COST_META, 0, 1), GATE_PARKED);
 	ck_assert_uint_eq(w.clock.armed_ns, NEVER); /* nothing to wait for but an event */
-	gate_done(m, &k[0].job.grant, OUTCOME_FAILED, 0);
+	gate_done(&k[0].job.grant, OUTCOME_FAILED, 0);
 	ck_assert_int_eq(k[2].fate, RAN);
-	gate_done(m, &k[1].job.grant, OUTCOME_OK, 0);
-	gate_done(m, &k[2].job.grant, OUTCOME_CANCELLED, 0);
+	gate_done(&k[1].job.grant, OUTCOME_OK, 0);
+	gate_done(&k[2].job.grant, OUTCOME_CANCELLED, 0);
 	struct scope_stats st;
 	gate_stats_mount(m, &st);
 	ck_assert_int_eq(st.inflight.in_flight, 0);
 	ck_assert_uint_eq(st.cls[COST_READ].failed, 1);
 	ck_assert_uint_eq(st.cls[COST_META].ok, 1);
 	ck_assert_uint_eq(st.cls[COST_META].aborted, 1);
+	down();
+}
+END_TEST
+
+START_TEST(the_end_of_an_operation_gives_one_permit_back)
+{
+	struct work k[4] = {0};
+	cfg = mount_config();
+	cfg.limits.max_inflight = 3;
+	up();
+	w.keep = true;
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(ask(&k[i], COST_META, 0, 1), GATE_GO);
+	for (unsigned i = 0; i < 3; i++) {
+		struct scope_stats st;
+		gate_done(&k[i].job.grant, OUTCOME_OK, 0);
+		gate_stats_mount(m, &st);
+		ck_assert_int_eq(st.inflight.in_flight, 2 - i);
+	}
 	down();
 }
 END_TEST
@@ -313,9 +335,9 @@ START_TEST(on_full_reject_turns_away_at_once)
 	w.keep = true;
 	ck_assert_int_eq(ask(&k[0], COST_READ, KIB, 1), GATE_GO);
 	ck_assert_int_eq(ask(&k[1], COST_READ, KIB, 1), GATE_FULL);
-	gate_done(m, &k[0].job.grant, OUTCOME_OK, KIB);
+	gate_done(&k[0].job.grant, OUTCOME_OK, KIB);
 	ck_assert_int_eq(ask(&k[1], COST_READ, KIB, 1), GATE_GO);
-	gate_done(m, &k[1].job.grant, OUTCOME_OK, KIB);
+	gate_done(&k[1].job.grant, OUTCOME_OK, KIB);
 	down();
 }
 END_TEST
@@ -327,15 +349,16 @@ START_TEST(open_handles_are_counted_at_every_scope)
 	cfg.limits.max_open = 3;
 	up();
 	gate_set_global(w.gate, &global);
-	ck_assert(gate_open_try(m) && gate_open_try(m));
-	ck_assert(!gate_open_try(m));
+	const struct open_way *where = gate_open_try(m, &nobody);
+	ck_assert(where && gate_open_try(m, &nobody));
+	ck_assert(!gate_open_try(m, &nobody));
 	struct scope_stats st;
 	gate_stats_mount(m, &st);
 	ck_assert_int_eq(st.open.in_flight, 2); /* the failed one left no trace */
-	gate_open_release(m);
-	ck_assert(gate_open_try(m));
-	gate_open_release(m);
-	gate_open_release(m);
+	gate_open_release(where);
+	ck_assert(gate_open_try(m, &nobody));
+	gate_open_release(where);
+	gate_open_release(where);
 	down();
 }
 END_TEST
@@ -350,77 +373,14 @@ START_TEST(bytes_not_moved_come_back_and_wake_who_waits)
 	w.keep = true;
 	ask(&k[0], COST_READ, 100 * KIB, 1);
 	ck_assert_int_eq(ask(&k[1], COST_READ, 50 * KIB, 2), GATE_PARKED);
-	gate_done(m, &k[0].job.grant, OUTCOME_OK, 10 * KIB);
+	gate_done(&k[0].job.grant, OUTCOME_OK, 10 * KIB);
 	ck_assert_int_eq(k[1].fate, RAN);
-	gate_done(m, &k[1].job.grant, OUTCOME_FAILED, 50 * KIB); /* a failure moves nothing */
+	gate_done(&k[1].job.grant, OUTCOME_FAILED, 50 * KIB); /* a failure moves nothing */
 	struct scope_stats st;
 	gate_stats_mount(m, &st);
 	ck_assert_uint_eq(st.cls[COST_READ].bytes, 10 * KIB);
 	ck_assert_int_eq(st.limit[LIMIT_READ_BPS].level,
 			 (int64_t)(st.limit[LIMIT_READ_BPS].capacity - 10 * KIB));
-	down();
-}
-END_TEST
-
-START_TEST(bytes_known_late_are_charged_and_may_leave_debt)
-{
-	struct work k = {0};
-	with(LIMIT_READ_BPS, 10 * KIB); /* capacity 1 KiB */
-	up();
-	w.keep = true;
-	ask(&k, COST_READDIR, 0, 1);
-	gate_done(m, &k.job.grant, OUTCOME_OK, 32 * KIB);
-	w.keep = false;
-	uint64_t t0 = w.clock.now;
-	ck_assert_int_eq(ask(&k, COST_READDIR, 0, 1), GATE_PARKED);
-	world_pass(&w, 10 * SEC);
-	ck_assert_uint_ge(k.end_ns - t0, 3 * SEC);
-	down();
-}
-END_TEST
-
-START_TEST(what_is_taken_without_asking_delays_the_others)
-{
-	struct cost c = {COST_META, 1, 0};
-	struct grant g;
-	struct work k = {0};
-	with(LIMIT_IOPS, 10);
-	up();
-	uint64_t t0 = w.clock.now;
-	for (unsigned i = 0; i < 5; i++) {
-		gate_take(m, &c, &g);
-		gate_done(m, &g, OUTCOME_OK, 0);
-	}
-	ck_assert_int_eq(ask(&k, COST_META, 0, 1), GATE_PARKED);
-	world_pass(&w, SEC);
-	ck_assert_uint_eq(k.end_ns - t0, 500 * MS);
-	down();
-}
-END_TEST
-
-START_TEST(what_cannot_wait_never_takes_the_turn_of_who_does)
-{
-	struct cost c = {COST_META, 1, 0};
-	struct grant g;
-	struct work k = {0};
-	with(LIMIT_IOPS, 10);
-	up();
-	uint64_t t0 = w.clock.now;
-	for (unsigned i = 0; i < 1000; i++) { /* a second's worth of debt, not a hundred */
-		gate_take(m, &c, &g);
-		gate_done(m, &g, OUTCOME_OK, 0);
-	}
-	ck_assert_int_eq(ask(&k, COST_META, 0, 1), GATE_PARKED);
-	for (unsigned i = 0; i < 20; i++) {
-		gate_take(m, &c, &g);
-		gate_done(m, &g, OUTCOME_OK, 0);
-		world_pass(&w, 100 * MS);
-	}
-	ck_assert_uint_ge(k.end_ns - t0, SEC);
-	ck_assert_uint_le(k.end_ns - t0, SEC + 200 * MS);
-	struct scope_stats st;
-	gate_stats_mount(m, &st);
-	ck_assert_uint_eq(st.cls[COST_META].ops, 1021); /* counted all the same */
 	down();
 }
 END_TEST
@@ -492,20 +452,22 @@ START_TEST(a_paused_scope_admits_nothing_until_it_is_resumed)
 }
 END_TEST
 
-START_TEST(a_drained_mount_lets_everything_through)
+START_TEST(draining_ends_what_is_parked_and_lifts_no_limit)
 {
 	for (int run = 0; run <= 1; run++) {
 		struct work k[20] = {0}, later = {0};
 		with(LIMIT_IOPS, 1);
 		up();
+		k[19].job.must_run = true; /* may not be refused */
 		for (unsigned i = 0; i < 20; i++)
 			ask(&k[i], COST_META, 0, i % 3);
 		gate_pause_mount(m, true);
 		gate_mount_drain(m, run);
 		for (unsigned i = 1; i < 20; i++)
-			ck_assert_int_eq(k[i].fate, run ? RAN : REFUSED);
-		ck_assert_int_eq(ask(&later, COST_META, 0, 1), GATE_GO);
-		ck_assert_ptr_null(later.job.grant.chain);
+			ck_assert_int_eq(k[i].fate, run || i == 19 ? RAN : REFUSED);
+		gate_pause_mount(m, false);
+		ck_assert_int_eq(ask(&later, COST_META, 0, 1), GATE_PARKED);
+		gate_mount_drain(m, false);
 		down();
 	}
 }
@@ -525,6 +487,50 @@ START_TEST(a_dry_run_waits_for_nothing_and_says_what_it_would_have_waited)
 	ck_assert_uint_eq(st.cls[COST_META].parked, 2);
 	ck_assert_uint_eq(st.cls[COST_META].at_once, 1);
 	ck_assert_uint_eq(st.cls[COST_META].wait.sum_ns, 200 * MS);
+	down();
+}
+END_TEST
+
+START_TEST(a_dry_run_names_the_limit_and_who_would_have_waited)
+{
+	struct grant g[3];
+	const struct caller who = {.tid = 7};
+	struct scope_limits limits[3];
+	struct key_stats key;
+	with(LIMIT_IOPS, 10);
+	cfg.dry_run = true;
+	up();
+	for (unsigned i = 0; i < 3; i++) {
+		struct cost c = {COST_META, 1, 0};
+		ck_assert_int_eq(gate_try(m, &c, &who, &g[i]), GATE_GO);
+		gate_done(&g[i], OUTCOME_OK, 0);
+	}
+	ck_assert_uint_eq(gate_limits_mount(m, limits), 3);
+	ck_assert_uint_eq(limits[0].limit[LIMIT_IOPS].would_wait, 2);
+	ck_assert_uint_eq(limits[1].limit[LIMIT_IOPS].would_wait, 0);
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, &key, 1), 1);
+	ck_assert_uint_eq(key.key.id, 7);
+	ck_assert_uint_eq(key.parked, 2);
+	ck_assert_uint_eq(key.wait_ns, 200 * MS);
+	down();
+}
+END_TEST
+
+START_TEST(a_plain_error_is_no_failure_and_gives_its_bytes_back)
+{
+	struct cost c = {COST_READ, 1, KIB};
+	struct grant g;
+	struct scope_stats st;
+	with(LIMIT_READ_BPS, 100 * KIB);
+	up();
+	ck_assert_int_eq(gate_try(m, &c, &nobody, &g), GATE_GO);
+	gate_done(&g, OUTCOME_ERROR, 0);
+	gate_stats_mount(m, &st);
+	ck_assert_uint_eq(st.cls[COST_READ].ok, 1);
+	ck_assert_uint_eq(st.cls[COST_READ].failed, 0);
+	ck_assert_uint_eq(st.cls[COST_READ].bytes, 0);
+	ck_assert_int_eq(st.limit[LIMIT_READ_BPS].level,
+			 (int64_t)st.limit[LIMIT_READ_BPS].capacity);
 	down();
 }
 END_TEST
@@ -566,7 +572,7 @@ START_TEST(keys_past_the_bound_share_and_idle_ones_are_forgotten)
 	for (unsigned i = 0; i < 150; i++)
 		ask(&k[i], COST_META, 0, 1000 + i);
 	struct key_stats top[40];
-	unsigned n = gate_stats_keys(m, top, 40), fresh = 0;
+	unsigned n = gate_stats_keys(m, NULL, top, 40), fresh = 0;
 	for (unsigned i = 0; i < n; i++)
 		fresh += top[i].key.kind == FAIR_PROCESS && top[i].key.id >= 1000;
 	ck_assert_uint_eq(fresh, 10); /* the old ones made room */
@@ -579,7 +585,7 @@ START_TEST(the_keys_that_waited_most_come_first)
 {
 	struct work k[6] = {0};
 	struct key_stats top[2];
-	struct weight_rule rule = {{FAIR_PROCESS, 2}, 5};
+	struct weight_rule rule = {{FAIR_PROCESS, 2}, NULL, 5};
 	with(LIMIT_IOPS, 10);
 	cfg.weights = &rule;
 	cfg.n_weights = 1;
@@ -588,12 +594,12 @@ START_TEST(the_keys_that_waited_most_come_first)
 	for (unsigned i = 1; i < 6; i++)
 		ask(&k[i], COST_META, 0, i == 1 ? 1 : 2);
 	world_pass(&w, SEC);
-	ck_assert_uint_eq(gate_stats_keys(m, top, 2), 2);
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, top, 2), 2);
 	ck_assert_uint_eq(top[0].key.id, 2);
 	ck_assert_uint_eq(top[0].weight, 5);
 	ck_assert_uint_eq(top[0].parked, 4);
 	ck_assert_uint_ge(top[0].wait_ns, top[1].wait_ns);
-	ck_assert_uint_eq(gate_stats_keys(m, top, 1), 1);
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, top, 1), 1);
 	ck_assert_uint_eq(top[0].key.id, 2);
 	down();
 }
@@ -627,7 +633,7 @@ START_TEST(a_job_counts_in_its_mount_its_fs_and_globally)
 		ck_assert_uint_eq(c->wait.sum_ns, 300 * MS);
 		ck_assert_uint_eq(st[i].parked_now, 0);
 	}
-	ck_assert_uint_eq(st[0].limit[LIMIT_IOPS].refused_ns, 200 * MS);
+	ck_assert_uint_eq(st[0].limit[LIMIT_IOPS].blocking_ns, 200 * MS);
 	gate_stats_reset(w.gate);
 	gate_stats_fs(fs, &st[1]);
 	ck_assert_uint_eq(st[1].cls[COST_WRITE].ops, 0);
@@ -664,13 +670,14 @@ START_TEST(a_partial_transfer_takes_what_is_there)
 	struct grant g;
 	with(LIMIT_READ_BPS, MIB);
 	up();
-	ck_assert_int_eq(gate_try_partial(m, &c, &g), GATE_GO);
+	ck_assert_int_eq(gate_try_nonblocking(m, &c, &nobody, 4096, &g), GATE_GO);
 	ck_assert_uint_eq(g.cost.bytes, MIB / 10);
-	gate_done(m, &g, OUTCOME_OK, g.cost.bytes);
-	ck_assert_int_eq(gate_try_partial(m, &c, &g), GATE_WOULD_BLOCK);
+	gate_done(&g, OUTCOME_OK, g.cost.bytes);
+	ck_assert_int_eq(gate_try_nonblocking(m, &c, &nobody, 4096, &g), GATE_WOULD_BLOCK);
 	struct scope_stats st;
 	gate_stats_mount(m, &st);
 	ck_assert_uint_eq(st.cls[COST_READ].would_block, 1);
+	world_pass(&w, SEC);
 	down();
 }
 END_TEST
@@ -714,9 +721,9 @@ START_TEST(a_poller_gets_its_share_beside_a_queue)
 		world_pass(&w, MS);
 		struct work again = {.job.probe = true};
 		ck_assert_int_eq(ask(&again, COST_READ, 4 * KIB, 2), GATE_GO);
-		if (gate_try_partial(m, &c, &g) == GATE_GO) {
+		if (gate_try_nonblocking(m, &c, &(struct caller){.tid = 2}, 4096, &g) == GATE_GO) {
 			got += g.cost.bytes;
-			gate_done(m, &g, OUTCOME_OK, g.cost.bytes);
+			gate_done(&g, OUTCOME_OK, g.cost.bytes);
 		}
 	}
 	ck_assert_uint_ge(got, 20 * 4 * KIB);
@@ -734,15 +741,14 @@ UNIT_MAIN("gate", unlimited_goes_at_once_and_reads_no_clock,
 	  bounds_on_what_is_parked_refuse_the_rest,
 	  a_cost_against_a_rate_of_zero_is_a_misconfiguration,
 	  max_inflight_waits_for_a_permit_and_its_end_wakes_the_next,
-	  on_full_reject_turns_away_at_once, open_handles_are_counted_at_every_scope,
-	  bytes_not_moved_come_back_and_wake_who_waits,
-	  bytes_known_late_are_charged_and_may_leave_debt,
-	  what_is_taken_without_asking_delays_the_others,
-	  what_cannot_wait_never_takes_the_turn_of_who_does,
+	  the_end_of_an_operation_gives_one_permit_back, on_full_reject_turns_away_at_once,
+	  open_handles_are_counted_at_every_scope, bytes_not_moved_come_back_and_wake_who_waits,
 	  a_new_limit_is_felt_at_once_by_those_who_wait, order_within_a_key_survives_new_lanes,
 	  a_paused_scope_admits_nothing_until_it_is_resumed,
-	  a_drained_mount_lets_everything_through,
+	  draining_ends_what_is_parked_and_lifts_no_limit,
 	  a_dry_run_waits_for_nothing_and_says_what_it_would_have_waited,
+	  a_dry_run_names_the_limit_and_who_would_have_waited,
+	  a_plain_error_is_no_failure_and_gives_its_bytes_back,
 	  a_dry_run_leaves_no_debt_to_those_who_really_wait,
 	  keys_past_the_bound_share_and_idle_ones_are_forgotten,
 	  the_keys_that_waited_most_come_first, a_job_counts_in_its_mount_its_fs_and_globally,

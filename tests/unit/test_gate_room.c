@@ -52,8 +52,8 @@ START_TEST(who_would_find_no_room_can_know_before)
 	cfg.max_parked = ROOM;
 	set_limit(&cfg.limits, LIMIT_IOPS, 1);
 	up();
-	const struct job mine = {.cost = {COST_META, 1, 0}, .key = {FAIR_PROCESS, 1}};
-	const struct job other = {.cost = {COST_META, 1, 0}, .key = {FAIR_PROCESS, 2}};
+	struct job mine = {.cost = {COST_META, 1, 0}, .caller = {.tid = 1}};
+	struct job other = {.cost = {COST_META, 1, 0}, .caller = {.tid = 2}};
 	struct work first = {0};
 	ck_assert_int_eq(work_submit(&w, &first, m, COST_META, 0, 9), GATE_GO);
 	ck_assert(!gate_has_no_room(m, &mine));
@@ -67,7 +67,7 @@ START_TEST(who_would_find_no_room_can_know_before)
 	gate_set_mount(m, &cfg);
 	ck_assert(gate_has_no_room(m, &other)); /* … or all of it */
 	gate_mount_drain(m, true);
-	ck_assert(!gate_has_no_room(m, &other)); /* at the end all may go */
+	ck_assert(!gate_has_no_room(m, &other));
 	gate_check_empty(w.gate);
 	world_fini(&w, fs, m);
 }
@@ -82,15 +82,15 @@ START_TEST(what_may_not_be_refused_has_room_and_takes_none)
 	struct work first = {0}, small = {0};
 	ck_assert_int_eq(work_submit(&w, &first, m, COST_META, 0, 9), GATE_GO);
 	for (unsigned i = 0; i < ARRAY_SIZE(hog); i++)
-		hog[i] = (struct work){.job = {.patient = true}};
+		hog[i] = (struct work){.job = {.must_run = true}};
 	ck_assert_uint_eq(park_all(hog, ARRAY_SIZE(hog), 1), ARRAY_SIZE(hog));
 	ck_assert_uint_eq(park_all(others, ROOM, 2), ROOM * 3 / 4);
 	ck_assert_int_eq(work_submit(&w, &small, m, COST_META, 0, 3), GATE_PARKED);
 	world_until(&w, w.clock.now + 1000 * SEC);
 	ck_assert_int_ne(small.fate, PENDING);
 	gate_check_empty(w.gate);
-	ck_assert_uint_eq(m->patient, 0);
-	ck_assert_uint_eq(m->patient_bytes, 0);
+	ck_assert_uint_eq(m->must_run, 0);
+	ck_assert_uint_eq(m->must_run_bytes, 0);
 	world_fini(&w, fs, m);
 }
 END_TEST

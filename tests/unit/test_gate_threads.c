@@ -61,7 +61,7 @@ static void run_request(struct job *j)
 {
 	struct request *r = container_of(j, struct request, job);
 	uint64_t asked = j->grant.cost.bytes;
-	gate_done(r->mount, &j->grant, asked % 3 ? OUTCOME_OK : OUTCOME_FAILED, asked / 2);
+	gate_done(&j->grant, asked % 3 ? OUTCOME_OK : OUTCOME_FAILED, asked / 2);
 	finish(r);
 }
 
@@ -78,12 +78,14 @@ static void submit(struct client *c, struct request *r, uint64_t *rng)
 	r->client = c;
 	r->mount = mount[next(rng) % MOUNTS];
 	r->job.ops = &request_ops;
+	r->job.workers = workers;
 	r->job.cost = (struct cost){classes[next(rng) % 4], 1, next(rng) % 65536};
-	r->job.key = (struct fair_key){FAIR_UID, next(rng) % 16};
+	r->job.caller = (struct caller){.uid = next(rng) % 16};
 	r->job.probe = next(rng) % 32 == 0;
 	atomic_fetch_add(&c->open, 1);
 	enum gate_verdict v =
-		r->job.probe ? GATE_WOULD_BLOCK : gate_try(r->mount, &r->job.cost, &r->job.grant);
+		r->job.probe ? GATE_WOULD_BLOCK
+			     : gate_try(r->mount, &r->job.cost, &r->job.caller, &r->job.grant);
 	if (v == GATE_WOULD_BLOCK)
 		v = gate_park(r->mount, &r->job);
 	if (v == GATE_GO)
@@ -114,8 +116,15 @@ static void *client_loop(void *arg)
 		struct cost nb = {COST_READ, 1, 4096};
 		struct grant gr;
 		struct gate_mount *m = mount[next(&rng) % MOUNTS];
-		if (next(&rng) % 8 == 0 && gate_try_partial(m, &nb, &gr) == GATE_GO)
-			gate_done(m, &gr, OUTCOME_OK, gr.cost.bytes);
+		struct caller caller = {.uid = next(&rng) % 5};
+		if (next(&rng) % 8 == 0 &&
+		    gate_try_nonblocking(m, &nb, &caller, 4096, &gr) == GATE_GO)
+			gate_done(&gr, OUTCOME_OK, gr.cost.bytes);
+		if (next(&rng) % 8 == 0) {
+			nb = (struct cost){COST_META, 1, 0};
+			gate_take(m, &nb, &caller, &gr);
+			gate_done(&gr, OUTCOME_OK, 0);
+		}
 		while (atomic_load(&c->open) > 64)
 			sched_yield();
 	}
@@ -133,16 +142,47 @@ static void random_limits(struct limiter_config *c, uint64_t *rng)
 	c->max_inflight = next(rng) % 3 ? 0 : 1 + next(rng) % 4;
 }
 
+static void random_classes(struct gate_mount *m, struct rule *const rules[3], uint64_t *rng)
+{
+	static const char *const names[] = {"a", "b", "c"};
+	struct gate_class_config c[3];
+	unsigned n = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		if (next(rng) % 2)
+			continue;
+		c[n] = (struct gate_class_config){
+			.name = names[i], .match = rules[i], .fair = FAIR_UID};
+		random_limits(&c[n].limits, rng);
+		if (next(rng) % 2)
+			random_limits(&c[n].each, rng);
+		c[n].each.max_inflight = 0;
+		c[n].reserve_bps = next(rng) % 2 ? 1000000 : 0;
+		if (n && next(rng) % 2)
+			c[n].parent = c[n - 1].name;
+		n++;
+	}
+	gate_set_classes(m, c, n);
+}
+
 static void *changer_loop(void *arg)
 {
 	_Atomic bool *stop = arg;
 	uint64_t rng = 4711;
+	struct rule *rules[] = {rule_parse("uid:1,uid:2,uid:3", NULL, NULL),
+				rule_parse("op:write", NULL, NULL),
+				rule_parse("uid:7 & op:read", NULL, NULL)};
 	struct scope_stats *st = malloc(sizeof(*st));
 	for (unsigned i = 0; !atomic_load(stop); i++) {
-		struct gate_mount_config cfg = {.max_wait_ns = next(&rng) % 4 ? 0 : NSEC_PER_MSEC};
+		struct gate_mount_config cfg = {.fair = FAIR_UID,
+						.max_wait_ns = next(&rng) % 4 ? 0 : NSEC_PER_MSEC};
 		struct gate_mount *m = mount[next(&rng) % MOUNTS];
 		random_limits(&cfg.limits, &rng);
+		if (next(&rng) % 2)
+			random_limits(&cfg.each, &rng);
+		cfg.each.max_inflight = 0;
 		gate_set_mount(m, &cfg);
+		if (i % 2 == 0)
+			random_classes(m, rules, &rng);
 		random_limits(&cfg.limits, &rng);
 		if (i % 3 == 0)
 			gate_set_global(gate, &cfg.limits);
@@ -155,6 +195,10 @@ static void *changer_loop(void *arg)
 		usleep(1000);
 	}
 	free(st);
+	for (unsigned i = 0; i < MOUNTS; i++)
+		gate_set_classes(mount[i], NULL, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(rules); i++)
+		rule_free(rules[i]);
 	return NULL;
 }
 
@@ -164,8 +208,8 @@ static void world_up(void)
 	struct gate_mount_config cfg = {0};
 	uint64_t rng = 99;
 	stepper = stepper_new();
-	workers = workers_new(2, 8, NULL, NULL);
-	gate = gate_new(stepper_clock(stepper), workers_dispatch, workers);
+	workers = workers_new(8, NULL);
+	gate = gate_new(stepper_clock(stepper), workers_dispatch, NULL);
 	ck_assert(stepper && workers && gate);
 	ck_assert_int_eq(stepper_start(stepper, gate), 0);
 	for (unsigned i = 0; i < 2; i++)
@@ -217,7 +261,7 @@ END_TEST
 
 /* --- workers --- */
 
-static _Atomic unsigned ran, starts;
+static _Atomic unsigned ran, starts, stops;
 static pthread_mutex_t jam = PTHREAD_MUTEX_INITIALIZER;
 
 static void count_run(struct job *j)
@@ -232,9 +276,20 @@ static void jammed_run(struct job *j)
 	atomic_fetch_add(&ran, 1);
 }
 
-static void count_start(void *ctx)
+static bool count_start(void *ctx)
 {
-	atomic_fetch_add((_Atomic unsigned *)ctx, 1);
+	atomic_fetch_add(&starts, 1);
+	return true;
+}
+
+static void count_stop(void *ctx)
+{
+	atomic_fetch_add(&stops, 1);
+}
+
+static bool start_at_the_third_try(void *ctx)
+{
+	return atomic_fetch_add((_Atomic unsigned *)ctx, 1) >= 2;
 }
 
 static void dispatch(struct workers *w, struct job *jobs, unsigned n, const struct job_ops *ops)
@@ -242,9 +297,10 @@ static void dispatch(struct workers *w, struct job *jobs, unsigned n, const stru
 	struct list ready = LIST_INIT(ready);
 	for (unsigned i = 0; i < n; i++) {
 		jobs[i].ops = ops;
+		jobs[i].workers = w;
 		list_push_tail(&ready, &jobs[i].link);
 	}
-	workers_dispatch(w, &ready);
+	workers_dispatch(NULL, &ready);
 }
 
 START_TEST(workers_run_everything_that_is_queued_before_they_end)
@@ -252,11 +308,11 @@ START_TEST(workers_run_everything_that_is_queued_before_they_end)
 	static const struct job_ops ops = {.run = count_run};
 	static struct job jobs[1000];
 	atomic_store(&ran, 0);
-	struct workers *w = workers_new(1, 4, count_start, &starts);
+	struct workers *w = workers_new(4, &(struct workers_hooks){count_start, count_stop, NULL});
 	dispatch(w, jobs, 1000, &ops);
 	workers_free(w);
 	ck_assert_uint_eq(ran, 1000);
-	ck_assert_uint_ge(starts, 1);
+	ck_assert_uint_eq(starts, stops);
 }
 END_TEST
 
@@ -266,7 +322,7 @@ START_TEST(the_pool_grows_while_its_threads_are_stuck)
 	static const struct job_ops stuck = {.run = jammed_run}, ops = {.run = count_run};
 	static struct job jammed[6], job;
 	atomic_store(&ran, 0);
-	struct workers *w = workers_new(1, 8, NULL, NULL);
+	struct workers *w = workers_new(8, NULL);
 	pthread_mutex_lock(&jam);
 	dispatch(w, jammed, 6, &stuck);
 	dispatch(w, &job, 1, &ops);
@@ -278,6 +334,60 @@ START_TEST(the_pool_grows_while_its_threads_are_stuck)
 }
 END_TEST
 
+START_TEST(threads_that_cannot_start_are_missing_and_nothing_else)
+{
+	static const struct job_ops ops = {.run = count_run};
+	static struct job jobs[10];
+	static _Atomic unsigned tries;
+	atomic_store(&ran, 0);
+	struct workers *w =
+		workers_new(4, &(struct workers_hooks){start_at_the_third_try, NULL, &tries});
+	dispatch(w, jobs, 10, &ops);
+	while (atomic_load(&ran) < 10)
+		sched_yield();
+	workers_free(w);
+	ck_assert_uint_ge(tries, 3);
+}
+END_TEST
+
+/* One pool has as many threads stuck as it may have; a job of another one runs all the same, as does
+ * what only has to be refused. */
+START_TEST(a_pool_whose_threads_all_hang_takes_none_from_another)
+{
+	static const struct job_ops stuck = {.run = jammed_run}, ops = {.run = count_run};
+	static struct job jammed[5], job;
+	atomic_store(&ran, 0);
+	struct workers *hung = workers_new(4, NULL), *healthy = workers_new(4, NULL);
+	pthread_mutex_lock(&jam);
+	dispatch(hung, jammed, 4, &stuck);
+	while (workers_queued(hung))
+		sched_yield();
+	dispatch(hung, jammed + 4, 1, &ops);
+	dispatch(healthy, &job, 1, &ops);
+	while (!atomic_load(&ran))
+		sched_yield();
+	ck_assert_uint_eq(workers_queued(hung), 1);
+	workers_run_queued(hung);
+	ck_assert_uint_eq(ran, 2);
+	pthread_mutex_unlock(&jam);
+	workers_free(hung);
+	workers_free(healthy);
+	ck_assert_uint_eq(ran, 6);
+}
+END_TEST
+
+START_TEST(an_idle_pool_has_no_threads)
+{
+	atomic_store(&starts, 0);
+	struct workers *w = workers_new(4, &(struct workers_hooks){count_start, NULL, NULL});
+	usleep(10000);
+	ck_assert_uint_eq(starts, 0);
+	workers_free(w);
+}
+END_TEST
+
 UNIT_MAIN("gate_threads", threads_that_ask_cancel_and_change_limits_lose_nothing,
 	  workers_run_everything_that_is_queued_before_they_end,
-	  the_pool_grows_while_its_threads_are_stuck)
+	  the_pool_grows_while_its_threads_are_stuck,
+	  threads_that_cannot_start_are_missing_and_nothing_else,
+	  a_pool_whose_threads_all_hang_takes_none_from_another, an_idle_pool_has_no_threads)

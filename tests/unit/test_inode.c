@@ -27,6 +27,7 @@ static struct fs *new_fs(bool by_handle)
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	ck_assert_int_ge(fs->mount_fd, 0);
 	fs->by_handle = by_handle;
+	durable_init(&fs->durable, fs, fs->root_fd);
 	ck_assert_int_eq(inode_table_init(fs, fs->root_fd), 0);
 	return fs;
 }
@@ -109,53 +110,109 @@ static void ids(struct fs *fs)
 	ck_assert_uint_eq(fs->inodes.n, 0);
 	ck_assert_uint_eq(fs->inodes.n_fds, 0);
 	struct inode_ref ref;
-	ck_assert_int_eq(inode_get(fs, id, &ref), fs->by_handle ? 0 : -ESTALE);
-	if (fs->by_handle)
-		inode_put(fs, &ref);
-	ck_assert_uint_eq(fs->inodes.n, 0);
-	ck_assert_uint_eq(fs->inodes.n_fds, 0);
-	ck_assert_int_eq(look_up(fs, "a") == id, fs->by_handle);
+	ck_assert_int_eq(inode_get(fs, id, &ref), -ESTALE);
+	ck_assert_int_eq(look_up(fs, "a") == id, fs->durable.format != NULL);
 }
 
-START_TEST(an_inode_has_one_id_also_after_it_was_forgotten_where_there_are_handles)
+START_TEST(an_inode_has_one_id_also_after_it_was_forgotten_where_its_handle_fits)
 {
 	both_ways(ids);
 }
 END_TEST
 
-#define FORGOTTEN (2 * INODE_SHARDS * INODE_FORGOTTEN)
-
-static void forgotten(struct fs *fs)
+/* 0 or -errno of remembering what is not in the table; its number must then be `ino`. */
+static int remember(struct fs *fs, uint64_t id, ino_t ino)
 {
-	static uint64_t id[FORGOTTEN];
-	char name[16];
-	struct inode_ref ref;
-	for (unsigned i = 0; i < FORGOTTEN; i++) {
-		snprintf(name, sizeof(name), "f%u", i);
-		make_file(fs, name);
-		id[i] = look_up(fs, name);
-		inode_forget(fs, id[i], 1);
-		inode_forget(fs, id[i], 1); /* once too often */
-	}
-	ck_assert_int_eq(inode_get(fs, id[0], &ref), -ESTALE);
-	ck_assert_int_eq(inode_get(fs, id[FORGOTTEN - 1], &ref), 0);
-	inode_put(fs, &ref);
-	size_t n = 0;
-	for (unsigned i = 0; i < INODE_SHARDS; i++)
-		n += fs->inodes.shards[i].n;
-	ck_assert_uint_le(n, INODE_SHARDS * INODE_FORGOTTEN);
-	/* What was deleted is not taken for a new file with its number. */
-	id[0] = look_up(fs, "f1");
-	inode_forget(fs, id[0], 1);
-	ck_assert_int_eq(unlinkat(fs->root_fd, "f1", 0), 0);
-	ck_assert_int_eq(inode_get(fs, id[0], &ref), -ESTALE);
+	struct stat st;
+	struct inode *inode;
+	int res = inode_remember(fs, id, &st, &inode);
+	if (res < 0)
+		return res;
+	ck_assert_uint_eq(st.st_ino, ino);
+	ck_assert_uint_eq(inode->id, id);
+	inode_forget(fs, id, 1);
+	ck_assert_uint_eq(fs->inodes.n, 0);
+	return 0;
 }
+
+static bool ids_are_durable(void)
+{
+	struct fs *fs = new_fs(true);
+	bool are = fs->durable.format != NULL;
+	end_fs(fs);
+	return are && handles_work();
+}
+
+START_TEST(a_forgotten_file_is_remembered_by_its_id_until_it_is_deleted)
+{
+	if (!ids_are_durable())
+		return;
+	struct fs *fs = new_fs(true);
+	make_file(fs, "a");
+	uint64_t id = look_up(fs, "a");
+	ino_t ino = number_of(fs, id);
+	inode_forget(fs, id, 1);
+	inode_forget(fs, id, 1); /* once too often */
+	ck_assert_int_eq(remember(fs, id, ino), 0);
+	ck_assert_int_eq(remember(fs, id ^ 1, ino), -ESTALE); /* of another generation */
+	ck_assert_int_eq(remember(fs, id & ~(uint64_t)UINT32_MAX, ino), -ESTALE); /* of any */
+	ck_assert_int_eq(remember(fs, id ^ 1ULL << 40, ino), -ESTALE);
+	ck_assert_int_eq(remember(fs, COUNTED_ID | id, ino), -ESTALE);
+	ck_assert_int_eq(remember(fs, 0, ino), -ESTALE);
+	ck_assert_int_eq(unlinkat(fs->root_fd, "a", 0), 0);
+	make_file(fs, "b"); /* perhaps with its number */
+	ck_assert_int_eq(remember(fs, id, ino), -ESTALE);
+	end_fs(fs);
+}
+END_TEST
+
+START_TEST(a_directory_outside_the_source_is_not_remembered)
+{
+	if (!ids_are_durable())
+		return;
+	struct fs *fs = new_fs(true);
+	ck_assert_int_eq(mkdirat(fs->root_fd, "in", 0700), 0);
+	ck_assert_int_eq(mkdirat(fs->root_fd, "in/deep", 0700), 0);
+	uint64_t in = look_up(fs, "in");
+	ino_t ino = number_of(fs, in);
+	inode_forget(fs, in, 1);
+	ck_assert_int_eq(remember(fs, in, ino), 0);
+	/* As if the source were the directory below. */
+	struct inode *root = fs->inodes.root;
+	struct stat st;
+	ck_assert_int_eq(fstatat(fs->root_fd, "in/deep", &st, 0), 0);
+	ino_t real = root->ino;
+	root->ino = st.st_ino;
+	ck_assert_int_eq(remember(fs, in, ino), -ESTALE);
+	root->ino = real;
+	end_fs(fs);
+}
+END_TEST
+
+START_TEST(generations_depend_on_the_source)
+{
+	if (!ids_are_durable())
+		return;
+	struct fs *fs = new_fs(true);
+	uint32_t one = durable_generation(&fs->durable, 12345);
+	struct durable_ids again;
+	durable_init(&again, fs, fs->root_fd);
+	if (access("/etc/machine-id", R_OK) == 0)
+		ck_assert_uint_eq(durable_generation(&again, 12345), one);
+	ck_assert_uint_ne(durable_generation(&fs->durable, 12346), one);
+	end_fs(fs);
+	fs = new_fs(true);
+	ck_assert_uint_ne(durable_generation(&fs->durable, 12345), one);
+	end_fs(fs);
+}
+END_TEST
 
 START_TEST(a_name_that_goes_does_not_pin_another_file_that_had_its_number)
 {
 	if (!handles_work())
 		return;
 	struct fs *fs = new_fs(true);
+	fs->durable.format = NULL; /* or the id would tell what the handle below hides */
 	make_file(fs, "a");
 	uint64_t id = look_up(fs, "a");
 	struct inode_ref ref;
@@ -167,16 +224,6 @@ START_TEST(a_name_that_goes_does_not_pin_another_file_that_had_its_number)
 	ck_assert_uint_ne(now, id);
 	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a"), now);
 	inode_put(fs, &ref);
-	end_fs(fs);
-}
-END_TEST
-
-START_TEST(the_last_that_were_forgotten_can_be_had_again)
-{
-	if (!handles_work())
-		return;
-	struct fs *fs = new_fs(true);
-	forgotten(fs);
 	end_fs(fs);
 }
 END_TEST
@@ -326,8 +373,10 @@ START_TEST(threads_that_look_up_and_forget_leave_nothing_behind)
 END_TEST
 
 UNIT_MAIN("inode", a_name_that_goes_does_not_pin_another_file_that_had_its_number,
-	  an_inode_has_one_id_also_after_it_was_forgotten_where_there_are_handles,
-	  the_last_that_were_forgotten_can_be_had_again, more_files_than_fds_are_all_found_again,
+	  an_inode_has_one_id_also_after_it_was_forgotten_where_its_handle_fits,
+	  a_forgotten_file_is_remembered_by_its_id_until_it_is_deleted,
+	  a_directory_outside_the_source_is_not_remembered, generations_depend_on_the_source,
+	  more_files_than_fds_are_all_found_again,
 	  a_file_that_lost_its_name_is_held_by_fd_until_it_is_forgotten,
 	  a_file_replaced_behind_our_back_is_stale_and_not_the_new_one,
 	  a_moved_file_is_found_at_its_new_place,

@@ -10,8 +10,6 @@
 
 #include "unit/unit.h"
 
-__extension__ typedef __int128 i128;
-
 #define SEC  NSEC_PER_SEC
 #define YEAR (31557600ULL * SEC)
 
@@ -44,12 +42,11 @@ static void shadow_leak(struct shadow *s, uint64_t now_ns)
 	}
 }
 
-/* `late_ns`: how far a grant may be dated back. */
-static void shadow_grant(struct shadow *s, uint64_t tokens, uint64_t now_ns, uint64_t late_ns)
+static void shadow_grant(struct shadow *s, uint64_t tokens, uint64_t now_ns)
 {
 	shadow_leak(s, now_ns);
 	/* one token for rounding, and what a rate that is rounded up gains in decades */
-	i128 room = s->bound + (int64_t)(SEC + SEC / 8) + (i128)s->rate * late_ns;
+	i128 room = s->bound + (int64_t)(SEC + SEC / 8);
 	UNIT_REQUIRE(s->x + (i128)min_u64(tokens, s->capacity) * (int64_t)SEC <= room);
 	s->x += (i128)tokens * (int64_t)SEC;
 }
@@ -118,7 +115,7 @@ START_TEST(no_interval_grants_more_than_rate_and_capacity_allow)
 			}
 			if (!bucket_try(&b, tokens, now_ns))
 				continue;
-			shadow_grant(&s, tokens, now_ns, 0);
+			shadow_grant(&s, tokens, now_ns);
 			uint64_t unused = below(4) ? 0 : below(tokens + 1);
 			bucket_refund(&b, unused);
 			shadow_refund(&s, unused, now_ns);
@@ -205,20 +202,17 @@ END_TEST
 
 /* --- chains --- */
 
-#define MOUNTS 2
+#define NODES 12
+#define DEPTH 6
 
-/* One fs and one global scope under two mounts. */
+/* A random tree of scopes; requests enter at any node and meet all limits up to the root. */
 struct tree {
-	struct limiter global, mount[MOUNTS], fs;
-	struct limiter_config config[2 + MOUNTS];
-	struct shadow shadow[2 + MOUNTS][LIMIT_KINDS];
-	struct chain *chain[MOUNTS][COST_CLASSES];
+	struct limiter node[NODES];
+	unsigned parent[NODES], depth[NODES];
+	struct limiter_config config[NODES];
+	struct shadow shadow[NODES][LIMIT_KINDS][BUCKET_ROLES];
+	struct chain *chain[NODES][COST_CLASSES];
 };
-
-static struct limiter *tree_limiter(struct tree *t, unsigned i)
-{
-	return i == 0 ? &t->global : i == 1 ? &t->fs : &t->mount[i - 2];
-}
 
 static void random_config(struct limiter_config *cfg)
 {
@@ -227,37 +221,58 @@ static void random_config(struct limiter_config *cfg)
 	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
 		bool bytes = limit_kind_is_bytes((enum limit_kind)k);
 		cfg->limit[k] = (struct limit_config){
-			.enabled = below(3) != 0,
+			.enabled = below(3) == 0,
 			.rate_per_sec = 1 + magnitude(bytes ? 34 : 22),
 			.burst = below(2) ? magnitude(bytes ? 24 : 8) : 0,
 		};
+		if (below(3) == 0)
+			cfg->limit[k].peak_per_sec = cfg->limit[k].rate_per_sec + magnitude(30);
 	}
+}
+
+static unsigned tree_way(struct tree *t, unsigned i, struct limiter *way[DEPTH])
+{
+	unsigned n = 0;
+	for (; i; i = t->parent[i])
+		way[n++] = &t->node[i];
+	way[n++] = &t->node[0];
+	return n;
 }
 
 static void tree_compile(struct tree *t)
 {
-	for (unsigned m = 0; m < MOUNTS; m++)
+	struct limiter *way[DEPTH];
+	for (unsigned i = 0; i < NODES; i++)
 		for (unsigned c = 0; c < COST_CLASSES; c++) {
-			free(t->chain[m][c]);
-			t->chain[m][c] = chain_compile((enum cost_class)c, &t->global, &t->mount[m],
-						       &t->fs, NULL);
+			free(t->chain[i][c]);
+			t->chain[i][c] =
+				chain_compile((enum cost_class)c, way, tree_way(t, i, way), NULL);
 		}
+}
+
+static void tree_place(struct tree *t, unsigned i)
+{
+	do
+		t->parent[i] = i ? (unsigned)below(i) : 0;
+	while (i && t->depth[t->parent[i]] == DEPTH - 1);
+	t->depth[i] = i ? t->depth[t->parent[i]] + 1 : 0;
 }
 
 static void tree_init(struct tree *t, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < 2 + MOUNTS; i++) {
-		struct limiter *l = tree_limiter(t, i);
+	for (unsigned i = 0; i < NODES; i++) {
+		struct limiter *l = &t->node[i];
+		tree_place(t, i);
 		random_config(&t->config[i]);
-		limiter_init(l,
-			     i == 0   ? SCOPE_GLOBAL
-			     : i == 1 ? SCOPE_FS
-				      : SCOPE_MOUNT,
-			     &t->config[i], now_ns);
+		limiter_fini(l);
+		UNIT_REQUIRE(
+			limiter_init(l, i ? SCOPE_CLASS : SCOPE_GLOBAL, &t->config[i], now_ns));
 		for (unsigned k = 0; k < LIMIT_KINDS; k++)
-			t->shadow[i][k] =
-				(struct shadow){.rate = bucket_rate(&l->bucket[k]),
-						.capacity = bucket_capacity(&l->bucket[k]),
+			for (unsigned r = 0; r < BUCKET_ROLES; r++)
+				if (l->bucket[k][r])
+					t->shadow[i][k][r] = (struct shadow){
+						.rate = bucket_rate(l->bucket[k][r]),
+						.capacity = bucket_capacity(l->bucket[k][r]),
 						.at_ns = now_ns};
 	}
 	tree_compile(t);
@@ -265,25 +280,28 @@ static void tree_init(struct tree *t, uint64_t now_ns)
 
 static struct shadow *tree_shadow(struct tree *t, const struct chain_link *l)
 {
-	unsigned i = 0;
-	while (tree_limiter(t, i) != l->limiter)
-		i++;
-	return &t->shadow[i][l->kind];
+	return &t->shadow[l->limiter - t->node][l->kind][l->role];
 }
 
-/* A limit stays enabled or disabled; its numbers change. */
+/* A limit stays enabled or disabled, with a peak or without; its numbers change. */
 static void tree_change(struct tree *t, uint64_t now_ns)
 {
-	unsigned i = (unsigned)below(2 + MOUNTS);
+	unsigned i = (unsigned)below(NODES);
 	struct limiter_config next;
+	struct limiter *l = &t->node[i];
 	random_config(&next);
-	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
 		next.limit[k].enabled = t->config[i].limit[k].enabled;
-	struct limiter *l = tree_limiter(t, i);
+		next.limit[k].peak_per_sec = t->config[i].limit[k].peak_per_sec
+						     ? next.limit[k].rate_per_sec + magnitude(30)
+						     : 0;
+	}
 	limiter_configure(l, &next, now_ns);
 	t->config[i] = next;
 	for (unsigned k = 0; k < LIMIT_KINDS; k++)
-		shadow_change(&t->shadow[i][k], &l->bucket[k], now_ns);
+		for (unsigned r = 0; r < BUCKET_ROLES; r++)
+			if (l->bucket[k][r])
+				shadow_change(&t->shadow[i][k][r], l->bucket[k][r], now_ns);
 }
 
 static void check_refusal(const struct chain *ch, const struct cost *c, uint64_t now_ns,
@@ -304,7 +322,7 @@ static void tree_request(struct tree *t, uint64_t now_ns)
 	struct cost c = {(enum cost_class)below(COST_CLASSES), 1, 0};
 	if (c.cls != COST_META && c.cls != COST_OPENCLOSE)
 		c.bytes = magnitude(21);
-	const struct chain *ch = t->chain[below(MOUNTS)][c.cls];
+	const struct chain *ch = t->chain[below(NODES)][c.cls];
 	if (!ch)
 		return;
 	struct refusal why = {.result = GRANT_OK};
@@ -317,8 +335,7 @@ static void tree_request(struct tree *t, uint64_t now_ns)
 		return;
 	}
 	for (unsigned i = 0; i < ch->links; i++)
-		shadow_grant(tree_shadow(t, &ch->link[i]), chain_tokens(&ch->link[i], &c), now_ns,
-			     CHAIN_FRESH_NS);
+		shadow_grant(tree_shadow(t, &ch->link[i]), chain_tokens(&ch->link[i], &c), now_ns);
 	if (below(8))
 		return;
 	uint64_t unused = below(c.bytes + 1);
@@ -327,7 +344,7 @@ static void tree_request(struct tree *t, uint64_t now_ns)
 		shadow_refund(tree_shadow(t, &ch->link[i]), unused * ch->link[i].per_byte, now_ns);
 }
 
-START_TEST(no_interval_grants_more_anywhere_in_a_tree_of_scopes)
+START_TEST(no_interval_grants_more_anywhere_in_a_random_tree_of_scopes)
 {
 	static struct tree t;
 	seed = unit_seed();
@@ -342,9 +359,11 @@ START_TEST(no_interval_grants_more_anywhere_in_a_tree_of_scopes)
 			tree_request(&t, now_ns);
 		}
 	}
-	for (unsigned m = 0; m < MOUNTS; m++)
+	for (unsigned i = 0; i < NODES; i++) {
+		limiter_fini(&t.node[i]);
 		for (unsigned c = 0; c < COST_CLASSES; c++)
-			free(t.chain[m][c]);
+			free(t.chain[i][c]);
+	}
 }
 END_TEST
 
@@ -353,4 +372,4 @@ UNIT_MAIN("limit_random", a_wait_is_exact_to_the_nanosecond_at_any_rate_and_age,
 	  one_time_burst_adds_once_to_what_the_rate_allows,
 	  the_rate_is_exact_after_years_for_every_rate,
 	  a_bucket_idle_for_a_century_is_full_and_no_more,
-	  no_interval_grants_more_anywhere_in_a_tree_of_scopes)
+	  no_interval_grants_more_anywhere_in_a_random_tree_of_scopes)

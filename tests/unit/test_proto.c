@@ -151,7 +151,7 @@ START_TEST(statistics_of_a_scope_have_stable_names)
 	struct records r;
 	s.since_ns = NSEC_PER_SEC;
 	s.now_ns = 3 * NSEC_PER_SEC;
-	s.limit[LIMIT_READ_BPS] = (struct limit_stats){true, 1000, 100, -50, 7, NSEC_PER_SEC};
+	s.limit[LIMIT_READ_BPS] = (struct limit_stats){true, 1000, 0, 100, -50, 7, NSEC_PER_SEC, 0};
 	s.cls[COST_READ].ops = 12;
 	s.cls[COST_READ].parked = 5;
 	histogram_add(&s.cls[COST_READ].wait, 1000000);
@@ -162,7 +162,7 @@ START_TEST(statistics_of_a_scope_have_stable_names)
 	ck_assert(records_parse(&r, end()));
 	ck_assert(records_real(&r, "seconds") == 2);
 	ck_assert_int_eq(records_i64(&r, "limits.read_bps.level"), -50);
-	ck_assert(records_real(&r, "limits.read_bps.refused_share") == 0.5);
+	ck_assert(records_real(&r, "limits.read_bps.blocking_share") == 0.5);
 	ck_assert(!records_have(&r, "limits.iops.rate"));
 	ck_assert_uint_eq(records_u64(&r, "classes.read.ops"), 12);
 	ck_assert_uint_eq(records_u64(&r, "classes.read.parked_total"), 5);

@@ -64,7 +64,7 @@ START_TEST(a_rate_may_end_in_per_second_and_a_size_may_not)
 	accepts(units_parse_op_rate, "200/s", 200);
 	refuses(units_parse_bytes, "10M/s", "'10M/s': not a rate here; leave out '/s'");
 	refuses(units_parse_count, "10/s", "'10/s': not a rate here; leave out '/s'");
-	refuses(units_parse_byte_rate, "10M/m", "'10M/m': trailing garbage '/m'");
+	refuses(units_parse_byte_rate, "10M/m", "'10M/m': rates are per second, not '/m'");
 }
 END_TEST
 

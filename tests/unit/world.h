@@ -10,11 +10,14 @@
 #include "sched/gate.h"
 #include "sched/stats.h"
 #include "unit/unit.h"
+#include "unit/fake_clock.h"
 
 #define KIB 1024ULL
 #define MIB (1024ULL * 1024)
 #define SEC NSEC_PER_SEC
 #define MS  NSEC_PER_MSEC
+
+static const struct caller nobody;
 
 struct world;
 
@@ -52,7 +55,7 @@ static inline void work_run(struct job *j)
 	if (w->on_end)
 		w->on_end(w);
 	else if (!w->world->keep)
-		gate_done(w->mount, &j->grant, OUTCOME_OK, j->grant.cost.bytes);
+		gate_done(&j->grant, OUTCOME_OK, j->grant.cost.bytes);
 }
 
 static inline void work_refuse(struct job *j, enum grant_result why)
@@ -115,7 +118,9 @@ static inline enum gate_verdict work_submit(struct world *w, struct work *k, str
 {
 	k->job.ops = &work_ops;
 	k->job.cost = (struct cost){cls, 1, bytes};
-	k->job.key = (struct fair_key){FAIR_PROCESS, key};
+	if (gate_model(m))
+		k->job.cost.ops = gate_ops(m, &k->job.cost);
+	k->job.caller = (struct caller){.tid = (uint32_t)key, .uid = (uint32_t)key};
 	if (!k->job.memory_bytes)
 		k->job.memory_bytes = 100;
 	k->world = w;
@@ -123,8 +128,9 @@ static inline enum gate_verdict work_submit(struct world *w, struct work *k, str
 	k->fate = PENDING;
 	k->ends = 0;
 	k->came_ns = w->clock.now;
-	enum gate_verdict v =
-		k->job.probe ? GATE_WOULD_BLOCK : gate_try(m, &k->job.cost, &k->job.grant);
+	enum gate_verdict v = k->job.probe || gate_model(m) == GATE_MODEL_TIME
+				      ? GATE_WOULD_BLOCK
+				      : gate_try(m, &k->job.cost, &k->job.caller, &k->job.grant);
 	if (v == GATE_WOULD_BLOCK)
 		v = gate_park(m, &k->job);
 	if (v == GATE_GO)
@@ -134,7 +140,7 @@ static inline enum gate_verdict work_submit(struct world *w, struct work *k, str
 
 static inline struct gate_mount_config mount_config(void)
 {
-	return (struct gate_mount_config){.weight = 1};
+	return (struct gate_mount_config){.weight = 1, .fair = FAIR_PROCESS};
 }
 
 static inline void set_limit(struct limiter_config *c, enum limit_kind kind, uint64_t rate)

@@ -2,7 +2,7 @@
 /* Writes and reads the fault table of faults.so.
  *
  *	faultctl FILE new
- *	faultctl FILE set CALL [errno=NAME] [short=BYTES] [delay=MS] [hang] [count=N]
+ *	faultctl FILE set CALL [errno=NAME] [short=BYTES] [delay=MS] [hang] [spare=N] [count=N]
  *	faultctl FILE clear [CALL]		all rows, or that call's; who hangs goes on
  *	faultctl FILE hits|waiting CALL		prints a number
  */
@@ -70,6 +70,8 @@ static void set(struct fault_table *t, int n, char **word)
 			f->at_most = (uint32_t)strtoul(value, NULL, 10);
 		else if (strncmp(word[i], "delay=", 6) == 0)
 			f->delay_ms = (uint32_t)strtoul(value, NULL, 10);
+		else if (strncmp(word[i], "spare=", 6) == 0)
+			atomic_store(&f->spared, (int32_t)strtoul(value, NULL, 10));
 		else if (strncmp(word[i], "count=", 6) == 0)
 			atomic_store(&f->left, (int32_t)strtoul(value, NULL, 10));
 		else if (strcmp(word[i], "hang") == 0)

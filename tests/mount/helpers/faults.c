@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,17 +30,23 @@ __attribute__((constructor)) static void attach_table(void)
 		table = at;
 }
 
+/* One less of so many; false: none was left. */
+static int use_up(_Atomic int32_t *n)
+{
+	int32_t left = atomic_load(n);
+	while (left > 0 && left != FAULT_FOREVER &&
+	       !atomic_compare_exchange_weak(n, &left, left - 1))
+		;
+	return left > 0;
+}
+
 static struct fault *rule_for(const char *call)
 {
 	for (unsigned i = 0; table && i < FAULT_RULES; i++) {
 		struct fault *f = &table->rule[i];
 		if (!atomic_load(&f->armed) || strcmp(f->call, call) != 0)
 			continue;
-		int32_t left = atomic_load(&f->left);
-		while (left > 0 && left != FAULT_FOREVER &&
-		       !atomic_compare_exchange_weak(&f->left, &left, left - 1))
-			;
-		if (left > 0)
+		if (!use_up(&f->spared) && use_up(&f->left))
 			return f;
 	}
 	return NULL;
@@ -140,9 +147,61 @@ int openat64(int fd, const char *name, int flags, ...)
 	return REAL(openat64)(fd, name, flags, mode);
 }
 
+/* The buffers of threads; allocators take what they need without this name. */
+static void *static_slot_mmap64;
+void *mmap64(void *at, size_t n, int prot, int flags, int fd, off64_t off)
+{
+	if (fd < 0 && n >= 1 << 20 && strikes("mmap", NULL))
+		return MAP_FAILED;
+	return REAL(mmap64)(at, n, prot, flags, fd, off);
+}
+
+/* Of an inode that the mirror remembers, not of the many files that are opened and closed in passing. */
+static void *static_slot_close;
+int close(int fd)
+{
+	if (table && (fcntl(fd, F_GETFL) & O_PATH))
+		strikes("close", NULL);
+	return REAL(close)(fd);
+}
+
+/* Raw calls by which a thread becomes somebody else.  setfsuid and setfsgid have no way to fail: they
+ * return who the thread was, and leave it so. */
+static const struct {
+	long number;
+	const char *name;
+	int tells;
+} raw_calls[] = {
+	{SYS_setfsuid, "setfsuid", 0},
+	{SYS_setfsgid, "setfsgid", 0},
+	{SYS_setgroups, "setgroups", 1},
+	{SYS_capset, "capset", 1},
+};
+
+static void *static_slot_syscall;
+long syscall(long number, ...)
+{
+	long a[6];
+	va_list ap;
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	for (unsigned i = 0; i < sizeof(raw_calls) / sizeof(raw_calls[0]); i++) {
+		if (raw_calls[i].number != number ||
+		    (!raw_calls[i].tells && (uint32_t)a[0] == UINT32_MAX) ||
+		    !strikes(raw_calls[i].name, NULL))
+			continue;
+		return raw_calls[i].tells ? -1 : REAL(syscall)(number, -1L);
+	}
+	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
 #ifndef RATEFS_SANITIZER /* whose runtimes have an allocator of their own */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t align, size_t n);
 
 void *malloc(size_t n)
 {
@@ -152,5 +211,15 @@ void *malloc(size_t n)
 void *calloc(size_t n, size_t size)
 {
 	return strikes("malloc", NULL) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+	return strikes("malloc", NULL) ? NULL : __libc_realloc(p, n);
+}
+
+void *aligned_alloc(size_t align, size_t n)
+{
+	return strikes("malloc", NULL) ? NULL : __libc_memalign(align, n);
 }
 #endif

@@ -12,6 +12,7 @@
 struct fault {
 	char call[24];		/* "pread", "openat", "malloc", …; set last, cleared first */
 	_Atomic uint32_t armed; /* the rest of the row is valid */
+	_Atomic int32_t spared; /* how many calls it lets through before it strikes */
 	_Atomic int32_t left;	/* how many more calls it strikes */
 	int32_t error;		/* errno, 0: none */
 	uint32_t at_most;	/* bytes of a transfer, 0: all */

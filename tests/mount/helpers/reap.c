@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* How long a killed process takes to be gone while it waits in an operation.
  *
- *	reap OP PATH [N]	OP: read aio mmap write open stat mkdir readdir fsync rename getxattr
+ *	reap OP PATH MOUNTPOINT	killed in each of the requests that OP makes, one after the other
+ *	reap OP PATH		killed 10 ms after OP began, five times
  *
- * Starts N (default 10) children that do OP on PATH again and again, waits until each is inside
- * one (no progress for a while), kills it with SIGKILL and prints the longest time in ms until
- * waitpid had it.  Exit 1: a child was never held up, so that nothing was measured. */
+ * With a MOUNTPOINT, where iops=1 and window=1ms, its iops_once is set so that it admits none of the
+ * requests that OP on PATH makes, then one, then two …, until OP gets through.
+ * Each time the process is killed with SIGKILL once it waits.  At the same moment others are killed that
+ * sleep in the kernel for no reason of ours: what they take is the noise of this machine.
+ * Prints the longest and the shortest time in ms until waitpid had the one, the longest until it had one
+ * of the others, and the number of kills: "1.2 0.4 0.8 5".
+ * Exit 1: nothing could be measured. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <signal.h>
@@ -17,12 +23,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
+
+#define REQUESTS_MAX 12
+#define ROUNDS	     5
+#define HELD_MS	     100 /* no progress for so long: it waits */
+#define SLEEPERS     3
+#define TOKEN_MS     1000 /* a token comes every second, when is not known */
+#define PLENTY	     1000000
+#define REPEATS_MAX  20
 
 static double now_ms(void)
 {
@@ -37,113 +53,377 @@ static void pause_ms(long ms)
 	nanosleep(&ts, NULL);
 }
 
-/* The kernel does not let go of a process before its asynchronous reads are answered. */
-static void aio_read(int fd, char *buf)
+static void die(const char *what, const char *name)
 {
-	static aio_context_t context;
+	fprintf(stderr, "reap: %s %s: %s\n", what, name, strerror(errno));
+	exit(1);
+}
+
+/* --- the operations --- */
+
+struct victim {
+	const char *path;
+	char other[4096]; /* a name that is not there, or (made before) one that is */
+	int fd;
+	char *buf, *map;
+	aio_context_t aio;
+	unsigned number; /* of this one: names and pages that the others have not seen */
+};
+
+static void prepare(struct victim *v)
+{
+	v->fd = open(v->path, O_RDWR);
+	if (v->fd < 0 && errno == EISDIR)
+		v->fd = open(v->path, O_RDONLY);
+	if (v->fd < 0)
+		die("cannot open", v->path);
+	v->buf = aligned_alloc(4096, 65536);
+	memset(v->buf, 0, 65536);
+}
+
+static void prepare_aio(struct victim *v)
+{
+	v->fd = open(v->path, O_RDWR | O_DIRECT);
+	v->buf = aligned_alloc(4096, 65536);
+	if (v->fd < 0 || syscall(SYS_io_setup, 1, &v->aio) < 0)
+		die("cannot prepare", "aio");
+}
+
+static void prepare_mmap(struct victim *v)
+{
+	prepare(v);
+	v->map = mmap(NULL, 16 << 20, PROT_READ, MAP_PRIVATE, v->fd, 0);
+	if (v->map == MAP_FAILED)
+		die("cannot map", v->path);
+}
+
+static void prepare_file(struct victim *v)
+{
+	prepare(v);
+	close(open(v->other, O_CREAT | O_WRONLY, 0644));
+}
+
+static void prepare_dir(struct victim *v)
+{
+	prepare(v);
+	mkdir(v->other, 0755);
+}
+
+static void prepare_link(struct victim *v)
+{
+	prepare(v);
+	if (symlink("target", v->other) < 0 && errno != EEXIST)
+		die("cannot make", v->other);
+}
+
+static void op_read(struct victim *v)
+{
+	if (pread(v->fd, v->buf, 65536, 0) < 0)
+		die("cannot read", v->path);
+}
+
+/* The kernel does not let go of a process before its asynchronous reads are answered. */
+static void op_aio(struct victim *v)
+{
 	struct iocb cb = {.aio_lio_opcode = IOCB_CMD_PREAD,
-			  .aio_fildes = (uint32_t)fd,
-			  .aio_buf = (uintptr_t)buf,
+			  .aio_fildes = (uint32_t)v->fd,
+			  .aio_buf = (uintptr_t)v->buf,
 			  .aio_nbytes = 65536};
 	struct iocb *list[] = {&cb};
 	struct io_event done;
-	if ((!context && syscall(SYS_io_setup, 1, &context) < 0) ||
-	    syscall(SYS_io_submit, context, 1, list) != 1 ||
-	    syscall(SYS_io_getevents, context, 1, 1, &done, NULL) != 1)
+	if (syscall(SYS_io_submit, v->aio, 1, list) != 1 ||
+	    syscall(SYS_io_getevents, v->aio, 1, 1, &done, NULL) != 1)
 		_exit(1);
 }
 
-static void do_once(const char *op, const char *path, const char *other, int fd, char *buf,
-		    char *map, unsigned i)
+/* Far from what an earlier victim read: a page that is in the cache is not asked for. */
+static void op_mmap(struct victim *v)
+{
+	v->buf[0] = ((volatile char *)v->map)[(size_t)(v->number % 16) << 20];
+}
+
+static void op_write(struct victim *v)
+{
+	if (pwrite(v->fd, v->buf, 65536, 0) < 0)
+		die("cannot write", v->path);
+}
+
+static void op_open(struct victim *v)
+{
+	close(open(v->path, O_RDONLY));
+}
+
+static void op_create(struct victim *v)
+{
+	close(open(v->other, O_CREAT | O_EXCL | O_WRONLY, 0644));
+}
+
+static void op_stat(struct victim *v)
 {
 	struct stat st;
-	if (!strcmp(op, "read"))
-		(void)!pread(fd, buf, 65536, 0);
-	else if (!strcmp(op, "aio"))
-		aio_read(fd, buf);
-	else if (!strcmp(op, "mmap"))
-		buf[0] = ((volatile char *)map)[(size_t)i * 131072 % (16 << 20)];
-	else if (!strcmp(op, "write"))
-		(void)!pwrite(fd, buf, 65536, 0);
-	else if (!strcmp(op, "open"))
-		close(open(path, O_RDONLY));
-	else if (!strcmp(op, "stat"))
-		stat(other, &st);
-	else if (!strcmp(op, "mkdir")) {
-		mkdir(other, 0755);
-		rmdir(other);
-	} else if (!strcmp(op, "readdir")) {
-		DIR *d = opendir(path);
-		while (d && readdir(d))
-			;
-		if (d)
-			closedir(d);
-	} else if (!strcmp(op, "fsync"))
-		fsync(fd);
-	else if (!strcmp(op, "rename")) {
-		rename(path, other);
-		rename(other, path);
-	} else if (!strcmp(op, "getxattr"))
-		getxattr(path, "user.x", buf, 100);
-	else {
-		fprintf(stderr, "reap: unknown operation '%s'\n", op);
-		exit(2);
-	}
+	stat(v->path, &st);
 }
 
-static void child(const char *op, const char *path, unsigned n, _Atomic unsigned *count)
+static void op_fstat(struct victim *v)
 {
-	char other[4096];
-	snprintf(other, sizeof(other), "%s.other%u", path, n);
-	int fd = open(path, O_RDWR | (strcmp(op, "aio") ? 0 : O_DIRECT));
-	if (fd < 0)
-		fd = open(path, O_RDONLY);
-	char *buf = aligned_alloc(4096, 65536), *map = NULL;
-	if (!strcmp(op, "mmap"))
-		map = mmap(NULL, 16 << 20, PROT_READ, MAP_PRIVATE, fd, 0);
-	for (unsigned i = 0;; i++) {
-		do_once(op, path, other, fd, buf, map, i);
-		atomic_fetch_add(count, 1);
-	}
+	struct stat st;
+	fstat(v->fd, &st);
 }
 
-/* Waits until the child makes no progress for 150 ms; false: it always did. */
-static int held_up(_Atomic unsigned *count)
+static void op_statfs(struct victim *v)
 {
-	for (int i = 0; i < 100; i++) {
-		unsigned before = atomic_load(count);
-		pause_ms(150);
-		if (before && atomic_load(count) == before)
-			return 1;
+	struct statfs st;
+	fstatfs(v->fd, &st);
+}
+
+static void op_mkdir(struct victim *v)
+{
+	mkdir(v->other, 0755);
+}
+
+static void op_rmdir(struct victim *v)
+{
+	rmdir(v->other);
+}
+
+static void op_unlink(struct victim *v)
+{
+	unlink(v->other);
+}
+
+static void op_rename(struct victim *v)
+{
+	char to[sizeof(v->other) + 8];
+	snprintf(to, sizeof(to), "%s.to", v->other);
+	rename(v->other, to);
+}
+
+static void op_link(struct victim *v)
+{
+	(void)!link(v->path, v->other);
+}
+
+static void op_symlink(struct victim *v)
+{
+	(void)!symlink("target", v->other);
+}
+
+static void op_readlink(struct victim *v)
+{
+	(void)!readlink(v->other, v->buf, 100);
+}
+
+static void op_readdir(struct victim *v)
+{
+	DIR *d = opendir(v->path);
+	while (d && readdir(d))
+		;
+	if (d)
+		closedir(d);
+}
+
+static void op_chmod(struct victim *v)
+{
+	fchmod(v->fd, 0644);
+}
+
+static void op_truncate(struct victim *v)
+{
+	(void)!ftruncate(v->fd, 16 << 20);
+}
+
+static void op_fallocate(struct victim *v)
+{
+	fallocate(v->fd, 0, 0, 16 << 20);
+}
+
+static void op_fsync(struct victim *v)
+{
+	fsync(v->fd);
+}
+
+static void op_getxattr(struct victim *v)
+{
+	fgetxattr(v->fd, "user.x", v->buf, 100);
+}
+
+static void op_setxattr(struct victim *v)
+{
+	fsetxattr(v->fd, "user.x", "y", 1, 0);
+}
+
+static const struct op {
+	const char *name;
+	void (*prepare)(struct victim *v); /* with no limit */
+	void (*run)(struct victim *v);
+} ops[] = {
+	{"read", prepare, op_read},	     {"aio", prepare_aio, op_aio},
+	{"mmap", prepare_mmap, op_mmap},     {"write", prepare, op_write},
+	{"open", prepare, op_open},	     {"create", prepare, op_create},
+	{"stat", prepare, op_stat},	     {"fstat", prepare, op_fstat},
+	{"statfs", prepare, op_statfs},	     {"mkdir", prepare, op_mkdir},
+	{"rmdir", prepare_dir, op_rmdir},    {"unlink", prepare_file, op_unlink},
+	{"rename", prepare_file, op_rename}, {"link", prepare, op_link},
+	{"symlink", prepare, op_symlink},    {"readlink", prepare_link, op_readlink},
+	{"readdir", prepare, op_readdir},    {"chmod", prepare, op_chmod},
+	{"truncate", prepare, op_truncate},  {"fallocate", prepare, op_fallocate},
+	{"fsync", prepare, op_fsync},	     {"getxattr", prepare, op_getxattr},
+	{"setxattr", prepare, op_setxattr},
+};
+
+static const struct op *op_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (strcmp(ops[i].name, name) == 0)
+			return &ops[i];
+	fprintf(stderr, "reap: unknown operation '%s'\n", name);
+	exit(2);
+}
+
+/* --- killing --- */
+
+enum stage { STARTED, PREPARED, MAY_RUN, RUNNING, DONE };
+
+static _Atomic int *stage; /* of the victim, shared with it */
+static double worst_ms, best_ms = 1e9, worst_noise_ms;
+static unsigned kills;
+
+static void set_once(const char *mountpoint, unsigned tokens)
+{
+	char command[4600];
+	snprintf(command, sizeof(command), "ratefsctl set '%s' iops_once=%u >/dev/null", mountpoint,
+		 tokens);
+	if (system(command) != 0)
+		die("cannot run", command);
+}
+
+/* Of the next requests of anybody so many go, and one more when the next token comes. */
+static void admit_only(const char *mountpoint, int fd, unsigned requests)
+{
+	struct statfs st;
+	if (fstatfs(fd, &st) < 0) /* takes the token of the last second, if it is still there */
+		die("cannot look at", mountpoint);
+	set_once(mountpoint, requests);
+}
+
+static int reaches(int wanted, unsigned ms)
+{
+	double end = now_ms() + ms;
+	while (atomic_load(stage) < wanted) {
+		if (now_ms() > end)
+			return 0;
+		pause_ms(1);
 	}
-	return 0;
+	return 1;
+}
+
+static pid_t start_victim(const struct op *op, const char *path)
+{
+	static unsigned victims;
+	struct victim v = {.path = path, .number = victims++};
+	snprintf(v.other, sizeof(v.other), "%s.%s.%u", path, op->name, v.number);
+	atomic_store(stage, STARTED);
+	pid_t pid = fork();
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	op->prepare(&v);
+	atomic_store(stage, PREPARED);
+	while (atomic_load(stage) < MAY_RUN)
+		pause_ms(1);
+	atomic_store(stage, RUNNING);
+	op->run(&v);
+	atomic_store(stage, DONE);
+	_exit(0);
+}
+
+static pid_t start_sleeper(void)
+{
+	pid_t pid = fork();
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (pid == 0)
+		pause();
+	return pid;
+}
+
+/* All at the same moment; each is taken when it is gone, whichever comes first. */
+static void kill_all(pid_t victim, const pid_t sleeper[SLEEPERS], int counts)
+{
+	double began = now_ms();
+	kill(victim, SIGKILL);
+	for (int i = 0; i < SLEEPERS; i++)
+		kill(sleeper[i], SIGKILL);
+	for (int left = 1 + SLEEPERS; left; left--) {
+		pid_t pid = waitpid(-1, NULL, 0);
+		double took = now_ms() - began;
+		double *worst = pid == victim ? &worst_ms : &worst_noise_ms;
+		if (counts && took > *worst)
+			*worst = took;
+		if (counts && pid == victim && took < best_ms)
+			best_ms = took;
+	}
+	kills += counts;
+}
+
+enum result { KILLED, THROUGH };
+
+static enum result one_kill(const struct op *op, const char *path, const char *mountpoint,
+			    unsigned round)
+{
+	int fd = mountpoint ? open(mountpoint, O_RDONLY | O_DIRECTORY) : -1;
+	pid_t sleeper[SLEEPERS];
+	for (int i = 0; i < SLEEPERS; i++)
+		sleeper[i] = start_sleeper();
+	pid_t victim = start_victim(op, path);
+	if (!reaches(PREPARED, 10000))
+		die("could not prepare", op->name);
+	if (mountpoint)
+		admit_only(mountpoint, fd, round);
+	atomic_store(stage, MAY_RUN);
+	reaches(RUNNING, 10000);
+	enum result result = reaches(DONE, mountpoint ? HELD_MS : 10) ? THROUGH : KILLED;
+	kill_all(victim, sleeper, result == KILLED);
+	if (mountpoint)
+		set_once(mountpoint, PLENTY);
+	close(fd);
+	return result;
+}
+
+/* A token may have come just then and let the operation through: but not two within a second. */
+static enum result surely(const struct op *op, const char *path, const char *mountpoint,
+			  unsigned round)
+{
+	double before = 0;
+	for (int i = 0; i < REPEATS_MAX; i++) {
+		double began = now_ms();
+		if (one_kill(op, path, mountpoint, round) == KILLED)
+			return KILLED;
+		if (now_ms() - before < TOKEN_MS)
+			return THROUGH;
+		before = began;
+	}
+	die("this machine is too slow for", op->name);
+	return THROUGH;
 }
 
 int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return 2;
-	unsigned n = argc > 3 ? (unsigned)atoi(argv[3]) : 10;
-	double worst = 0;
-	for (unsigned i = 0; i < n; i++) {
-		_Atomic unsigned *count =
-			mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		pid_t pid = fork();
-		if (pid == 0)
-			child(argv[1], argv[2], i, count);
-		if (!held_up(count)) {
-			fprintf(stderr, "reap: %s was never held up (%u done)\n", argv[1], *count);
-			kill(pid, SIGKILL);
-			return 1;
-		}
-		double t0 = now_ms();
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		double took = now_ms() - t0;
-		if (took > worst)
-			worst = took;
-		munmap((void *)count, 4096);
+	const struct op *op = op_find(argv[1]);
+	const char *mountpoint = argv[3];
+	unsigned rounds = mountpoint ? REQUESTS_MAX : ROUNDS;
+	stage = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int through = 0;
+	for (unsigned round = 0; round < rounds && !through; round++)
+		through =
+			(mountpoint ? surely : one_kill)(op, argv[2], mountpoint, round) == THROUGH;
+	if (kills == 0 || through != (mountpoint != NULL)) {
+		fprintf(stderr, "reap: %s: %u kills, and it %s\n", op->name, kills,
+			through ? "was not held up" : "never got through");
+		return 1;
 	}
-	printf("%.1f\n", worst);
+	printf("%.1f %.1f %.1f %u\n", worst_ms, best_ms, worst_noise_ms, kills);
 	return 0;
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* What a client waits for: mounts that come up or go down.  Not for ever: past AWAIT_MS it hears how
+ * far that is, and it goes on without the client. */
+#ifndef DAEMON_AWAIT_H
+#define DAEMON_AWAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define AWAIT_MS 5000
+
+struct command_reply;
+struct ending;
+struct registry;
+struct served_mount;
+
+struct await_item {
+	char *name;
+	uint64_t ending; /* 0: it is being mounted */
+};
+
+struct await {
+	struct await_item *item;
+	unsigned n;
+	int64_t until_ms;
+	bool reload;	/* everything is a note; else an error is an error */
+	unsigned notes; /* that there are already */
+};
+
+bool await_mount(struct await *a, const struct served_mount *m);
+bool await_unmount(struct await *a, const struct ending *e);
+void await_free(struct await *a);
+
+bool await_is_over(struct registry *r, const struct await *a);
+void await_report(struct registry *r, struct await *a, struct command_reply *reply);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/classes.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "daemon/options.h"
+
+/* --- checks --------------------------------------------------------------------------------- */
+
+struct check {
+	const struct settings *mount;
+	class_report *report;
+	void *ctx;
+	unsigned n;
+};
+
+static void problem(struct check *c, const struct settings *s, const char *option, const char *fmt,
+		    ...) PRINTF_LIKE(4, 5);
+static void problem(struct check *c, const struct settings *s, const char *option, const char *fmt,
+		    ...)
+{
+	char text[400];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	c->report(c->ctx, s, option, text);
+	c->n++;
+}
+
+static void check_name(struct check *c, unsigned i)
+{
+	const struct settings *s = &c->mount->class[i];
+	if (strchr(s->name, '/') || !*s->name || strcasecmp(s->name, "none") == 0)
+		problem(c, s, "", "'%s' cannot be the name of a class; use one without '/'",
+			s->name);
+	for (unsigned k = 0; k < i; k++)
+		if (strcmp(c->mount->class[k].name, s->name) == 0)
+			problem(c, s, "", "there are two classes of that name");
+}
+
+/* True where the way to the mount ends. */
+static bool check_parent(struct check *c, const struct settings *s)
+{
+	const struct settings *at = s;
+	unsigned depth = 0;
+	while (at->parent) {
+		const struct settings *up = settings_find_class(c->mount, at->parent);
+		if (!up && at == s)
+			problem(c, s, "parent", "there is no class '%s' in mount '%s'", at->parent,
+				c->mount->name);
+		if (!up)
+			return false;
+		if (up == s) {
+			problem(c, s, "parent", "'%s' is a part of this class itself", s->parent);
+			return false;
+		}
+		if (++depth >= GATE_CLASS_DEPTH_MAX) {
+			/* in a cycle that it is not itself in, it is not the one to blame */
+			if (depth == GATE_CLASS_DEPTH_MAX && !up->parent)
+				problem(c, s, "parent", "more than %d classes inside each other",
+					GATE_CLASS_DEPTH_MAX);
+			return false;
+		}
+		at = up;
+	}
+	return true;
+}
+
+/* The class before the i-th that takes the whole alternative; NULL: none does. */
+static const struct settings *taker(const struct settings *mount, unsigned i,
+				    struct rule_terms *alternative)
+{
+	const struct rule one = {.either = alternative, .n = 1};
+	for (unsigned k = 0; k < i; k++)
+		if (mount->class[k].match.rule && rule_covers(mount->class[k].match.rule, &one))
+			return &mount->class[k];
+	return NULL;
+}
+
+static void check_reach(struct check *c, unsigned i)
+{
+	const struct settings *s = &c->mount->class[i], *by = NULL;
+	const struct rule *r = s->match.rule;
+	for (unsigned k = 0; r && k < r->n; k++) {
+		by = taker(c->mount, i, &r->either[k]);
+		if (!by)
+			return;
+	}
+	if (by)
+		problem(c, s, "match",
+			"nothing can reach this class: '%s', which is asked before it, takes all "
+			"of it",
+			by->name);
+}
+
+/* The two kinds of reservation. */
+static const struct {
+	const char *option;
+	size_t offset;
+	enum limit_kind kind;
+} reserves[] = {{"reserve.bps", offsetof(struct settings, reserve_bps), LIMIT_BPS},
+		{"reserve.iops", offsetof(struct settings, reserve_iops), LIMIT_IOPS}};
+
+static uint64_t reserve_of(const struct settings *s, unsigned r)
+{
+	return *(const uint64_t *)((const char *)s + reserves[r].offset);
+}
+
+static char *amount(unsigned r, uint64_t n, char buf[UNITS_TEXT_MAX])
+{
+	return limit_kind_is_bytes(reserves[r].kind) ? units_format_bytes(n, buf)
+						     : units_format_count(n, buf);
+}
+
+static bool is_child(const struct settings *s, const char *parent)
+{
+	return parent ? s->parent && strcmp(s->parent, parent) == 0 : !s->parent;
+}
+
+/* What the children of a scope reserve may not be more than the scope has. */
+static void check_sum(struct check *c, const struct settings *of, const char *parent, unsigned r)
+{
+	const struct limit_config *l = &of->limits.limit[reserves[r].kind];
+	uint64_t sum = 0;
+	char total[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
+	for (unsigned i = 0; l->enabled && i < c->mount->n_classes; i++) {
+		const struct settings *s = &c->mount->class[i];
+		if (!is_child(s, parent) || !reserve_of(s, r))
+			continue;
+		uint64_t before = sum;
+		sum = add_sat_u64(sum, reserve_of(s, r));
+		if (sum > l->rate_per_sec && before <= l->rate_per_sec)
+			problem(c, s, reserves[r].option,
+				"reservations in %s '%s' add up to %s or more, above its %s=%s",
+				parent ? "class" : "mount", of->name, amount(r, sum, total),
+				limit_kind_name(reserves[r].kind),
+				amount(r, l->rate_per_sec, limit));
+	}
+}
+
+static void check_reserves(struct check *c)
+{
+	for (unsigned r = 0; r < ARRAY_SIZE(reserves); r++) {
+		check_sum(c, c->mount, NULL, r);
+		for (unsigned i = 0; i < c->mount->n_classes; i++) {
+			const struct settings *s = &c->mount->class[i];
+			const struct limit_config *l = &s->limits.limit[reserves[r].kind];
+			char limit[UNITS_TEXT_MAX];
+			check_sum(c, s, s->name, r);
+			if (l->enabled && reserve_of(s, r) > l->rate_per_sec)
+				problem(c, s, reserves[r].option, "is above its own %s=%s",
+					limit_kind_name(reserves[r].kind),
+					amount(r, l->rate_per_sec, limit));
+		}
+	}
+}
+
+unsigned classes_check(const struct settings *mount, class_report *report, void *ctx)
+{
+	struct check c = {mount, report, ctx, 0};
+	for (unsigned i = 0; i < mount->n_classes; i++) {
+		check_name(&c, i);
+		check_parent(&c, &mount->class[i]);
+		check_reach(&c, i);
+	}
+	check_reserves(&c);
+	return c.n;
+}
+
+static void first_problem(void *ctx, const struct settings *class, const char *option,
+			  const char *text)
+{
+	struct error *err = ctx;
+	if (!error_is_set(err))
+		error_set(err, "class '%s': %s%s%s", class->name, option, *option ? ": " : "",
+			  text);
+}
+
+int classes_check_one(const struct settings *mount, struct error *err)
+{
+	return classes_check(mount, first_problem, err) ? -1 : 0;
+}
+
+/* --- to the gate ---------------------------------------------------------------------------- */
+
+static bool same_class(const struct settings *a, const struct settings *b)
+{
+	for (unsigned i = 0; i < n_options; i++)
+		if (option_is_in(&options[i], SCOPE_CLASS) && !option_equal(&options[i], a, b))
+			return false;
+	return strcmp(a->name, b->name) == 0;
+}
+
+bool classes_equal(const struct settings *a, const struct settings *b)
+{
+	if (a->n_classes != b->n_classes)
+		return false;
+	for (unsigned i = 0; i < a->n_classes; i++)
+		if (!same_class(&a->class[i], &b -> class[i]))
+			return false;
+	/* what classes have from their mount */
+	return !a->n_classes ||
+	       (a->max_wait_ns == b->max_wait_ns && option_equal(option_find("weight"), a, b));
+}
+
+static bool same_key(const struct weight_rule *a, const struct weight_rule *b)
+{
+	return !a->glob && !b->glob && a->key.kind == b->key.kind && a->key.id == b->key.id;
+}
+
+/* Of several rules for one key the last counts; of globs that match one key, the first. */
+static void add_rules(struct weight_rule *rules, unsigned *n, const struct weights *w)
+{
+	for (unsigned i = w->n; i-- > 0;) {
+		unsigned k = 0;
+		while (k < *n && !same_key(&rules[k], &w->rule[i]))
+			k++;
+		if (k == *n && !w->rule[i].glob)
+			rules[(*n)++] = w->rule[i];
+	}
+	for (unsigned i = 0; i < w->n; i++)
+		if (w->rule[i].glob)
+			rules[(*n)++] = w->rule[i];
+}
+
+bool weight_rules_of(const struct weights *const *list, unsigned n, struct weight_rule **rules,
+		     unsigned *n_rules)
+{
+	unsigned room = 1;
+	for (unsigned i = 0; i < n; i++)
+		room += list[i]->n;
+	*n_rules = 0;
+	*rules = calloc(room, sizeof(**rules));
+	for (unsigned i = 0; *rules && i < n; i++)
+		add_rules(*rules, n_rules, list[i]);
+	return *rules;
+}
+
+/* Where the kernel has a time limit for FUSE requests (0: none), a request that waits for longer
+ * costs the whole connection: waits end before. */
+uint64_t longest_wait_ns(uint64_t ns)
+{
+	static const char *const limits[] = {"/proc/sys/fs/fuse/max_request_timeout",
+					     "/proc/sys/fs/fuse/default_request_timeout"};
+	uint64_t longest_ns = ns ? ns : NEVER;
+	for (unsigned i = 0; i < ARRAY_SIZE(limits); i++) {
+		AUTO_FILE f = fopen(limits[i], "re");
+		unsigned seconds;
+		if (f && fscanf(f, "%u", &seconds) == 1 && seconds)
+			longest_ns = min_u64(longest_ns, seconds * NSEC_PER_SEC * 3 / 4);
+	}
+	return longest_ns == NEVER ? 0 : longest_ns;
+}
+
+/* The shortest of its own and those of the scopes that it is in. */
+static uint64_t max_wait_ns(const struct settings *mount, const struct settings *s)
+{
+	uint64_t shortest_ns = mount->max_wait_ns ? mount->max_wait_ns : NEVER;
+	for (; s; s = s->parent ? settings_find_class(mount, s->parent) : NULL)
+		if (s->max_wait_ns)
+			shortest_ns = min_u64(shortest_ns, s->max_wait_ns);
+	return longest_wait_ns(shortest_ns == NEVER ? 0 : shortest_ns);
+}
+
+static bool config_of(const struct settings *mount, const struct settings *s,
+		      const struct weights *common, struct gate_class_config *out)
+{
+	const struct weights *const weights[] = {&s->weights, &mount->weights, common};
+	struct weight_rule *rules;
+	*out = (struct gate_class_config){
+		.name = s->name,
+		.parent = s->parent,
+		.match = s->match.rule,
+		.limits = s->limits,
+		.each = s->each,
+		.fair = s->fair,
+		.weight = s->weights.own,
+		.reserve_bps = s->reserve_bps,
+		.reserve_iops = s->reserve_iops,
+		.max_wait_ns = max_wait_ns(mount, s),
+		.max_keys = s->max_keys,
+	};
+	out->each.window_ns = s->limits.window_ns;
+	bool ok = weight_rules_of(weights, ARRAY_SIZE(weights), &rules, &out->n_weights);
+	out->weights = rules;
+	return ok;
+}
+
+int classes_apply(struct gate_mount *gate, const struct settings *mount,
+		  const struct weights *common)
+{
+	unsigned n = 0;
+	AUTO_FREE struct gate_class_config *cfg = calloc(mount->n_classes + 1, sizeof(*cfg));
+	bool ok = cfg;
+	for (; ok && n < mount->n_classes; n++)
+		ok = config_of(mount, &mount->class[n], common, &cfg[n]);
+	int rc = ok ? gate_set_classes(gate, cfg, n) : -ENOMEM;
+	while (n--)
+		free((struct weight_rule *)cfg[n].weights);
+	return rc;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/in_use.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "daemon/loop.h"
+#include "daemon/mount_users.h"
+#include "daemon/proto.h"
+#include "daemon/registry.h"
+#include "fs/detach.h"
+#include "fs/mount.h"
+
+#define FRESH_MS    2000 /* an answer that is older, whoever wanted it has left */
+#define PATIENCE_MS 5000 /* an answer that takes longer is "in use" */
+
+struct use_look {
+	struct task task;
+	struct served_mount *owner; /* NULL: nobody wants to know any more */
+	struct registry *registry;
+	int64_t since_ms; /* of its start; when done, of its end */
+	bool done, late;
+
+	/* the thread's, until done */
+	struct mount_place place;
+	bool busy;
+	bool understood; /* it could be asked at all */
+	struct mount_users users;
+
+	uint64_t handles; /* open in the daemon when the look had ended */
+};
+
+/* --- the task ------------------------------------------------------------------------------- */
+
+static void run(struct task *t)
+{
+	struct use_look *l = container_of(t, struct use_look, task);
+	if (!l->place.id) {
+		l->understood = true; /* mount(8) has mounted it: only its open files are known */
+		return;
+	}
+	int rc = mount_place_in_use(&l->place);
+	l->understood = mount_users_find(&l->users, l->place.dev) || rc >= 0;
+	l->busy = rc > 0 || l->users.n;
+}
+
+static void look_free(struct use_look *l)
+{
+	mount_users_free(&l->users);
+	free(l);
+}
+
+static void done(struct task *t)
+{
+	struct use_look *l = container_of(t, struct use_look, task);
+	struct fs_counts counts = {0};
+	l->registry->looks--;
+	if (!l->owner) {
+		look_free(l);
+		return;
+	}
+	if (l->owner->session)
+		fs_mount_look(l->owner->session, &counts);
+	l->handles = counts.handles;
+	l->since_ms = loop_now_ms();
+	l->done = true;
+	l->registry->looked = true;
+}
+
+static bool start(struct served_mount *m)
+{
+	struct use_look *l = calloc(1, sizeof(*l));
+	if (!l)
+		return false;
+	l->task = (struct task){.run = run, .done = done};
+	l->owner = m;
+	l->registry = m->registry;
+	l->since_ms = loop_now_ms();
+	l->place = fs_mount_place(m->session);
+	m->look = l;
+	m->registry->looks++;
+	task_start(&m->registry->tasks, &l->task);
+	return true;
+}
+
+/* --- its answer ----------------------------------------------------------------------------- */
+
+static bool is_late(const struct use_look *l)
+{
+	return !l->done && loop_now_ms() - l->since_ms > PATIENCE_MS;
+}
+
+static bool says_busy(const struct use_look *l)
+{
+	return is_late(l) || (l->done && (l->busy || l->handles || !l->understood));
+}
+
+enum use in_use(struct served_mount *m)
+{
+	if (served_state(m) != SERVED_UP)
+		return USE_NONE;
+	if (m->look && m->look->done && loop_now_ms() - m->look->since_ms > FRESH_MS)
+		in_use_forget(m);
+	if (!m->look && !start(m))
+		return USE_SOME; /* no memory to find out */
+	if (says_busy(m->look))
+		return USE_SOME;
+	return m->look->done ? USE_NONE : USE_UNKNOWN;
+}
+
+char *in_use_text(const struct served_mount *m, bool names)
+{
+	const struct use_look *l = m->look;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	if (!l)
+		fputs("nobody knows by whom: out of memory", out);
+	else if (!l->done)
+		fputs("nobody knows by whom: the way to its mountpoint hangs", out);
+	else if (l->handles)
+		fprintf(out, "%" PRIu64 " open file%s", l->handles, l->handles == 1 ? "" : "s");
+	else
+		fputs("no open file, but a working directory, a mapped file or a mount below it",
+		      out);
+	for (unsigned i = 0; names && l && l->done && i < l->users.n; i++) {
+		fputs("; ", out);
+		mount_user_print(&l->users.user[i], out);
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+void in_use_words(const struct registry *r, FILE *out)
+{
+	list_for_each (it, (struct list *)&r->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (!m->look || !says_busy(m->look))
+			continue;
+		fputc(' ', out);
+		proto_put_word(out, m->s.name);
+		fprintf(out, " %" PRIu64, m->look->place.dev);
+	}
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+void in_use_progress(struct registry *r)
+{
+	list_for_each (it, &r->mounts) {
+		struct use_look *l = list_entry(it, struct served_mount, link)->look;
+		if (!l || l->late || !is_late(l))
+			continue;
+		l->late = true;
+		r->looked = true;
+	}
+}
+
+/* A look that hangs goes on: one is enough. */
+void in_use_end(struct registry *r)
+{
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (m->look && m->look->done)
+			in_use_forget(m);
+	}
+}
+
+void in_use_forget(struct served_mount *m)
+{
+	struct use_look *l = m->look;
+	m->look = NULL;
+	if (!l)
+		return;
+	l->owner = NULL;
+	if (l->done)
+		look_free(l);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/limits_out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/proto.h"
+#include "sched/gate.h"
+
+#define MET_PER_LEVEL (2 * LIMIT_KINDS + 2)
+
+/* One scope on the way. */
+struct level {
+	enum scope_kind scope;
+	const char *name;
+	const struct settings *s;
+	struct scope_limits now;
+	bool known; /* false: not mounted, `now` is empty */
+};
+
+struct met {
+	const struct level *level;
+	const struct option_def *option;
+	const struct limit_stats *limit;    /* a rate … */
+	const struct permit_stats *permits; /* … or max_inflight, max_open */
+	bool each;			    /* a rate of every key: there is no one level */
+	double share;			    /* of the time, in which requests waited for it */
+	uint64_t would_wait;		    /* requests, in a dry run */
+};
+
+static double share_of(uint64_t part_ns, const struct scope_limits *now)
+{
+	uint64_t all = now->now_ns - now->since_ns;
+	return all ? (double)min_u64(part_ns, all) / all : 0;
+}
+
+static struct met met_rate(const struct level *l, enum limit_kind kind, bool each)
+{
+	char name[40];
+	snprintf(name, sizeof(name), "%s%s", each ? "each." : "", limit_kind_name(kind));
+	struct met met = {.level = l, .option = option_find(name), .each = each};
+	if (l->known) {
+		met.limit = each ? &l->now.each[kind] : &l->now.limit[kind];
+		met.share = share_of(met.limit->blocking_ns, &l->now);
+		met.would_wait = met.limit->would_wait;
+	}
+	return met;
+}
+
+static struct met met_permits(const struct level *l, const char *option,
+			      const struct permit_stats *permits)
+{
+	struct met met = {.level = l, .option = option_find(option)};
+	if (l->known) {
+		met.permits = permits;
+		met.share = share_of(permits->blocking_ns, &l->now);
+		met.would_wait = permits->would_wait;
+	}
+	return met;
+}
+
+static unsigned collect(const struct level *level, unsigned levels, struct met *met)
+{
+	unsigned n = 0;
+	for (const struct level *l = level; l < level + levels; l++) {
+		const struct limiter_config *cfg = &l->s->limits;
+		for (int k = 0; k < LIMIT_KINDS; k++)
+			if (cfg->limit[k].enabled)
+				met[n++] = met_rate(l, k, false);
+		for (int k = 0; k < LIMIT_KINDS; k++)
+			if (l->s->each.limit[k].enabled)
+				met[n++] = met_rate(l, k, true);
+		if (cfg->max_inflight)
+			met[n++] = met_permits(l, "max_inflight", &l->now.inflight);
+		if (cfg->max_open)
+			met[n++] = met_permits(l, "max_open", &l->now.open);
+	}
+	return n;
+}
+
+/* The one that makes requests wait most, in earnest or in a dry run; NULL: none does. */
+static const struct met *bottleneck(const struct met *met, unsigned n, bool dry_run)
+{
+	const struct met *worst = NULL;
+	for (const struct met *m = met; m < met + n; m++) {
+		bool waits = dry_run ? m->would_wait > 0 : m->share > 0;
+		if (waits && (!worst || (dry_run ? m->would_wait > worst->would_wait
+						 : m->share > worst->share)))
+			worst = m;
+	}
+	return worst;
+}
+
+static bool put(const struct met *m, const char *path, unsigned i, bool worst, FILE *out)
+{
+	AUTO_FREE char *value = option_text(m->option, m->level->s);
+	record_text(out, scope_kind_name(m->level->scope), "%s.%u.scope", path, i);
+	record_text(out, m->level->name, "%s.%u.of", path, i);
+	record_text(out, m->option->name, "%s.%u.name", path, i);
+	record_text(out, value, "%s.%u.value", path, i);
+	if (m->limit) {
+		record_text(out, limit_kind_is_bytes(m->option->kind) ? "bytes" : "ops",
+			    "%s.%u.unit", path, i);
+		record_u64(out, m->limit->rate_per_sec, "%s.%u.rate", path, i);
+		if (m->limit->peak_per_sec)
+			record_u64(out, m->limit->peak_per_sec, "%s.%u.peak", path, i);
+		if (!m->each)
+			record_i64(out, m->limit->level, "%s.%u.level", path, i);
+		record_u64(out, m->limit->capacity, "%s.%u.capacity", path, i);
+	}
+	if (m->permits) {
+		record_i64(out, m->permits->now.limit, "%s.%u.limit", path, i);
+		record_i64(out, m->permits->now.in_flight, "%s.%u.now", path, i);
+	}
+	record_real(out, m->share, "%s.%u.blocking_share", path, i);
+	record_u64(out, m->would_wait, "%s.%u.would_wait", path, i);
+	record_bool(out, worst, "%s.%u.bottleneck", path, i);
+	return value;
+}
+
+/* --- the way -------------------------------------------------------------------------------- */
+
+static const struct served_fs *fs_of(const struct target *t)
+{
+	const struct served_mount *m = t->mount;
+	if (!m)
+		return t->fs;
+	return m->fs	 ? m->fs
+	       : m->s.fs ? registry_find_fs(t->registry, m->s.fs)
+			 : registry_find_own_fs(t->registry, m->s.name, true);
+}
+
+static void add_level(struct level *level, unsigned *n, enum scope_kind scope, const char *name,
+		      const struct settings *s)
+{
+	level[(*n)++] = (struct level){.scope = scope, .name = name, .s = s};
+}
+
+/* What a request meets in any case, narrow to wide. */
+static unsigned add_way(const struct target *t, struct level *level)
+{
+	const struct settings *mount = t->mount ? &t->mount->s : NULL;
+	const struct served_fs *fs = fs_of(t);
+	struct scope_limits now[CHAIN_SCOPES_MAX];
+	unsigned n = 0, known = 0;
+	for (const struct settings *s = t->class; s;
+	     s = s->parent ? settings_find_class(mount, s->parent) : NULL)
+		add_level(level, &n, SCOPE_CLASS, s->name, s);
+	if (mount)
+		add_level(level, &n, SCOPE_MOUNT, mount->name, mount);
+	if (fs)
+		add_level(level, &n, SCOPE_FS, fs->s.name, &fs->s);
+	add_level(level, &n, SCOPE_GLOBAL, "global", &t->registry->global);
+	if (t->class && t->mount && t->mount->gate)
+		known = gate_limits_class(t->mount->gate, t->class->name, now);
+	else if (t->mount && t->mount->gate)
+		known = gate_limits_mount(t->mount->gate, now);
+	else if (!t->mount)
+		known = t->fs ? gate_limits_fs(t->fs->gate, now)
+			      : gate_limits_global(t->registry->gate, now);
+	for (unsigned i = 0; i < n && known == n; i++) {
+		level[i].now = now[i];
+		level[i].known = true;
+	}
+	return n;
+}
+
+/* What those requests of a mount meet that a class takes. */
+static unsigned add_classes(const struct served_mount *m, struct level *level)
+{
+	struct scope_limits now[CHAIN_SCOPES_MAX];
+	unsigned n = 0;
+	for (unsigned i = 0; i < m->s.n_classes; i++) {
+		const struct settings *s = &m->s.class[i];
+		add_level(level, &n, SCOPE_CLASS, s->name, s);
+		level[i].known = m->gate && gate_limits_class(m->gate, s->name, now);
+		if (level[i].known)
+			level[i].now = now[0];
+	}
+	return n;
+}
+
+bool limits_records(const struct target *t, const char *path, FILE *out)
+{
+	bool all = t->mount && !t->class; /* of a mount: with those of its classes */
+	unsigned room = CHAIN_SCOPES_MAX + (all ? t->mount->s.n_classes : 0), levels = 0;
+	AUTO_FREE struct level *level = calloc(room, sizeof(*level));
+	AUTO_FREE struct met *met = calloc((size_t)room * MET_PER_LEVEL, sizeof(*met));
+	if (!level || !met)
+		return false;
+	if (all)
+		levels = add_classes(t->mount, level);
+	levels += add_way(t, level + levels);
+	unsigned n = collect(level, levels, met);
+	const struct met *worst = bottleneck(met, n, t->mount && t->mount->s.dry_run);
+	bool ok = true;
+	for (unsigned i = 0; i < n; i++)
+		ok = put(&met[i], path, i, &met[i] == worst, out) && ok;
+	return ok;
+}

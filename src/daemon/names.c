@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/resolver.h"
+
+struct known {
+	enum name_kind kind;
+	char *name;
+	int64_t id; /* or RESOLVER_NONE, RESOLVER_FAILED, UNKNOWN */
+};
+#define UNKNOWN (-3)
+
+static struct {
+	bool closed;
+	int fd; /* of the helper; 0: none */
+	struct known *known;
+	unsigned n;
+	bool asked; /* the answer to `known` is on its way */
+	size_t answered_bytes;
+} names;
+
+static const char *kind_name(enum name_kind kind)
+{
+	return kind == NAME_USER ? "user" : "group";
+}
+
+static int says(enum name_kind kind, const char *name, int64_t answer, uint64_t *id,
+		struct error *err)
+{
+	if (answer == RESOLVER_NONE)
+		return error_set(err, "there is no %s '%s'", kind_name(kind), name);
+	if (answer < 0)
+		return error_set(err, "%s '%s' cannot be looked up now; give the number",
+				 kind_name(kind), name);
+	*id = (uint64_t)answer;
+	return 0;
+}
+
+static void want(enum name_kind kind, const char *name)
+{
+	struct known *more = realloc(names.known, (names.n + 1) * sizeof(*more));
+	char *copy = strdup(name);
+	if (more)
+		names.known = more;
+	if (more && copy)
+		names.known[names.n++] = (struct known){kind, copy, UNKNOWN};
+	else
+		free(copy);
+}
+
+int names_find(enum name_kind kind, const char *name, uint64_t *id, struct error *err)
+{
+	if (!names.closed)
+		return says(kind, name, resolver_look_up(kind == NAME_USER ? 'u' : 'g', name), id,
+			    err);
+	for (unsigned i = 0; i < names.n; i++)
+		if (names.known[i].kind == kind && strcmp(names.known[i].name, name) == 0)
+			return says(kind, name, names.known[i].id, id, err);
+	if (!names.asked)
+		want(kind, name);
+	return says(kind, name, UNKNOWN, id, err);
+}
+
+int names_close(bool asks, struct error *err)
+{
+	int fd = asks ? resolver_start() : 0;
+	if (fd < 0)
+		return error_set(err, "cannot start the process that looks names up: %s",
+				 strerror(-fd));
+	names.fd = fd;
+	names.closed = true;
+	return 0;
+}
+
+int names_fd(void)
+{
+	return names.fd ? names.fd : -1;
+}
+
+static void forget(void)
+{
+	for (unsigned i = 0; i < names.n; i++)
+		free(names.known[i].name);
+	free(names.known);
+	names.known = NULL;
+	names.n = 0;
+}
+
+/* Answers that are there, or on their way, are kept. */
+void names_begin(void)
+{
+	if (!names.asked && names_wanted())
+		forget();
+}
+
+bool names_wanted(void)
+{
+	for (unsigned i = 0; i < names.n; i++)
+		if (names.known[i].id == UNKNOWN)
+			return true;
+	return false;
+}
+
+static void lose_helper(const char *why)
+{
+	log_warning("names of users and groups cannot be looked up any more: %s", why);
+	names_stop();
+	names.asked = false;
+	for (unsigned i = 0; i < names.n; i++)
+		names.known[i].id = RESOLVER_FAILED;
+}
+
+bool names_ask(void)
+{
+	char *text = NULL;
+	size_t size = 0;
+	if (names.asked)
+		return true;
+	FILE *out = names.fd ? open_memstream(&text, &size) : NULL;
+	if (!out)
+		return false;
+	for (unsigned i = 0; i < names.n; i++)
+		fprintf(out, "%c%s%c", names.known[i].kind == NAME_USER ? 'u' : 'g',
+			names.known[i].name, '\0');
+	if (fclose(out) == 0) {
+		uint32_t head = (uint32_t)size;
+		struct iovec iov[2] = {{&head, sizeof(head)}, {text, size}};
+		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+		/* The helper reads at once, unless something is wrong with it. */
+		ssize_t n = sendmsg(names.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		names.asked = n == (ssize_t)(sizeof(head) + size);
+		names.answered_bytes = 0;
+		if (!names.asked)
+			lose_helper(n < 0 ? strerror(errno) : "too many of them");
+	}
+	free(text);
+	return names.asked;
+}
+
+bool names_receive(void)
+{
+	int64_t answer;
+	for (;;) {
+		size_t part = names.answered_bytes % sizeof(answer);
+		unsigned i = (unsigned)(names.answered_bytes / sizeof(answer));
+		if (names.asked && i == names.n) {
+			names.asked = false;
+			return true;
+		}
+		char *to = names.asked ? (char *)&names.known[i].id + part : (char *)&answer;
+		ssize_t n = recv(names.fd, to, sizeof(answer) - part, MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return false;
+		if (n <= 0 || !names.asked) {
+			lose_helper(n == 0 ? "its process has ended" : "unexpected answer");
+			return true;
+		}
+		names.answered_bytes += (size_t)n;
+	}
+}
+
+void names_end(void)
+{
+	if (!names.asked)
+		forget();
+}
+
+void names_stop(void)
+{
+	if (names.fd)
+		close(names.fd);
+	names.fd = 0;
+}

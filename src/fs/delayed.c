@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* A request that cannot be parked for lack of room is refused, but only after a delay.  Otherwise programs
+ * that retry without a pause would keep the receive threads busy, which have to copy up to a megabyte of data
+ * before they can refuse.  Only the request's number is kept meanwhile.
+ *
+ *	delayed_refuse ─▶ in the list ─ a tenth of a second, or a signal ─▶ EAGAIN
+ *
+ * The list is in order of time, because the delay is the same for all (unless max_wait changes). */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/mount_internal.h"
+
+#define DELAYED_MAX 4096 /* any more are refused immediately */
+
+struct delayed {
+	struct list link, hash;
+	uint64_t unique, due_ns;
+};
+
+static struct list *hash_of(struct parked_table *t, uint64_t unique)
+{
+	return &t->delayed_hash[(unique >> 1) % DELAYED_HASH]; /* the kernel counts by two */
+}
+
+void delayed_refuse(struct fs_mount *m, uint64_t unique)
+{
+	struct parked_table *t = &m->parked;
+	const struct receiver *self = receiver_self();
+	uint64_t due_ns = monotonic_ns() + gate_no_room_delay_ns(m->gate);
+	struct delayed *l = malloc(sizeof(*l));
+	bool held = false;
+	pthread_mutex_lock(&t->lock);
+	if (l && t->n_delayed < DELAYED_MAX && !(self && self->interrupted == unique)) {
+		*l = (struct delayed){.unique = unique, .due_ns = due_ns};
+		list_push_tail(&t->delayed, &l->link);
+		list_push_tail(hash_of(t, unique), &l->hash);
+		t->n_delayed++;
+		held = true;
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (held)
+		return;
+	free(l);
+	wire_reply_err(m->fd, unique, EAGAIN);
+}
+
+static void take_locked(struct parked_table *t, struct delayed *l)
+{
+	list_remove(&l->link);
+	list_remove(&l->hash);
+	t->n_delayed--;
+}
+
+static void answer(struct fs_mount *m, struct delayed *l)
+{
+	wire_reply_err(m->fd, l->unique, EAGAIN);
+	free(l);
+}
+
+static struct delayed *find_locked(struct parked_table *t, uint64_t unique)
+{
+	list_for_each (it, hash_of(t, unique)) {
+		struct delayed *l = list_entry(it, struct delayed, hash);
+		if (l->unique == unique)
+			return l;
+	}
+	return NULL;
+}
+
+bool delayed_interrupt_unlock(struct fs_mount *m, uint64_t unique)
+{
+	struct delayed *l = find_locked(&m->parked, unique);
+	if (!l)
+		return false;
+	take_locked(&m->parked, l);
+	pthread_mutex_unlock(&m->parked.lock);
+	answer(m, l);
+	return true;
+}
+
+/* The first of those that are due, taken out of the list; NULL: none is. */
+static struct delayed *next_due(struct parked_table *t, uint64_t now_ns)
+{
+	pthread_mutex_lock(&t->lock);
+	struct delayed *l = list_first(&t->delayed, struct delayed, link);
+	if (l && l->due_ns <= now_ns)
+		take_locked(t, l);
+	else
+		l = NULL;
+	pthread_mutex_unlock(&t->lock);
+	return l;
+}
+
+void delayed_answer(struct fs_mount *m, uint64_t now_ns, unsigned n)
+{
+	struct delayed *l;
+	while (n-- && (l = next_due(&m->parked, now_ns)))
+		answer(m, l);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether a caller is about to die, so that its requests need not wait any longer.  Reads /proc. */
+#ifndef FS_DYING_H
+#define FS_DYING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* True if the thread is gone or about to die: SIGKILL is pending, or a signal is whose default action
+ * ends the process and which is neither blocked, caught nor ignored.  *process is set to its process if
+ * that can be found out; *killed says that the whole process is about to die. */
+bool caller_is_dying(uint32_t tid, uint32_t *process, bool *killed);
+
+/* True if the whole process has been killed or is exiting.  `tid` is one of its threads, which may have
+ * ended before the others. */
+bool process_has_died(uint32_t tid, uint32_t process);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Who made a request, as far as rules and fairness may ask.  The kernel names a thread, a user and a
+ * group; the rest is looked up only where a rule or a share needs it. */
+#ifndef SCHED_CALLER_H
+#define SCHED_CALLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct caller {
+	uint32_t tid; /* 0: nobody that can be looked up */
+	uint32_t uid, gid;
+	uint64_t handle; /* an open file; 0: none */
+};
+
+/* Whose turn: what a share belongs to.  Equal keys share one turn. */
+enum fair_kind {
+	FAIR_NONE,
+	FAIR_HANDLE,
+	FAIR_PROCESS,
+	FAIR_UID,
+	FAIR_GID,
+	FAIR_CGROUP,
+	FAIR_KINDS
+};
+struct fair_key {
+	enum fair_kind kind;
+	uint64_t id;
+};
+const char *fair_kind_name(enum fair_kind kind);
+
+#define CALLER_NAME_MAX 16
+#define CALLER_PATH_MAX 4096
+
+/* Look-ups, from any thread; answers may be a second old. */
+struct caller_ops {
+	/* The process of a thread. */
+	uint64_t (*process)(uint32_t tid, uint64_t now_ns);
+	/* A number for the cgroup of a thread; 0: unknown. */
+	uint64_t (*cgroup)(uint32_t tid, uint64_t now_ns);
+	/* Its path ("/ci/job1"), "" when it is unknown. */
+	void (*cgroup_path)(uint64_t cgroup, char *buf, size_t size);
+	/* The name of a thread's program, as the thread chose it; "" when it is gone. */
+	void (*name)(uint32_t tid, char buf[CALLER_NAME_MAX]);
+};
+
+/* The key of a caller; `ops` NULL knows of no processes and no cgroups. */
+struct fair_key caller_key(const struct caller *c, const struct caller_ops *ops,
+			   enum fair_kind kind, uint64_t now_ns);
+
+#endif

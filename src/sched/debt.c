@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* Debts: what was done without waiting, to be paid by the key that did it.
+ *
+ * A close must not wait, but a program that closes all day must not take the time of others either.
+ * So a request that may not wait and finds no tokens goes, and its key owes.  While it does, a job of
+ * the gate's own stands in the key's queue: it has its turns like a request, takes the tokens, and
+ * nobody runs it.  Requests of the key that come later wait behind it; other keys have their shares.
+ * A debt is paid in instalments of about a millisecond, so that it delays others by no more.  */
+#include "sched/gate_internal.h"
+
+#define INSTALMENT_NS	 NSEC_PER_MSEC
+#define INSTALMENT_BYTES 4096 /* at least */
+
+/* Tokens that a rate brings in the time of an instalment; all of them where nothing limits. */
+static uint64_t instalment(uint64_t token_ns_32, uint64_t least)
+{
+	return token_ns_32 ? max_u64((INSTALMENT_NS << 32) / token_ns_32, least) : UINT64_MAX;
+}
+
+static void set_instalment(struct account *a)
+{
+	const struct turn_cost *per = &a->leaf->node.branch->cost[a->cls];
+	uint64_t ops = min_u64(a->owed_ops, instalment(per->op_ns, 1));
+	uint64_t bytes = instalment(per->byte_ns, INSTALMENT_BYTES);
+	a->debt.cost = (struct cost){
+		.cls = a->cls,
+		.ops = (uint32_t)min_u64(ops, UINT32_MAX),
+		.bytes = min_u64(a->owed_bytes, bytes),
+	};
+}
+
+void debts_resize(struct key *key)
+{
+	for (struct account *a = key->accounts; a; a = a->next)
+		if (a->debt.state == JOB_PARKED)
+			set_instalment(a);
+}
+
+void debt_paid(struct job *j, uint64_t at_ns)
+{
+	struct account *a = j->own;
+	a->owed_ops -= j->cost.ops;
+	a->owed_bytes -= j->cost.bytes;
+	if (!a->owed_ops && !a->owed_bytes) {
+		j->state = JOB_NEW;
+		job_dequeue(j, at_ns);
+		return;
+	}
+	set_instalment(a);
+	lane_touch(j->lane, at_ns);
+}
+
+static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, uint64_t now_ns)
+{
+	const struct cost *c = &grant->cost;
+	const struct chain *ch = leaf_limits(f, c->cls);
+	struct key *key = keys_get(f, id, now_ns);
+	const struct chain *own = key->node.own[c->cls];
+	if ((!ch && !own) || chain_misconfigured(ch, c) || chain_misconfigured(own, c))
+		return; /* nothing to pay, or no way to */
+	grant->chain = ch;
+	grant->own = own;
+	if (own) {
+		grant->key = key;
+		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
+	}
+	struct account *a = account_get(f, key, c->cls);
+	if (!a) { /* all pay for it, rather than nobody */
+		if (ch)
+			chain_take(ch, c, now_ns);
+		if (own)
+			chain_take(own, c, now_ns);
+		return;
+	}
+	if (ch)
+		chain_take_permits(ch);
+	if (own)
+		chain_take_permits(own);
+	a->owed_ops = add_sat_u64(a->owed_ops, c->ops);
+	a->owed_bytes = add_sat_u64(a->owed_bytes, c->bytes);
+	if (a->debt.state == JOB_PARKED)
+		return;
+	set_instalment(a);
+	job_park(f, key, &a->debt, now_ns);
+}
+
+void debt_add(struct gate_mount *m, const struct caller *c, struct grant *grant)
+{
+	struct fair_key id;
+	struct leaf *f = leaf_of_lock(m, c, grant->cost.cls, &id);
+	struct gate *g = f->node.gate;
+	uint64_t now_ns = clock_now(g->clock);
+	*grant = (struct grant){.leaf = f, .cost = grant->cost};
+	leaf_grant_begin(f);
+	gate_catch_up_locked(g, now_ns);
+	add_locked(f, id, grant, now_ns);
+	gate_dispatch_locked(g, now_ns, now_ns);
+	gate_arm_locked(g);
+	gate_unlock_deliver(g);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/* Compiling: from the limits of the nodes to the chains that requests meet.
+ *
+ *	node->own      the node's own limits, one chain per class: how the scheduler walks the tree
+ *	leaf->limits   all limits from the leaf to the root, one chain per class: the fast path
+ *	leaf->chain    the same, or, while something on the way is paused, a chain that refuses all
+ *	leaf->open_way the limiters from the leaf to the root, which count open handles */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/gate_internal.h"
+
+/* --- the chains of a leaf --- */
+
+struct cached_chain {
+	struct list link;
+	struct chain *chain;
+};
+
+static struct chain *cache_find(struct leaf *f, const struct chain *like)
+{
+	list_for_each (it, &f->chains) {
+		struct cached_chain *cc = list_entry(it, struct cached_chain, link);
+		if (chain_equal(cc->chain, like))
+			return cc->chain;
+	}
+	return NULL;
+}
+
+/* Grants name their chain, so a chain lives as long as its leaf; equal ones are one. */
+static int cache_chain(struct leaf *f, struct chain *ch, const struct chain **out)
+{
+	*out = ch ? cache_find(f, ch) : NULL;
+	if (!ch || *out) {
+		free(ch);
+		return 0;
+	}
+	struct cached_chain *cc = malloc(sizeof(*cc));
+	if (!cc) {
+		free(ch);
+		return -ENOMEM;
+	}
+	cc->chain = ch;
+	list_push_tail(&f->chains, &cc->link);
+	*out = ch;
+	return 0;
+}
+
+void leaf_free_chains(struct leaf *f)
+{
+	list_for_each_safe (it, &f->chains) {
+		struct cached_chain *cc = list_entry(it, struct cached_chain, link);
+		free(cc->chain);
+		free(cc);
+	}
+	list_init(&f->chains);
+	list_for_each_safe (it, &f->open_ways)
+		free(list_entry(it, struct open_way, link));
+	list_init(&f->open_ways);
+}
+
+/* Handles name the way on which they are counted, so it lives as long as its leaf, too. */
+static int compile_open(struct leaf *f, struct limiter *const way[], unsigned n)
+{
+	size_t size = n * sizeof(way[0]);
+	list_for_each (it, &f->open_ways) {
+		struct open_way *o = list_entry(it, struct open_way, link);
+		if (o->n == n && memcmp(o->limiter, way, size) == 0) {
+			f->compiled_open = o;
+			return 0;
+		}
+	}
+	struct open_way *o = malloc(sizeof(*o) + size);
+	if (!o)
+		return -ENOMEM;
+	o->n = n;
+	memcpy(o->limiter, way, size);
+	list_push_tail(&f->open_ways, &o->link);
+	f->compiled_open = o;
+	return 0;
+}
+
+int leaf_compile(struct leaf *f, struct limiter *const way[], unsigned n)
+{
+	int rc = compile_open(f, way, n);
+	for (unsigned c = 0; c < COST_CLASSES && rc == 0; c++) {
+		bool oom = false;
+		struct chain *ch = chain_compile(c, way, n, &oom);
+		rc = oom ? -ENOMEM : cache_chain(f, ch, &f->compiled[c]);
+	}
+	return rc;
+}
+
+/* --- the own chains of a node --- */
+
+int own_compile(struct node *n)
+{
+	struct branch *b = n->branch;
+	for (unsigned c = 0; c < COST_CLASSES; c++) {
+		bool oom = false;
+		free(b->next_own[c]);
+		b->next_own[c] = chain_compile(c, &n->limiter, 1, &oom);
+		if (oom)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static uint64_t token_ns(uint64_t rate_per_sec)
+{
+	return rate_per_sec ? (NSEC_PER_SEC << 32) / rate_per_sec : 0;
+}
+
+static struct turn_cost tightest(const struct node *n, enum cost_class cls)
+{
+	const struct chain *own = n->own[cls];
+	struct turn_cost t = n->parent ? n->parent->branch->cost[cls] : (struct turn_cost){0};
+	for (unsigned i = 0; own && i < own->links; i++) {
+		uint64_t ns = token_ns(bucket_rate(own->link[i].bucket));
+		t.op_ns = max_u64(t.op_ns, ns * own->link[i].per_op);
+		t.byte_ns = max_u64(t.byte_ns, ns * own->link[i].per_byte);
+	}
+	return t;
+}
+
+static void own_publish(struct node *n)
+{
+	struct branch *b = n->branch;
+	for (unsigned c = 0; c < COST_CLASSES; c++) {
+		free(n->own[c]);
+		n->own[c] = b->next_own[c];
+		b->next_own[c] = NULL;
+		b->cost[c] = tightest(n, c);
+	}
+}
+
+/* --- the tree --- */
+
+static int leaf_compile_in_tree(struct leaf *f)
+{
+	struct limiter *way[CHAIN_SCOPES_MAX];
+	unsigned n = 0;
+	for (const struct node *at = &f->node; at; at = at->parent)
+		way[n++] = at->limiter;
+	return leaf_compile(f, way, n);
+}
+
+int tree_compile(struct node *n)
+{
+	int rc = own_compile(n);
+	if (rc == 0 && node_is_leaf(n))
+		rc = leaf_compile_in_tree(node_leaf(n));
+	list_for_each (it, &n->branch->children)
+		if (rc == 0)
+			rc = tree_compile(list_entry(it, struct node, sibling));
+	return rc;
+}
+
+static bool is_paused(const struct node *n)
+{
+	for (; n; n = n->parent)
+		if (n->paused)
+			return true;
+	return false;
+}
+
+void leaf_publish(struct leaf *f)
+{
+	bool paused = is_paused(&f->node);
+	atomic_store_explicit(&f->open_way, f->compiled_open, memory_order_release);
+	for (unsigned c = 0; c < COST_CLASSES; c++) {
+		const struct chain *ch = f->compiled[c];
+		atomic_store_explicit(&f->limits[c], ch, memory_order_release);
+		atomic_store_explicit(&f->chain[c], paused ? f->node.gate->paused : ch,
+				      memory_order_release);
+	}
+}
+
+static void add_limited(struct leaf *f, void *limited)
+{
+	for (unsigned c = 0; c < COST_CLASSES; c++)
+		if (leaf_limits_class(f, c))
+			*(uint32_t *)limited |= 1U << c;
+}
+
+void mount_publish_limited(struct gate_mount *m)
+{
+	uint32_t limited = 0;
+	leaves_each(&m->leaf.node, add_limited, &limited);
+	if (atomic_load(&m->model) == GATE_MODEL_TIME)
+		limited = (1U << COST_CLASSES) - 1;
+	atomic_store(&m->limited, limited);
+}
+
+static void publish_below(struct node *n)
+{
+	own_publish(n);
+	if (node_is_leaf(n))
+		leaf_publish(node_leaf(n));
+	list_for_each (it, &n->branch->children)
+		publish_below(list_entry(it, struct node, sibling));
+	if (n->kind == SCOPE_MOUNT)
+		mount_publish_limited(node_leaf(n)->mount);
+}
+
+void tree_publish(struct node *n)
+{
+	publish_below(n);
+	if (n->kind == SCOPE_CLASS)
+		mount_publish_limited(node_leaf(n)->mount);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of a mount: what is parked is run without limits, or refused.  Limits stay in force for what
+ * comes later. */
+#include "sched/gate_internal.h"
+
+struct drain {
+	struct gate *g;
+	bool run;
+	uint64_t now_ns;
+};
+
+static void drain_job(struct job *j, void *arg)
+{
+	const struct drain *d = arg;
+	if (!d->run && !j->must_run) {
+		job_refuse_locked(d->g, j, GRANT_CANCELLED, d->now_ns);
+		return;
+	}
+	job_dequeue(j, d->now_ns);
+	job_count_admitted(j);
+	if (!j->probe)
+		leaf_waited(j->leaf, j->cost.cls, d->now_ns - j->parked_ns);
+	j->grant = (struct grant){.leaf = j->leaf, .cost = j->cost, .probe = j->probe};
+	if (!j->probe)
+		leaf_grant_begin(j->leaf);
+	j->state = JOB_READY;
+	list_push_tail(&d->g->ready, &j->link);
+}
+
+static void drain_leaf(struct leaf *f, void *arg)
+{
+	accounts_drop(f, ((const struct drain *)arg)->now_ns);
+	jobs_each(f, drain_job, arg);
+}
+
+void gate_mount_drain(struct gate_mount *m, bool run)
+{
+	struct gate *g = m->leaf.node.gate;
+	gate_lock(g);
+	struct drain d = {g, run, clock_now(g->clock)};
+	leaves_each(&m->leaf.node, drain_leaf, &d);
+	device_drain(m, run, d.now_ns);
+	gate_dispatch_locked(g, d.now_ns, d.now_ns);
+	gate_arm_locked(g);
+	gate_unlock_deliver(g);
+}

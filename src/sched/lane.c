@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes: what refuses them, where they wait, what they hold meanwhile. */
+#include "sched/gate_internal.h"
+
+/* --- holding --- */
+
+static void drop_all_held(struct lane *l)
+{
+	for (unsigned i = 0; i < RES_INFLIGHT; i++)
+		if (l->node->res[i])
+			resource_drop_held(l->node->res[i], l);
+}
+
+static void hold(struct lane *l, struct resource *r, uint64_t tokens, uint64_t at_ns)
+{
+	uint64_t *held = &r->held[l->index];
+	if (!r->bytes) {
+		if (!*held && bucket_try(r->bucket, tokens, at_ns))
+			*held = tokens;
+		return;
+	}
+	resource_gate(r, !!tokens - !!*held);
+	if (tokens < *held)
+		resource_kick(r);
+	*held = tokens;
+}
+
+const struct chain *lane_limits(const struct lane *l, const struct job *j)
+{
+	return mount_is_dry(j->leaf->mount) ? NULL : l->node->own[j->cost.cls];
+}
+
+void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, const struct job *j,
+	       uint64_t at_ns)
+{
+	const struct chain *own = lane_limits(l, j);
+	if (j->probe)
+		return;
+	for (unsigned i = 0; i < own_links(own); i++) {
+		const struct chain_link *link = own_link(own, i);
+		struct resource *r = link_resource(link);
+		if (r == end)
+			break;
+		if (r->bucket && resource_is_shared(r) && (date_ns || !r->bytes))
+			hold(l, r, chain_tokens(link, &j->cost), at_ns);
+	}
+	if (date_ns)
+		l->claim_due_ns = date_ns;
+}
+
+/* --- asking --- */
+
+/* What is due by a reservation does not queue behind other lanes. */
+static bool must_queue(struct lane *l, const struct resource *r, uint64_t at_ns)
+{
+	return !list_empty(&r->waiters) && l->turn != r && !r->held[l->index] &&
+	       lane_reserved_ns(l, at_ns) > at_ns;
+}
+
+/* A limit of rate 0 is passed over: requests that need tokens of it have been refused before, and
+ * others must not wait for its debt to go away. */
+struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns)
+{
+	const struct chain *own = lane_limits(l, j);
+	if (l->node->paused)
+		return l->node->res[RES_PAUSE];
+	for (unsigned i = 0; i < own_links(own); i++) {
+		const struct chain_link *link = own_link(own, i);
+		struct resource *r = link_resource(link);
+		if (r->bucket && !bucket_rate(r->bucket))
+			continue;
+		if (must_queue(l, r, at_ns) || resource_wait_ns(r, l, link, j, at_ns))
+			return r;
+	}
+	return NULL;
+}
+
+struct lane *lane_bottom(struct lane *l, uint64_t at_ns)
+{
+	while (l->fq)
+		l = container_of(fq_front(l->fq, at_ns), struct lane, item);
+	return l;
+}
+
+struct job *lane_front(struct lane *l, uint64_t at_ns)
+{
+	return list_first(&lane_bottom(l, at_ns)->jobs, struct job, link);
+}
+
+/* --- moving --- */
+
+/* What keys wait for in their own limits is counted where these come from. */
+static struct each_wait *each_wait_of(const struct resource *r)
+{
+	if (r->node->kind != SCOPE_KEY || r->index >= RES_INFLIGHT)
+		return NULL;
+	return &node_leaf(r->node->parent)->each_wait[r->index / BUCKET_ROLES];
+}
+
+static void begin_blocking(struct resource *r, uint64_t at_ns)
+{
+	struct each_wait *w = each_wait_of(r);
+	r->blocked_ns = at_ns;
+	if (w && w->waiting++ == 0)
+		w->since_ns = at_ns;
+}
+
+static void end_blocking(struct resource *r, uint64_t at_ns)
+{
+	struct each_wait *w = each_wait_of(r);
+	r->blocking_ns += at_ns > r->blocked_ns ? at_ns - r->blocked_ns : 0;
+	if (w && --w->waiting == 0)
+		w->sum_ns += at_ns > w->since_ns ? at_ns - w->since_ns : 0;
+}
+
+void lane_unblock(struct lane *l, uint64_t at_ns)
+{
+	struct resource *r = l->blocked;
+	bool was_first = first_waiter(r) == l;
+	list_remove(&l->wait);
+	l->blocked = NULL;
+	resource_gate(r, -1);
+	if (list_empty(&r->waiters)) {
+		end_blocking(r, at_ns);
+		resource_set_due(r, NEVER);
+	} else if (was_first) {
+		resource_kick(r); /* a lane that leaves its place in the line wakes the next */
+	}
+}
+
+static void leave_parent(struct lane *l, uint64_t at_ns)
+{
+	struct lane *up = lane_parent(l);
+	if (!up || !fq_queued(&l->item))
+		return;
+	for (unsigned i = 0; i < RES_INFLIGHT; i++)
+		if (l->node->res[i] && l->node->res[i]->held[l->index])
+			resource_kick(l->node->res[i]); /* its claim no longer counts */
+	fq_remove(up->fq, &l->item, at_ns);
+	lane_touch(up, at_ns);
+}
+
+void lane_block(struct lane *l, struct resource *r, const struct job *j, uint64_t at_ns)
+{
+	lane_hold(l, r, 0, j, at_ns);
+	if (list_empty(&r->waiters))
+		begin_blocking(r, at_ns);
+	if (l->turn == r || r->held[l->index] || lane_reserved_ns(l, at_ns) <= at_ns)
+		list_push_head(&r->waiters, &l->wait);
+	else
+		list_push_tail(&r->waiters, &l->wait);
+	if (r->waiters.prev == &l->wait)
+		l->in_line = ++l->node->gate->lines;
+	l->blocked = r;
+	l->turn = NULL;
+	resource_gate(r, 1);
+	if (first_waiter(r) == l)
+		resource_kick(r); /* looks again, now that newcomers see the gate */
+	leave_parent(l, at_ns);
+}
+
+/* Ready below a node that is out of tokens: keeps what it needs until its turn there, about. */
+static void hold_for_turn(struct lane *l, const struct job *j, uint64_t at_ns)
+{
+	struct lane *up = lane_parent(l), *b = up;
+	while (b && !b->blocked)
+		b = lane_parent(b);
+	if (!b || !heap_contains(&b->blocked->due))
+		return;
+	uint64_t turn_ns = add_sat_u64(at_ns, fq_eligible_ns(up->fq, &l->item));
+	lane_hold(l, NULL, max_u64(turn_ns, b->blocked->due.key), j, at_ns);
+}
+
+static void lane_went_idle(struct lane *l, uint64_t at_ns)
+{
+	if (l->blocked)
+		lane_unblock(l, at_ns);
+	drop_all_held(l);
+	l->turn = NULL;
+	leave_parent(l, at_ns);
+	reserve_end(l->node, at_ns);
+}
+
+static uint32_t lane_weight(const struct lane *l)
+{
+	/* mounts share the global limit as equals, however many are on one fs */
+	uint64_t w = l->node->kind == SCOPE_FS ? l->fq->weights : l->node->weight;
+	return (uint32_t)min_u64(w, UINT32_MAX);
+}
+
+void lane_enter(struct lane *l, uint64_t at_ns)
+{
+	struct lane *up = lane_parent(l);
+	if (!fq_queued(&l->item))
+		reserve_begin(l->node, at_ns);
+	struct job *j = lane_front(l, at_ns);
+	uint64_t cost = turn_cost(up->node, j);
+	fq_set_weight(up->fq, &l->item, lane_weight(l));
+	if (fq_queued(&l->item)) {
+		fq_set_cost(up->fq, &l->item, cost);
+		fq_set_due(up->fq, &l->item, lane_reserved_ns(l, at_ns));
+		return;
+	}
+	struct resource *refuses = lane_ask(l, j, at_ns);
+	if (refuses) {
+		lane_block(l, refuses, j, at_ns);
+		return;
+	}
+	fq_add(up->fq, &l->item, cost, at_ns);
+	fq_set_due(up->fq, &l->item, lane_reserved_ns(l, at_ns));
+	hold_for_turn(l, j, at_ns);
+}
+
+void lane_touch(struct lane *l, uint64_t at_ns)
+{
+	if (lane_empty(l)) {
+		lane_went_idle(l, at_ns);
+		return;
+	}
+	if (l->blocked) {
+		if (first_waiter(l->blocked) == l)
+			resource_kick(l->blocked); /* its front may be another one now */
+		return;
+	}
+	struct lane *up = lane_parent(l);
+	if (!up)
+		return; /* the release loop sees it */
+	lane_enter(l, at_ns);
+	if (!l->blocked)
+		lane_touch(up, at_ns);
+}
+
+void lane_reset(struct lane *l, uint64_t at_ns)
+{
+	struct lane *up = lane_parent(l);
+	if (l->blocked)
+		lane_unblock(l, at_ns);
+	drop_all_held(l);
+	l->turn = NULL;
+	if (up && fq_queued(&l->item))
+		fq_remove(up->fq, &l->item, at_ns);
+}

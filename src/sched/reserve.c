@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* Reservations: a class that has one is served when its next request is due, before weights decide.
+ *
+ *	due     when the next request is to be served at the latest
+ *	serve   at t: due = min(due, t) + the time that the request takes at the reserved rate
+ *	wait    again, after nothing waited for a while: due = max(due, now); but a caller that does
+ *	        one thing at a time is away only until it has its answer: back within FQ_PAUSE_NS it
+ *	        keeps up to so much of what it is behind
+ *
+ * A request that was served late does not put the next one off, so that over any time t in which the
+ * class waits it gets at least rate × t minus one request.  One that was served early, by weight,
+ * puts it off by no more than its own time, so the past counts for nothing.  Above the class the date
+ * is that of the earliest below: a reservation holds wherever the limit is that makes it wait. */
+#include "sched/gate_internal.h"
+
+static uint64_t time_of(uint64_t n, uint64_t per_sec)
+{
+	return per_sec ? (uint64_t)((u128)n * NSEC_PER_SEC / per_sec) : 0;
+}
+
+static bool is_reserved(const struct reservation *r, const struct cost *c)
+{
+	return (r->bps && c->bytes) || (r->iops && c->ops);
+}
+
+uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns)
+{
+	if (!l->fq)
+		return NEVER;
+	const struct reservation *r = &l->node->branch->reserve;
+	uint64_t below_ns = fq_due_ns(l->fq);
+	if (!r->bps && !r->iops)
+		return below_ns;
+	return is_reserved(r, &lane_front(l, at_ns)->cost) ? min_u64(r->due_ns, below_ns)
+							   : below_ns;
+}
+
+static bool anything_waits(const struct node *n)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		if (n->lane[i].blocked || fq_queued(&n->lane[i].item))
+			return true;
+	return false;
+}
+
+void reserve_begin(struct node *n, uint64_t at_ns)
+{
+	if (!n->branch || (!n->branch->reserve.bps && !n->branch->reserve.iops))
+		return;
+	struct reservation *r = &n->branch->reserve;
+	if (anything_waits(n))
+		return;
+	uint64_t away_ns = at_ns > r->idle_ns ? at_ns - r->idle_ns : 0;
+	uint64_t behind_ns = away_ns < FQ_PAUSE_NS ? min_u64(FQ_PAUSE_NS, at_ns) : 0;
+	r->due_ns = max_u64(r->due_ns, at_ns - behind_ns);
+}
+
+void reserve_end(struct node *n, uint64_t at_ns)
+{
+	if (n->branch && !anything_waits(n))
+		n->branch->reserve.idle_ns = at_ns;
+}
+
+void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns)
+{
+	struct reservation *r = n->branch ? &n->branch->reserve : NULL;
+	if (!r || !is_reserved(r, c))
+		return;
+	uint64_t takes_ns = max_u64(time_of(c->bytes, r->bps), time_of(c->ops, r->iops));
+	r->due_ns = add_sat_u64(min_u64(r->due_ns, at_ns), takes_ns);
+	for (unsigned i = 0; i < LANES; i++) {
+		struct lane *l = &n->lane[i], *up = lane_parent(l);
+		if (up && fq_queued(&l->item))
+			fq_set_due(up->fq, &l->item, lane_reserved_ns(l, at_ns));
+	}
+}

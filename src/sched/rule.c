@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/rule.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/util.h"
+
+#define BIT(n) (1U << (n))
+
+const char *rule_field_name(enum rule_field field)
+{
+	static const char *const names[RULE_FIELDS] = {"uid", "gid", "cgroup", "comm", "op"};
+	return names[field];
+}
+
+/* A copy_file_range reads and writes. */
+static const struct {
+	const char *name;
+	uint32_t classes;
+} ops[] = {
+	{"read", BIT(COST_READ) | BIT(COST_COPY)},
+	{"write", BIT(COST_WRITE) | BIT(COST_COPY)},
+	{"meta", BIT(COST_META)},
+	{"readdir", BIT(COST_READDIR)},
+	{"open", BIT(COST_OPENCLOSE)},
+};
+
+/* --- parsing --- */
+
+static char *trim(char *text)
+{
+	while (isspace((unsigned char)*text))
+		text++;
+	size_t n = strlen(text);
+	while (n && isspace((unsigned char)text[n - 1]))
+		text[--n] = '\0';
+	return text;
+}
+
+static int parse_number(struct rule_term *t, const char *text, rule_resolve *resolve,
+			struct error *err)
+{
+	char *end;
+	errno = 0;
+	unsigned long long n = strtoull(text, &end, 10);
+	if (isdigit((unsigned char)*text) && !*end) {
+		if (errno || n >= UINT32_MAX)
+			return error_set(err, "'%s': out of range; an id is less than %u", text,
+					 UINT32_MAX);
+		t->number = (uint32_t)n;
+		return 0;
+	}
+	if (resolve)
+		return resolve(t->field, text, &t->number, err);
+	return error_set(err, "unknown %s '%s'; use an existing name or a number",
+			 t->field == RULE_UID ? "user" : "group", text);
+}
+
+static int parse_ops(struct rule_term *t, char *text, struct error *err)
+{
+	char *save, *word = strtok_r(text, "|", &save);
+	for (; word; word = strtok_r(NULL, "|", &save)) {
+		unsigned i = 0;
+		word = trim(word);
+		while (i < ARRAY_SIZE(ops) && strcmp(word, ops[i].name) != 0)
+			i++;
+		if (i == ARRAY_SIZE(ops))
+			return error_set(err,
+					 "unknown op '%s'; use read, write, meta, readdir or open",
+					 word);
+		t->number |= ops[i].classes;
+	}
+	return t->number ? 0 : error_set(err, "op: needs read, write, meta, readdir or open");
+}
+
+static int parse_glob(struct rule_term *t, const char *text, struct error *err)
+{
+	if (t->field == RULE_CGROUP && text[0] != '/')
+		return error_set(err, "cgroup '%s': a path that starts with '/', like /ci/**",
+				 text);
+	if (t->field == RULE_COMM && strlen(text) >= CALLER_NAME_MAX && !strpbrk(text, "*?["))
+		return error_set(err,
+				 "comm '%s': the kernel keeps 15 characters of a name; use '%.15s'",
+				 text, text);
+	t->glob = strdup(text);
+	return t->glob ? 0 : error_set(err, "out of memory");
+}
+
+static int parse_term(struct rule_term *t, char *text, rule_resolve *resolve, struct error *err)
+{
+	char *colon = strchr(text, ':');
+	unsigned field = 0;
+	if (!colon || !colon[1])
+		return error_set(err,
+				 "'%s': write uid:NAME, gid:NAME, cgroup:/PATH, comm:NAME or op:OP",
+				 text);
+	*colon = '\0';
+	char *value = trim(colon + 1), *name = trim(text);
+	while (field < RULE_FIELDS && strcmp(name, rule_field_name(field)) != 0)
+		field++;
+	if (field == RULE_FIELDS)
+		return error_set(err, "unknown field '%s'; use uid, gid, cgroup, comm or op", name);
+	t->field = field;
+	switch (field) {
+	case RULE_UID:
+	case RULE_GID:
+		return parse_number(t, value, resolve, err);
+	case RULE_OP:
+		return parse_ops(t, value, err);
+	default:
+		return parse_glob(t, value, err);
+	}
+}
+
+static bool same_term(const struct rule_term *a, const struct rule_term *b)
+{
+	return a->field == b->field && a->number == b->number &&
+	       (!a->glob || strcmp(a->glob, b->glob) == 0);
+}
+
+/* Two users, two groups or disjoint operations at once: nobody is that. */
+static int check_possible(const struct rule_terms *all, const struct rule_term *t,
+			  struct error *err)
+{
+	for (unsigned i = 0; i < all->n; i++) {
+		const struct rule_term *o = &all->term[i];
+		if (o->field != t->field || o->glob)
+			continue;
+		if (t->field == RULE_OP ? !(o->number & t->number) : o->number != t->number)
+			return error_set(
+				err, "no request has two of '%s'; separate alternatives with ','",
+				rule_field_name(t->field));
+	}
+	return 0;
+}
+
+static int parse_terms(struct rule_terms *all, char *text, rule_resolve *resolve, struct error *err)
+{
+	for (char *save, *word = strtok_r(text, "&", &save); word;
+	     word = strtok_r(NULL, "&", &save)) {
+		struct rule_term t = {0}, *more;
+		int rc = parse_term(&t, trim(word), resolve, err);
+		if (rc == 0)
+			rc = check_possible(all, &t, err);
+		more = rc < 0 ? NULL : reallocarray(all->term, all->n + 1, sizeof(*more));
+		if (!more) {
+			free(t.glob);
+			return rc < 0 ? rc : error_set(err, "out of memory");
+		}
+		all->term = more;
+		all->term[all->n++] = t;
+	}
+	return all->n ? 0 : error_set(err, "an alternative is empty; remove a ','");
+}
+
+static struct rule_terms *add_terms(struct rule *r)
+{
+	struct rule_terms *more = reallocarray(r->either, r->n + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	r->either = more;
+	r->either[r->n] = (struct rule_terms){0};
+	return &r->either[r->n++];
+}
+
+static void note_fields(struct rule *r)
+{
+	for (unsigned i = 0; i < r->n; i++)
+		for (unsigned k = 0; k < r->either[i].n; k++)
+			r->fields |= BIT(r->either[i].term[k].field);
+}
+
+struct rule *rule_parse(const char *text, rule_resolve *resolve, struct error *err)
+{
+	AUTO_FREE char *copy = strdup(text);
+	struct rule *r = calloc(1, sizeof(*r));
+	char *rest = copy, *word;
+	if (!copy || !r) {
+		error_set(err, "out of memory");
+		rule_free(r);
+		return NULL;
+	}
+	while ((word = strsep(&rest, ","))) {
+		struct rule_terms *all = add_terms(r);
+		if (!all)
+			error_set(err, "out of memory");
+		if (!all || parse_terms(all, word, resolve, err) < 0) {
+			rule_free(r);
+			return NULL;
+		}
+	}
+	note_fields(r);
+	return r;
+}
+
+struct rule *rule_copy(const struct rule *from)
+{
+	struct rule *r = calloc(1, sizeof(*r));
+	for (unsigned i = 0; r && i < from->n; i++) {
+		struct rule_terms *all = add_terms(r);
+		const struct rule_terms *f = &from->either[i];
+		if (all)
+			all->term = calloc(f->n, sizeof(*all->term));
+		if (!all || !all->term)
+			goto oom;
+		for (; all->n < f->n; all->n++) {
+			all->term[all->n] = f->term[all->n];
+			if (!f->term[all->n].glob)
+				continue;
+			all->term[all->n].glob = strdup(f->term[all->n].glob);
+			if (!all->term[all->n].glob)
+				goto oom;
+		}
+	}
+	if (r)
+		r->fields = from->fields;
+	return r;
+oom:
+	rule_free(r);
+	return NULL;
+}
+
+void rule_free(struct rule *r)
+{
+	for (unsigned i = 0; r && i < r->n; i++) {
+		for (unsigned k = 0; k < r->either[i].n; k++)
+			free(r->either[i].term[k].glob);
+		free(r->either[i].term);
+	}
+	if (r)
+		free(r->either);
+	free(r);
+}
+
+/* --- matching --- */
+
+static bool cgroup_matches(const char *glob, const char *path)
+{
+	size_t n = strlen(glob);
+	if (n < 3 || strcmp(glob + n - 3, "/**") != 0)
+		return fnmatch(glob, path, FNM_PATHNAME) == 0;
+	if (n == 3)
+		return true; /* all of them */
+	/* the directory itself, or anything below: compare as many components as the glob has */
+	char dir[CALLER_PATH_MAX], head[CALLER_PATH_MAX];
+	if (n - 3 >= sizeof(dir) || strlen(path) >= sizeof(head))
+		return false;
+	memcpy(dir, glob, n - 3);
+	dir[n - 3] = '\0';
+	memcpy(head, path, strlen(path) + 1);
+	unsigned components = 0;
+	for (const char *p = dir; *p; p++)
+		components += *p == '/';
+	for (char *p = head; *p; p++)
+		if (*p == '/' && components-- == 0) {
+			*p = '\0';
+			break;
+		}
+	return fnmatch(dir, head, FNM_PATHNAME) == 0;
+}
+
+bool rule_glob_matches(bool cgroup, const char *glob, const char *text)
+{
+	return cgroup ? cgroup_matches(glob, text) : fnmatch(glob, text, 0) == 0;
+}
+
+static bool term_matches(const struct rule_term *t, const struct rule_subject *s)
+{
+	switch (t->field) {
+	case RULE_UID:
+		return s->uid == t->number;
+	case RULE_GID:
+		return s->gid == t->number;
+	case RULE_OP:
+		return t->number & BIT(s->cls);
+	case RULE_CGROUP:
+		return s->cgroup && rule_glob_matches(true, t->glob, s->cgroup);
+	default:
+		return s->comm && rule_glob_matches(false, t->glob, s->comm);
+	}
+}
+
+static bool all_match(const struct rule_terms *all, const struct rule_subject *s)
+{
+	for (unsigned i = 0; i < all->n; i++)
+		if (!term_matches(&all->term[i], s))
+			return false;
+	return true;
+}
+
+bool rule_matches(const struct rule *r, const struct rule_subject *s)
+{
+	for (unsigned i = 0; i < r->n; i++)
+		if (all_match(&r->either[i], s))
+			return true;
+	return false;
+}
+
+/* --- covering --- */
+
+/* Whatever `t` holds for, some term of `later` demands. */
+static bool is_demanded(const struct rule_term *t, const struct rule_terms *later)
+{
+	for (unsigned i = 0; i < later->n; i++) {
+		const struct rule_term *o = &later->term[i];
+		if (same_term(t, o) ||
+		    (t->field == RULE_OP && o->field == RULE_OP && !(o->number & ~t->number)) ||
+		    (t->field == RULE_CGROUP && o->field == RULE_CGROUP &&
+		     (strcmp(t->glob, "/**") == 0 || cgroup_matches(t->glob, o->glob))) ||
+		    (t->field == RULE_COMM && o->field == RULE_COMM && strcmp(t->glob, "*") == 0))
+			return true;
+	}
+	return false;
+}
+
+static bool covers(const struct rule_terms *earlier, const struct rule_terms *later)
+{
+	for (unsigned i = 0; i < earlier->n; i++)
+		if (!is_demanded(&earlier->term[i], later))
+			return false;
+	return true;
+}
+
+bool rule_covers(const struct rule *earlier, const struct rule *later)
+{
+	for (unsigned i = 0; i < later->n; i++) {
+		bool covered = false;
+		for (unsigned k = 0; k < earlier->n && !covered; k++)
+			covered = covers(&earlier->either[k], &later->either[i]);
+		if (!covered)
+			return false;
+	}
+	return true;
+}

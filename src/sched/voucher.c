@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns of those who do not wait: probes, places and vouchers.
+ *
+ * A probe (somebody polls) takes its turn like a transfer but is charged nothing: the transfer comes
+ * later, as a non-blocking one, which may not overtake those that wait.  A non-blocking transfer that
+ * is refused leaves a probe of the gate's own in its key's queue, its place, so that a program that
+ * tries again and again has its share as one that polls has.
+ * Beside a queue the transfer after a turn would be refused for ever.  So a probe that had its turn
+ * while others wait leaves its key a voucher: the tokens that it found are left alone by everybody for
+ * a moment, and the next non-blocking transfer of that key and class may take them past the queue.  A
+ * voucher is used once, or expires.
+ * Vouchers never exceed what the bucket can hold, so a crowd of probes goes at the bucket's pace. */
+#include "sched/gate_internal.h"
+
+#define VOUCHER_NS (20 * NSEC_PER_MSEC)
+
+/* The limits that a voucher is about, from the leaf up; a dry run has none. */
+static const struct chain *voucher_limits(const struct leaf *f, enum cost_class cls)
+{
+	return mount_is_dry(f->mount) ? NULL : leaf_limits(f, cls);
+}
+
+static bool chain_contested(const struct chain *ch)
+{
+	for (unsigned i = 0; ch && i < ch->links + ch->permits; i++)
+		if (!list_empty(&link_resource(&ch->link[i])->waiters))
+			return true;
+	return false;
+}
+
+static bool contested(const struct leaf *f, const struct key *key, enum cost_class cls)
+{
+	uint32_t waiting = atomic_load_explicit(&f->waiting, memory_order_relaxed) |
+			   atomic_load_explicit(&key->waiting, memory_order_relaxed);
+	return waiting & 1U << cls || chain_contested(voucher_limits(f, cls)) ||
+	       chain_contested(key->node.own[cls]);
+}
+
+/* Adds to (or takes from) what all limits on the way must leave alone. */
+static void earmark(const struct account *a, const struct cost *c, int vouchers)
+{
+	const struct chain *ch = voucher_limits(a->leaf, a->cls);
+	for (unsigned i = 0; ch && i < ch->links; i++) {
+		struct resource *r = link_resource(&ch->link[i]);
+		uint64_t tokens = chain_tokens(&ch->link[i], c);
+		r->voucher_tokens += vouchers > 0 ? tokens : -tokens;
+		r->vouchers += (unsigned)vouchers;
+		resource_gate(r, vouchers);
+		if (vouchers < 0)
+			resource_kick(r);
+	}
+}
+
+/* --- vouchers --- */
+
+void voucher_issue(struct key *key, const struct job *j, uint64_t at_ns)
+{
+	struct gate *g = key->node.gate;
+	const struct cost *c = &j->cost;
+	if (!contested(j->leaf, key, c->cls))
+		return;
+	struct account *a = account_get(j->leaf, key, c->cls);
+	if (!a)
+		return;
+	earmark(a, c, 1);
+	a->vouchers++;
+	a->found.cls = c->cls;
+	a->found.ops += c->ops;
+	a->found.bytes += c->bytes;
+	a->expiry.key = at_ns + VOUCHER_NS;
+	if (heap_contains(&a->expiry))
+		heap_update(&g->vouchers, &a->expiry);
+	else
+		heap_push(&g->vouchers, &a->expiry);
+}
+
+static void give_up(struct account *a, struct cost c, unsigned n)
+{
+	earmark(a, &c, -(int)n);
+	a->vouchers -= n;
+	a->found.ops -= c.ops;
+	a->found.bytes -= c.bytes;
+	if (!a->vouchers)
+		heap_remove(&a->key->node.gate->vouchers, &a->expiry);
+}
+
+void voucher_expire(struct account *a)
+{
+	give_up(a, a->found, a->vouchers);
+}
+
+static void key_lift(struct key *key, void *arg)
+{
+	for (struct account *a = key->accounts; a; a = a->next)
+		if (a->vouchers)
+			earmark(a, &a->found, -(int)a->vouchers);
+}
+
+static void key_lay(struct key *key, void *arg)
+{
+	for (struct account *a = key->accounts; a; a = a->next)
+		if (a->vouchers)
+			earmark(a, &a->found, (int)a->vouchers);
+}
+
+void vouchers_lift(struct leaf *f)
+{
+	keys_each(&f->keys, key_lift, NULL);
+}
+
+void vouchers_lay(struct leaf *f)
+{
+	keys_each(&f->keys, key_lay, NULL);
+}
+
+/* Past those that wait, so not by chain_try, which refuses then. */
+static bool take_past_queue(const struct chain *ch, const struct cost *c, uint64_t now_ns)
+{
+	for (unsigned i = 0; ch && i < ch->links + ch->permits; i++) {
+		const struct chain_link *l = &ch->link[i];
+		if (l->bucket ? bucket_try(l->bucket, chain_tokens(l, c), now_ns)
+			      : permits_try(&l->limiter->inflight))
+			continue;
+		while (i--) {
+			l = &ch->link[i];
+			if (l->bucket)
+				bucket_refund(l->bucket, chain_tokens(l, c));
+			else
+				permits_release(&l->limiter->inflight);
+		}
+		return false;
+	}
+	return true;
+}
+
+static void name_own(struct grant *grant, struct key *key)
+{
+	grant->own = key->node.own[grant->cost.cls];
+	if (!grant->own)
+		return;
+	grant->key = key;
+	atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
+}
+
+static bool voucher_use(struct account *a, struct grant *grant, uint64_t now_ns)
+{
+	const struct leaf *f = a->leaf;
+	const struct chain *ch = voucher_limits(f, a->cls), *own = a->key->node.own[a->cls];
+	if (!a->vouchers ||
+	    atomic_load_explicit(&f->chain[a->cls], memory_order_relaxed) == f->node.gate->paused)
+		return false;
+	struct cost one = {a->cls, a->found.ops / a->vouchers, a->found.bytes / a->vouchers};
+	give_up(a, one, 1);
+	struct cost c = {one.cls, grant->cost.ops,
+			 min_u64(grant->cost.bytes, max_u64(one.bytes, 1))};
+	if (!take_past_queue(own, &c, now_ns))
+		return false;
+	if (!take_past_queue(ch, &c, now_ns)) {
+		if (own)
+			chain_refund(own, &c);
+		return false;
+	}
+	grant->chain = ch;
+	grant->cost = c;
+	name_own(grant, a->key);
+	return true;
+}
+
+/* --- probes and places --- */
+
+void probe_parked(struct key *key, struct job *j, uint64_t now_ns)
+{
+	struct account *a = account_get(j->leaf, key, j->cost.cls);
+	if (!a)
+		return;
+	a->probe = j;
+	if (a->place.state == JOB_PARKED) { /* two turns for one transfer would be too many */
+		a->place.state = JOB_NEW;
+		job_dequeue(&a->place, now_ns);
+	}
+}
+
+void probe_left(const struct key *key, const struct job *j)
+{
+	struct account *a = account_find(key, j->cost.cls);
+	if (a && a->probe == j)
+		a->probe = NULL;
+}
+
+/* True: it has had its turn already, and nobody else waits. */
+static bool leave_place(struct account *a, const struct cost *c, uint64_t least, uint64_t now_ns)
+{
+	struct gate *g = a->key->node.gate;
+	if (a->probe || a->place.state == JOB_PARKED)
+		return false;
+	a->place.cost = *c;
+	a->place.cost.bytes = min_u64(c->bytes, least);
+	job_park(a->leaf, a->key, &a->place, now_ns);
+	gate_dispatch_locked(g, now_ns, now_ns);
+	return a->place.state != JOB_PARKED;
+}
+
+static bool take_uncontested(struct account *a, uint64_t least, struct grant *grant,
+			     uint64_t now_ns)
+{
+	const struct chain *ch = voucher_limits(a->leaf, a->cls), *own = a->key->node.own[a->cls];
+	struct cost c = grant->cost;
+	if (own && chain_try_partial(own, &c, least, now_ns, NULL) != GRANT_OK)
+		return false;
+	struct cost all = c;
+	if (ch && chain_try_partial(ch, &all, least, now_ns, NULL) != GRANT_OK) {
+		if (own)
+			chain_refund(own, &c);
+		return false;
+	}
+	if (own)
+		chain_refund_bytes(own, c.bytes - all.bytes);
+	grant->chain = ch;
+	grant->cost = all;
+	name_own(grant, a->key);
+	return ch || own;
+}
+
+static bool turn_take_locked(struct leaf *f, struct fair_key id, uint64_t least,
+			     struct grant *grant, uint64_t now_ns)
+{
+	enum cost_class cls = grant->cost.cls;
+	if (!leaf_limits_class(f, cls))
+		return true; /* the limits have gone */
+	if (chain_misconfigured(leaf_limits(f, cls), &grant->cost))
+		return false;
+	gate_catch_up_locked(f->node.gate, now_ns);
+	struct account *a = account_get(f, keys_get(f, id, now_ns), cls);
+	if (!a)
+		return false;
+	if (voucher_use(a, grant, now_ns))
+		return true;
+	return leave_place(a, &grant->cost, least, now_ns) &&
+	       (voucher_use(a, grant, now_ns) || take_uncontested(a, least, grant, now_ns));
+}
+
+bool turn_take(struct gate_mount *m, const struct caller *c, uint64_t least, struct grant *grant)
+{
+	struct fair_key id;
+	struct leaf *f = leaf_of_lock(m, c, grant->cost.cls, &id);
+	struct gate *g = f->node.gate;
+	uint64_t now_ns = clock_now(g->clock);
+	*grant = (struct grant){.leaf = f, .cost = grant->cost};
+	bool go = turn_take_locked(f, id, least, grant, now_ns);
+	if (go)
+		leaf_grant_begin(f);
+	gate_dispatch_locked(g, now_ns, now_ns);
+	gate_arm_locked(g);
+	gate_unlock_deliver(g);
+	return go;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* What rules cost a request, and how exactly limits for each key and reservations are kept.  Costs are real time of
+ * gate_try and gate_done, best of several rounds; rates are on a clock that moves only when told. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "unit/unit.h"
+
+/* Outside of a test the library cannot tell where it is. */
+static void require(bool ok)
+{
+	if (!ok)
+		abort();
+}
+#undef ck_assert_ptr_nonnull
+#define ck_assert_ptr_nonnull(p) require((p) != NULL)
+#include "unit/world.h"
+
+static int missed;
+
+static void result(const char *name, double value, const char *unit, double limit, int at_least)
+{
+	int ok = limit <= 0 || (at_least ? value >= limit : value <= limit);
+	missed += !ok;
+	printf("%-52s %12.4f %s%s\n", name, value, unit, ok ? "" : "  MISSED");
+	printf("{\"name\":\"%s\",\"value\":%.6f,\"unit\":\"%s\"}\n", name, value, unit);
+}
+
+static double now_s(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* --- cost --- */
+
+/* As the daemon would find them, without /proc: thread n is in cgroup /g/n. */
+static uint64_t process_of(uint32_t tid, uint64_t now_ns)
+{
+	return tid;
+}
+
+static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
+{
+	return tid;
+}
+
+static void cgroup_path(uint64_t cgroup, char *buf, size_t size)
+{
+	snprintf(buf, size, "/g/%u", (unsigned)cgroup);
+}
+
+static void name_of(uint32_t tid, char buf[CALLER_NAME_MAX])
+{
+	strcpy(buf, "bench");
+}
+
+static const struct caller_ops callers = {process_of, cgroup_of, cgroup_path, name_of};
+
+enum { ROUNDS = 7, REQUESTS = 100000 };
+
+static void set_classes(struct gate_mount *m, const char *field, unsigned n)
+{
+	static struct gate_class_config cfg[100];
+	static char name[100][16];
+	for (unsigned i = 0; i < n; i++) {
+		char text[40];
+		snprintf(name[i], sizeof(name[i]), "c%u", i);
+		snprintf(text, sizeof(text), "%s%u", field, i + 1);
+		cfg[i] = (struct gate_class_config){.name = name[i],
+						    .match = rule_parse(text, NULL, NULL)};
+	}
+	if (gate_set_classes(m, cfg, n) < 0)
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		rule_free((struct rule *)cfg[i].match);
+}
+
+/* ns per request of the caller of the last of n classes; cold: a new second for every request. */
+static double cost_ns(const char *field, unsigned n, int cold)
+{
+	struct world w;
+	struct gate_fs *fs;
+	struct gate_mount_config cfg = mount_config();
+	const struct cost c = {.cls = COST_READ, .ops = 1, .bytes = 4096};
+	const struct caller caller = {.tid = n ? n : 1, .uid = n ? n : 1};
+	double best = 1e9;
+	set_limit(&cfg.limits, LIMIT_BPS, 1ULL << 50);
+	world_init(&w);
+	gate_set_caller_ops(w.gate, &callers);
+	struct gate_mount *m = world_mount(&w, &fs, &cfg);
+	set_classes(m, field, n);
+	for (unsigned r = 0; r < ROUNDS; r++) {
+		double begin = now_s();
+		for (unsigned i = 0; i < REQUESTS; i++) {
+			struct grant grant;
+			if (cold)
+				w.clock.now += NSEC_PER_SEC;
+			if (gate_try(m, &c, &caller, &grant) != GATE_GO)
+				exit(1);
+			gate_done(&grant, OUTCOME_OK, 4096);
+		}
+		double ns = (now_s() - begin) / REQUESTS * 1e9;
+		best = ns < best ? ns : best;
+	}
+	world_fini(&w, fs, m);
+	return best;
+}
+
+static void measure_costs(void)
+{
+	static const unsigned classes[] = {1, 10, 100};
+	char name[80];
+	result("a request, no classes", cost_ns("uid:", 0, 0), "ns", 0, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(classes); i++) {
+		snprintf(name, sizeof(name), "a request, %u classes by uid", classes[i]);
+		result(name, cost_ns("uid:", classes[i], 0), "ns", 0, 0);
+		snprintf(name, sizeof(name), "a request, %u classes by cgroup, cached", classes[i]);
+		result(name, cost_ns("cgroup:/g/", classes[i], 0), "ns", 0, 0);
+		snprintf(name, sizeof(name), "a request, %u classes by cgroup, cold", classes[i]);
+		result(name, cost_ns("cgroup:/g/", classes[i], 1), "ns", 0, 0);
+	}
+}
+
+/* --- exactness --- */
+
+static struct world w;
+static struct gate_mount *m;
+
+struct greedy {
+	struct work k;
+	uint64_t got, uid;
+	int stop;
+};
+
+static void ask(struct greedy *g)
+{
+	work_submit(&w, &g->k, m, COST_READ, 4096, g->uid);
+}
+
+static void next(struct work *k)
+{
+	struct greedy *g = k->owner;
+	if (k->fate != RAN)
+		return;
+	g->got += 4096;
+	gate_done(&k->job.grant, OUTCOME_OK, 4096);
+	if (!g->stop)
+		ask(g);
+}
+
+/* n callers with users 0 to n - 1 for so long. */
+static void compete(struct greedy *g, unsigned n, unsigned seconds)
+{
+	for (unsigned i = 0; i < n; i++) {
+		g[i] = (struct greedy){.uid = i};
+		g[i].k.owner = &g[i];
+		g[i].k.on_end = next;
+		ask(&g[i]);
+	}
+	world_pass(&w, seconds * NSEC_PER_SEC);
+	for (unsigned i = 0; i < n; i++) {
+		g[i].stop = 1;
+		if (g[i].k.fate == PENDING)
+			gate_cancel(w.gate, &g[i].k.job);
+	}
+}
+
+static void measure_each(void)
+{
+	enum { KEYS = 8, SECONDS = 100, RATE = 1 << 20 };
+	static struct greedy g[KEYS];
+	struct gate_fs *fs;
+	struct gate_mount_config cfg = mount_config();
+	double worst = 0, sum = 0, squares = 0;
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.each, LIMIT_BPS, RATE);
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	compete(g, KEYS, SECONDS);
+	for (unsigned i = 0; i < KEYS; i++) {
+		double got = (double)g[i].got, off = got / ((double)RATE * SECONDS) - 1;
+		off = off < 0 ? -off : off;
+		worst = off > worst ? off : worst;
+		sum += got;
+		squares += got * got;
+	}
+	result("each: 8 keys, largest error of a rate", worst * 100, "percent", 0.2, 0);
+	result("each: 8 keys, Jain's index", sum * sum / (KEYS * squares), "", 0.999, 1);
+	world_fini(&w, fs, m);
+}
+
+static void measure_reservation(void)
+{
+	enum { GREEDY = 64, SECONDS = 100, RATE = 10 << 20 };
+	static struct greedy g[GREEDY + 1];
+	struct gate_fs *fs;
+	struct gate_mount_config cfg = mount_config();
+	double sum = 0;
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.limits, LIMIT_BPS, RATE);
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	struct rule *r = rule_parse("uid:0", NULL, NULL);
+	const struct gate_class_config c = {
+		.name = "reserved", .match = r, .fair = FAIR_UID, .reserve_bps = RATE * 3ULL / 10};
+	if (gate_set_classes(m, &c, 1) < 0)
+		exit(1);
+	rule_free(r);
+	compete(g, GREEDY + 1, SECONDS);
+	for (unsigned i = 0; i <= GREEDY; i++)
+		sum += (double)g[i].got;
+	double off = (double)g[0].got / sum * 100 - 30;
+	result("a reservation of 30 % beside 64 greedy callers, error", off < 0 ? -off : off,
+	       "percent", 0.5, 0);
+	world_fini(&w, fs, m);
+}
+
+int main(int argc, char **argv)
+{
+	measure_costs();
+	measure_each();
+	measure_reservation();
+	return missed && argc > 1 && !strcmp(argv[1], "--strict");
+}

@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Mounts whose source hangs come up and go down beside the control plane: list, stats, set and signals are
+# served meanwhile, and the daemon can end.
+LOG_EXPECTED=.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
+requires jq helper:iogen
+
+backing tmpfs
+mkdir "$SRC/a" "$SRC/b" "$TMP/a" "$TMP/b" "$TMP/c"
+head -c 1M /dev/zero >"$SRC/a/file"
+head -c 1M /dev/zero >"$SRC/b/file"
+lower_ready "$SRC/a"
+CONF=$TMP/ratefs.conf
+conf_b() { printf '[mount:b]\nsource = %s\nmountpoint = %s\niops = 1k\n' "$SRC/b" "$TMP/b"; }
+conf_a() { printf '[mount:a]\nsource = %s\nmountpoint = %s\ncache = strict\n' "$1" "$TMP/a"; }
+start() {
+	"$RATEFS" -f -c "$CONF" >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s grep -q "serving.*$TMP/b" "$LOG" || fail "no mounts"
+}
+state() { ctl list --json | jq -r ".daemons[0].mounts[] | select(.name == \"$1\") | .state"; }
+stuck() { [ "$(ctl stats a --json | jq .in_source.requests)" -ge "$1" ]; }
+# Everything that does not need the hung source.
+alive() {
+	before 1s ctl list >/dev/null
+	before 1s ctl stats b >/dev/null
+	before 1s ctl set b iops=2k >/dev/null
+	before 1s cat "$TMP/b/file" >/dev/null
+}
+hang() {
+	READ_FILE=$TMP/a/file park_readers "${1:-5}"
+	lower_hangs
+	within 5s stuck 5 || fail "the readers do not hang"
+}
+
+# unmount waits, and says so; the daemon goes on.  --force while it waits.
+{ conf_a "$LOWER"; conf_b; } >"$CONF"
+start
+hang
+ctl unmount a --force >"$TMP/said" 2>&1 &
+client=$!
+alive
+wait $client || fail "unmount --force: $(cat "$TMP/said")"
+within 2s gone "$PARKED" || fail "clients hang"
+equal "$(state a)" unmounted
+lower_goes_on
+
+# umount -f of the hung mount: with a few requests, and with more than there are threads to receive them.
+state_is() { [ "$(state "$1")" = "$2" ]; }
+for readers in 5 100; do
+	ok ctl mount a
+	hang $readers
+	[ $readers = 5 ] || nap 1s # until all threads hang
+	umount -f "$TMP/a" 2>/dev/null
+	within 2s gone "$PARKED" || fail "clients hang after umount -f"
+	alive
+	within 8s state_is a unmounting || fail "a is listed as $(state a)"
+	within 2s test ! -e "$TMP/a/file" || fail "the dead mount stays in the tree"
+	lower_goes_on
+	within 5s state_is a unmounted || fail "a does not come to its end: $(state a)"
+done
+
+# A reload that drops it and mounts something else in its place.
+ok ctl mount a
+hang
+{ conf_a "$SRC/b"; conf_b; } >"$CONF"
+ctl reload --force >"$TMP/said" 2>&1 &
+client=$!
+alive
+wait $client || fail "reload: $(cat "$TMP/said")"
+grep -q "mount 'a': is still being unmounted, with 5 requests in the source: read, for" "$TMP/said" ||
+	fail "reload said: $(cat "$TMP/said")"
+grep -q "mount 'a': mounted" "$TMP/said" || fail "the new mount did not come up: $(cat "$TMP/said")"
+before 1s cat "$TMP/a/file" >/dev/null
+ctl list | grep -Eq 'a +unmounting .*5 stuck in the source: read' || fail "$(ctl list)"
+unpark_after() { lower_goes_on; unpark; }
+unpark_after
+gone_from_list() { ! ctl list | grep -q unmounting; }
+within 5s gone_from_list || fail "the dropped mount does not come to its end"
+
+# One that a reload has dropped for good, or replaced, can be abandoned by its name.
+{ conf_a "$LOWER"; conf_b; } >"$CONF"
+ok ctl reload >/dev/null
+for then in dropped replaced; do
+	hang
+	{ [ $then = dropped ] || conf_a "$SRC/b"; conf_b; } >"$CONF"
+	ctl reload --force >"$TMP/said" 2>&1
+	[ $then = replaced ] || says 'a: is no longer configured, and is being unmounted' ctl set a iops=1k
+	ok ctl unmount a --force >"$TMP/said"
+	grep -Eq "mount 'a': unmounted; abandoned 5 requests in the source: read" "$TMP/said" ||
+		fail "unmount --force of a $then mount: $(cat "$TMP/said")"
+	within 2s gone "$PARKED" || fail "clients of a $then mount hang"
+	lower_goes_on
+	nothing_abandoned() { ! ctl list | grep -q abandoned; }
+	within 5s nothing_abandoned || fail "what was abandoned does not come back"
+	{ conf_a "$LOWER"; conf_b; } >"$CONF"
+	ctl reload >/dev/null
+	[ "$(state a)" = mounted ] || ok ctl mount a
+done
+
+# A reload that adds one whose source hangs, beside another one that does not.
+lower_hangs
+{ conf_a "$SRC/b"; conf_b; printf '[mount:c]\nsource = %s\nmountpoint = %s\n' "$LOWER/." "$TMP/c"; } >"$CONF"
+ctl reload >"$TMP/said" 2>&1 &
+client=$!
+alive
+equal "$(state c)" mounting
+wait $client || fail "reload: $(cat "$TMP/said")"
+grep -q "mount 'c': is still being mounted: the source or the mountpoint does not answer" "$TMP/said" ||
+	fail "reload said: $(cat "$TMP/said")"
+says 'c: is still being mounted' ctl unmount c
+ok ctl unmount c --force
+equal "$(state c)" unmounted
+lower_goes_on
+nap 300ms
+! mountpoint -q "$TMP/c" || fail "a mount that was given up came up"
+kill -TERM "$DAEMON"
+daemon_ended_well
+
+# A daemon that starts with such a source: the others come up, if later, and it can be ended.
+lower_hangs
+{ conf_a "$LOWER/."; conf_b; } >"$CONF"
+start
+alive
+equal "$(state a)" mounting
+kill -TERM "$DAEMON"
+unmounted() { ! mountpoint -q "$1"; }
+within 2s unmounted "$TMP/b" || fail "b is still mounted"
+kill -TERM "$DAEMON"
+within 5s grep -q "mount 'a': left while it was being mounted: source '$LOWER'" "$LOG" || fail "nothing was said"
+lower_goes_on
+within 5s gone "$DAEMON" || fail "told twice, and still there"
+wait "$DAEMON"
+DAEMON=
+umount -l "$TMP/a" 2>/dev/null
+
+# Told to end while the source hangs: the control plane goes on; told twice: all mounts and clients are
+# free, and the log says what was left.  (The process itself is gone when the kernel lets its threads go.)
+{ conf_a "$LOWER"; conf_b; } >"$CONF"
+start
+hang
+kill -TERM "$DAEMON"
+nap 300ms
+before 1s ctl list >"$TMP/said"
+grep -Eq 'a +unmounting' "$TMP/said" || fail "$(cat "$TMP/said")"
+! mountpoint -q "$TMP/b" || fail "b is still mounted"
+kill -TERM "$DAEMON"
+within 2s gone "$PARKED" || fail "clients hang"
+! mountpoint -q "$TMP/a" || fail "a is still mounted"
+within 2s grep -Eq "mount 'a': abandoned 5 requests in the source: read, for" "$LOG" || fail "nothing was said"
+lower_goes_on
+within 5s gone "$DAEMON" || fail "told twice, and still there"
+wait "$DAEMON"
+equal $? 1 "exit code"
+DAEMON=
+
+# Told once: the same, after a while.
+start
+hang
+t0=$(now_ms)
+kill -TERM "$DAEMON"
+within 15s gone "$PARKED" || fail "clients hang"
+t=$(($(now_ms) - t0))
+[ $t -gt 5000 ] || fail "abandoned after $t ms, without patience"
+lower_goes_on
+within 5s gone "$DAEMON" || fail "still there"
+wait "$DAEMON"
+DAEMON=
+lower_gone

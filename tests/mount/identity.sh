@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A source that checks by itself who is asking (helpers/idsource.c) sees the right user on every call, with
+# users and root taking turns on the same threads; and whom it denies gets nothing, whatever the call.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+requires helper:idsource helper:idclient
+
+REAL=$TMP/real SEEN=$TMP/seen UNCACHED=attr_timeout=0,entry_timeout=0
+backing tmpfs
+mkdir "$REAL"
+mount -t tmpfs -o mode=755 tmpfs "$REAL" || skip "cannot mount a tmpfs"
+# Open to all by their modes, so that nobody but the source says no.
+for who in u0 u1001 u1002 g2000; do
+	mkdir -m 777 "$REAL/$who" "$REAL/$who/dir"
+	echo text >"$REAL/$who/file"
+	chmod 666 "$REAL/$who/file"
+	ln -s file "$REAL/$who/link"
+done
+idsource "$REAL" "$SEEN" "$SRC" -o allow_other || fail "the source did not come up"
+within 5s mountpoint -q "$SRC" || fail "no source"
+
+# name: the rounds of all three at the same time.
+together() {
+	local pids=() p who
+	for who in root alice bob; do
+		if [ $who = root ]; then
+			idclient "$MNT/u0" 15 &
+		else
+			as_user $who idclient "$MNT/u$(uid_of $who)" 15 &
+		fi
+		pids+=($!)
+	done
+	for p in "${pids[@]}"; do
+		wait "$p" || fail "$1: a call was refused to whom it is allowed"
+	done
+}
+# Of what was seen, nothing came as somebody else.
+nobody_denied() {
+	! grep -q DENIED "$SEEN" || { sort "$SEEN" | grep DENIED | uniq -c | head >&2; fail "$1: somebody else was asking"; }
+}
+every_call_was_seen() {
+	local op
+	for op in getattr readlink mknod mkdir unlink rmdir symlink rename link chmod chown truncate utimens open create \
+		read write statfs flush fsync fallocate lseek setxattr getxattr listxattr removexattr opendir readdir \
+		ioctl; do
+		for id in 0 1001 1002; do
+			grep -q "^$op /.* $id $id\$" "$SEEN" || fail "$1: no $op by $id was seen"
+		done
+	done
+}
+
+# The kernel remembers names and attributes for all users alike; what this source says of them depends on the user.
+for options in cache=strict cache=page,$UNCACHED cache=auto,$UNCACHED iops=20000,window=1ms,$UNCACHED; do
+	: >"$SEEN"
+	mount_ratefs -o "$options"
+	together "$options"
+	nobody_denied "$options"
+	every_call_was_seen "$options"
+	# By whom a directory is not for: root is nobody there.
+	: >"$SEEN"
+	ok idclient "$MNT/u1001" refused
+	ok as_user bob idclient "$MNT/u1001" refused
+	ok as_user alice idclient "$MNT/u0" refused
+	[ "$(grep -c DENIED "$SEEN")" -gt 20 ] || fail "the source was not asked"
+	# A hundred opens at the same time by the owner and by the one who is denied.
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_user alice bash -c 'for _ in {1..100}; do read -r x <"$0" && [ "$x" = text ] || echo refused; done' \
+		"$MNT/u1001/file" >"$TMP/alice" 2>&1 &
+	job=$!
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_user bob bash -c 'for _ in {1..100}; do read -r x <"$0" && echo "$x"; done' \
+		"$MNT/u1001/file" >"$TMP/bob" 2>/dev/null
+	wait $job
+	equal "$(cat "$TMP/alice" "$TMP/bob")" "" "$options: the owner's opens, and those of the other"
+	# A supplementary group is enough where the source says so.
+	ok as_user alice cat "$MNT/g2000/file" >/dev/null
+	refused setpriv --reuid 1001 --regid 1001 --clear-groups cat "$MNT/g2000/file"
+	ok as_user bob cat "$MNT/g2000/file" >/dev/null
+	unmount_ratefs
+done
+umount "$SRC"

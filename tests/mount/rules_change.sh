@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A process that changes its cgroup, its name and its user while it works is in its new class within a second.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
+requires jq python3
+
+backing tmpfs
+head -c 1M /dev/zero >"$SRC/file"
+chmod 666 "$SRC/file"
+mount_ratefs -o read_bps=1G,name=m
+
+# read_ops CLASS: how many reads it has admitted
+read_ops() { ctl stats "m/$1" --json | jq .classes.read.ops; }
+# grows_alone CLASS: reads are counted there, and in no other class
+grows_alone() {
+	local class before after
+	declare -A before
+	for class in $CLASSES; do before[$class]=$(read_ops "$class"); done
+	nap 300ms
+	for class in $CLASSES; do
+		after=$(($(read_ops "$class") - ${before[$class]}))
+		if [ "$class" = "$1" ]; then
+			[ "$after" -gt 5 ] || fail "class $class: only $after reads in 300 ms"
+		else
+			[ "$after" -eq 0 ] || fail "class $class: $after reads that belong to $1"
+		fi
+	done
+}
+
+# Reads every 10 ms; its name is its first line of input, its user the second.
+cat >"$TMP/reader" <<'END'
+import ctypes, os, select, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY)
+while True:
+	os.pread(fd, 4096, 0)
+	time.sleep(0.01)
+	if select.select([0], [], [], 0)[0]:
+		what, value = os.read(0, 100).decode().split()
+		if what == "name":
+			ctypes.CDLL(None).prctl(15, value.encode(), 0, 0, 0)
+		else:
+			os.setresuid(int(value), int(value), int(value))
+END
+mkfifo "$TMP/input"
+exec 5<>"$TMP/input"
+python3 "$TMP/reader" "$MNT/file" <"$TMP/input" &
+reader=$!
+nap 300ms
+
+# Names and users.
+CLASSES="user name"
+ok ctl class add m user match=uid:1001
+ok ctl class add m name match=comm:second
+echo name second >&5
+nap 1100ms
+grows_alone name
+echo uid 1001 >&5
+nap 100ms # a user is in the request
+grows_alone user
+ok ctl class remove m/user
+ok ctl class remove m/name
+
+# Cgroups.
+if make_cgroups one two; then
+	CLASSES="one two"
+	ok ctl class add m one "match=cgroup:$(cgroup_path one)"
+	ok ctl class add m two "match=cgroup:$(cgroup_path two)/**"
+	echo $reader >"$CGROUP/one/cgroup.procs"
+	nap 1100ms
+	grows_alone one
+	echo $reader >"$CGROUP/two/cgroup.procs"
+	nap 1100ms
+	grows_alone two
+else
+	say "no cgroups"
+fi
+kill $reader
+wait $reader 2>/dev/null
+exec 5>&-
+remove_cgroups
+unmount_ratefs

@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Classes come, go, move and change while hundreds of requests wait in them: everybody gets an answer, once and right.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
+LOG_EXPECTED="$LOG_EXPECTED|reloaded|another order"
+requires jq python3
+
+backing tmpfs
+python3 -c 'import sys; sys.stdout.buffer.write(b"".join(b"%08d" % i * 512 for i in range(400)))' >"$SRC/file"
+chmod 644 "$SRC/file"
+CONF=$TMP/conf
+mounts="[mount:m]
+source = $SRC
+mountpoint = $MNT
+read_iops = 20
+fair = uid
+"
+printf '%s' "$mounts" >"$CONF"
+"$RATEFS" -f -c "$CONF" >"$LOG" 2>&1 &
+DAEMON=$!
+within 10s answers || fail "the mount did not come up"
+
+# 400 threads of eight users, two reads each; every answer is checked.
+cat >"$TMP/readers" <<'END'
+import os, sys, threading
+wrong = []
+def read(n):
+	fd = os.open(sys.argv[1], os.O_RDONLY)
+	for _ in range(2):
+		try:
+			if os.pread(fd, 4096, n * 4096) != b"%08d" % n * 512: wrong.append("data")
+		except OSError as e: wrong.append(str(e))
+first = int(sys.argv[2])
+os.setresuid(*[1000 + first % 8] * 3)
+threads = [threading.Thread(target=read, args=(n,)) for n in range(first * 50, first * 50 + 50)]
+for t in threads: t.start()
+for t in threads: t.join()
+sys.exit("\n".join(wrong) if wrong else 0)
+END
+readers=()
+for i in 0 1 2 3 4 5 6 7; do
+	python3 "$TMP/readers" "$MNT/file" $i &
+	readers+=($!)
+done
+many_wait() { [ "$(ctl stats m --json | jq .parked_now)" -ge 200 ]; }
+within 20s many_wait || fail "too few requests wait"
+
+# By command.
+for i in 0 1 2 3 4 5 6 7; do
+	ok ctl class add m "u$i" "match=uid:100$i" read_iops=$((10 + i)) each.read_iops=9
+done
+[ "$(ctl stats m/u3 --json | jq .parked_now)" -gt 10 ] || fail "requests that wait did not move to their class"
+ok ctl class add m top match=none weight=2
+for i in 0 2 4 6; do ok ctl set m/u$i parent=top reserve.iops=2 each.read_iops=off >/dev/null; done
+ok ctl class remove m/u1
+ok ctl class remove m/u6
+[ "$(ctl stats m --json | jq .parked_now)" -gt 100 ] || fail "too few requests still wait"
+
+# By the file: others, in another order, with other parents.
+printf '%s[class:all]\nread_iops = 10\n[class:low]\nmatch=uid:1003, uid:1002\nparent=all\n[class:u0]\nmatch=uid:1000, uid:1001\nparent=all\n' \
+	"$mounts" >"$CONF"
+out=$(ctl reload) || fail "reload: $out"
+for line in "mount 'm': class 'u2' removed" "mount 'm': class 'low' added" "class 'u0': parent=all, was top"; do
+	grep -qF "$line" <<<"$out" || fail "reload did not say \"$line\": $out"
+done
+# The wrong ones are refused as a whole.
+printf '%s[class:a]\nmatch=uid:1\nparent=b\n' "$mounts" >"$CONF"
+says "\[class:a\] parent: there is no class 'b'" ctl reload
+equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["all","low","u0"]'
+printf '%s[class:u0]\nmatch=uid:1000, uid:1001\n[class:low]\nmatch=uid:1003, uid:1002\n' "$mounts" >"$CONF"
+ctl reload | grep -q "another order" || fail "classes that change places are not told"
+[ "$(ctl stats m --json | jq .parked_now)" -gt 50 ] || fail "too few requests wait at the end"
+printf '%s' "${mounts/read_iops = 20/}" >"$CONF"
+ok ctl reload >/dev/null
+for pid in "${readers[@]}"; do
+	within 20s gone "$pid" || fail "a reader was lost"
+	wait "$pid" || fail "a reader got a wrong answer"
+done
+equal "$(ctl stats m --json | jq .classes.read.ops)" 800 "reads that were admitted"
+equal "$(ctl stats m --json | jq .parked_now)" 0 "requests that are left"
+stop_ratefs

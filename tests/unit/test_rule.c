@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/rule.h"
+
+#include <string.h>
+
+#include "unit/unit.h"
+
+static int resolve(enum rule_field field, const char *name, uint32_t *number, struct error *err)
+{
+	*number = field == RULE_UID ? 1000 : 2000;
+	if (strcmp(name, "known") == 0)
+		return 0;
+	return error_set(err, "there is no %s '%s'", field == RULE_UID ? "user" : "group", name);
+}
+
+static bool matches(const char *text, const struct rule_subject *s)
+{
+	struct error err = ERROR_INIT;
+	struct rule *r = rule_parse(text, resolve, &err);
+	ck_assert_msg(r != NULL, "%s: %s", text, err.text);
+	struct rule *copy = rule_copy(r);
+	bool m = rule_matches(copy, s);
+	ck_assert_int_eq(m, rule_matches(r, s));
+	rule_free(r);
+	rule_free(copy);
+	return m;
+}
+
+static const char *problem(const char *text)
+{
+	static struct error err;
+	err = (struct error)ERROR_INIT;
+	ck_assert_ptr_null(rule_parse(text, resolve, &err));
+	return err.text;
+}
+
+START_TEST(users_groups_and_operations_match_by_number_or_name)
+{
+	const struct rule_subject s = {.uid = 1000, .gid = 2000, .cls = COST_WRITE};
+	ck_assert(matches("uid:1000", &s));
+	ck_assert(matches("uid:known", &s));
+	ck_assert(!matches("uid:1001", &s));
+	ck_assert(matches("gid:known & op:write", &s));
+	ck_assert(!matches("gid:known & op:read", &s));
+	ck_assert(matches(" uid:5 , gid:2000&op:read|write ", &s));
+	ck_assert(!matches("uid:5,uid:6", &s));
+}
+END_TEST
+
+START_TEST(a_copy_is_a_read_and_a_write)
+{
+	const struct rule_subject s = {.cls = COST_COPY};
+	ck_assert(matches("op:read", &s));
+	ck_assert(matches("op:write", &s));
+	ck_assert(!matches("op:meta|open|readdir", &s));
+}
+END_TEST
+
+START_TEST(a_cgroup_is_a_glob_and_two_stars_are_a_subtree)
+{
+	const struct rule_subject job = {.cgroup = "/ci/job1/sub"}, ci = {.cgroup = "/ci"},
+				  other = {.cgroup = "/cicada"}, unknown = {0};
+	ck_assert(matches("cgroup:/ci/**", &job));
+	ck_assert(matches("cgroup:/ci/**", &ci));
+	ck_assert(!matches("cgroup:/ci/**", &other));
+	ck_assert(!matches("cgroup:/ci/*", &job)); /* one component only */
+	ck_assert(matches("cgroup:/ci/*/sub", &job));
+	ck_assert(matches("cgroup:/*/**", &job));
+	ck_assert(matches("cgroup:/**", &other));
+	ck_assert(!matches("cgroup:/**", &unknown));
+}
+END_TEST
+
+START_TEST(a_name_is_a_glob)
+{
+	const struct rule_subject s = {.comm = "rsync-ssl"};
+	ck_assert(matches("comm:rsync*", &s));
+	ck_assert(!matches("comm:rsync", &s));
+	ck_assert(matches("comm:[qr]sync?ssl", &s));
+}
+END_TEST
+
+START_TEST(a_problem_says_what_is_wrong_and_what_to_write)
+{
+	ck_assert_ptr_nonnull(strstr(problem("uid:nobody9"), "there is no user 'nobody9'"));
+	ck_assert_ptr_nonnull(strstr(problem("gid:x"), "there is no group 'x'"));
+	ck_assert_ptr_nonnull(strstr(problem("user:x"), "unknown field 'user'"));
+	ck_assert_ptr_nonnull(strstr(problem("x"), "write uid:NAME"));
+	ck_assert_ptr_nonnull(strstr(problem("op:append"), "unknown op 'append'"));
+	ck_assert_ptr_nonnull(strstr(problem("cgroup:ci"), "starts with '/'"));
+	ck_assert_ptr_nonnull(strstr(problem("uid:1 & uid:2"), "no request has two of 'uid'"));
+	ck_assert_ptr_nonnull(strstr(problem("op:read & op:meta"), "no request has two of 'op'"));
+	ck_assert_ptr_nonnull(strstr(problem("uid:1,,uid:2"), "an alternative is empty"));
+	ck_assert_ptr_nonnull(strstr(problem("comm:a-very-long-program-name"), "15 characters"));
+	ck_assert_ptr_nonnull(strstr(problem("uid:99999999999"), "out of range"));
+}
+END_TEST
+
+static bool covers(const char *a, const char *b)
+{
+	struct rule *earlier = rule_parse(a, resolve, NULL), *later = rule_parse(b, resolve, NULL);
+	bool c = rule_covers(earlier, later);
+	rule_free(earlier);
+	rule_free(later);
+	return c;
+}
+
+START_TEST(a_rule_that_an_earlier_one_takes_everything_of_is_seen)
+{
+	ck_assert(covers("uid:1", "uid:1 & op:read"));
+	ck_assert(covers("uid:1,uid:2", "uid:2"));
+	ck_assert(covers("op:read|write", "op:write & gid:5"));
+	ck_assert(covers("cgroup:/ci/**", "cgroup:/ci/job1"));
+	ck_assert(!covers("uid:1 & op:read", "uid:1"));
+	ck_assert(!covers("uid:1", "uid:1,uid:2"));
+	ck_assert(!covers("uid:1", "gid:1"));
+}
+END_TEST
+
+UNIT_MAIN("rule", users_groups_and_operations_match_by_number_or_name, a_copy_is_a_read_and_a_write,
+	  a_cgroup_is_a_glob_and_two_stars_are_a_subtree, a_name_is_a_glob,
+	  a_problem_says_what_is_wrong_and_what_to_write,
+	  a_rule_that_an_earlier_one_takes_everything_of_is_seen)
