@@ -105,6 +105,10 @@ int gate_set_mount(struct gate_mount *m, const struct gate_mount_config *cfg);
  * then nothing has changed. */
 int gate_set_classes(struct gate_mount *m, const struct gate_class_config *cfg, unsigned n);
 
+/* True: cgroups or names of programs decide what becomes of a request, so those of whoever opens a file
+ * must be remembered for requests that come without a caller. */
+bool gate_asks_for_openers(const struct gate_mount *m);
+
 /* Only the weights, in two steps, so that several mounts can be changed, or none: the first can fail
  * (-ENOMEM), the second takes over what the first made. */
 int gate_weights_copy(const struct weight_rule *rules, unsigned n, struct weight_rule **out);
