@@ -486,6 +486,7 @@ static void commit(struct plan *p)
 	list_for_each (it, &m->class_leaves)
 		if (!is_planned(p, list_entry(it, struct leaf, of_mount)))
 			accounts_drop(list_entry(it, struct leaf, of_mount), p->now_ns);
+	device_uncount(m);
 	change_begin(&g->global, p->now_ns);
 	leaves_each(&m->leaf.node, collect_jobs, &jobs);
 	sort_jobs(&jobs);
@@ -497,6 +498,7 @@ static void commit(struct plan *p)
 	for (unsigned i = 0; i < p->n; i++)
 		(void)node_link(&p->row[i].leaf->node); /* plan_room has seen to its memory */
 	retire(m, &before, p->now_ns);
+	device_count(m);
 	publish_table(p);
 	tree_publish(&m->leaf.node);
 	gate_lanes_locked(g);
