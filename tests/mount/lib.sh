@@ -197,9 +197,12 @@ try_mount_ratefs() {
 	within 10s answers_or_gone || return 1
 	kill -0 "$DAEMON" 2>/dev/null && answers
 }
-# Asks the daemon: the kernel remembers a dead mount for a second.
+# Asks the daemon: the kernel remembers a dead mount for a second.  Below a dead mount that was just removed
+# lies a directory that answers too, but it is on the device of TMP.
 answers() {
-	findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' && stat --cached=never "$MNT/." >/dev/null 2>&1
+	local device
+	findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' || return
+	device=$(stat --cached=never -c %d "$MNT/." 2>/dev/null) && [ "$device" != "$(stat -c %d "$TMP")" ]
 }
 answers_or_gone() { answers || gone "$DAEMON"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
