@@ -16,6 +16,7 @@
 #include "daemon/serve_mount.h"
 #include "fs/caller.h"
 #include "fs/mount.h"
+#include "sched/stepper.h"
 #include "sched/workers.h"
 
 #define PATIENCE_MS 5000 /* a mount that takes longer to come up holds up no other */

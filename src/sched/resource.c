@@ -23,8 +23,8 @@ struct resource *resource_new(struct node *n, unsigned index)
 	return r;
 }
 
-/* Newcomers see the gate before they look at the tokens, waiters look at the tokens after setting
- * it: no wake-up is lost. */
+/* Newcomers check for waiters before they look at the tokens; waiters announce themselves before
+ * they look at the tokens.  So no wake-up is lost. */
 void resource_gate(struct resource *r, int by)
 {
 	if (r->bucket)
@@ -67,8 +67,9 @@ void resource_drop_held(struct resource *r, const struct lane *l)
 	resource_kick(r);
 }
 
-/* 0 when what ready lanes have claimed stays there, or will be back by the date for which they have
- * claimed it; else the time until that date, and after it NEVER: until they have gone. */
+/* 0 if what ready lanes have claimed stays available, or will be available again by the date of
+ * their claim; otherwise the time until that date, and after it NEVER: until they have been
+ * served. */
 static uint64_t claims_wait_ns(const struct resource *r, const struct lane *l, uint64_t tokens,
 			       uint64_t at_ns)
 {
