@@ -49,7 +49,8 @@ bool fq_reserve(struct fq *q, size_t n)
 	       heap_reserve(&q->reserved, n);
 }
 
-uint64_t fq_vtime(const struct fq *q, uint64_t now_ns)
+/* The current virtual time; while the queue is empty it advances with the clock. */
+static uint64_t vtime_at(const struct fq *q, uint64_t now_ns)
 {
 	if (!fq_empty(q) || now_ns <= q->idle_ns)
 		return q->vtime;
@@ -78,7 +79,7 @@ static uint64_t oldest_claim(const struct fq *q, const struct fq_item *it, uint6
 
 void fq_add(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 {
-	q->vtime = fq_vtime(q, now_ns);
+	q->vtime = vtime_at(q, now_ns);
 	uint64_t oldest = oldest_claim(q, it, now_ns);
 	bool stayed = it->left_ns && it->left_ns == now_ns;
 	if (!stayed && (after(oldest, it->start) || away_too_long(it, now_ns)))
@@ -182,7 +183,7 @@ void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 
 int64_t fq_lead(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
-	return away_too_long(it, now_ns) ? 0 : (int64_t)(it->start - fq_vtime(q, now_ns));
+	return away_too_long(it, now_ns) ? 0 : (int64_t)(it->start - vtime_at(q, now_ns));
 }
 
 void fq_set_lead(const struct fq *q, struct fq_item *it, int64_t lead)
@@ -202,5 +203,5 @@ bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
 	if (it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS)
 		return false; /* it may still return with its old tag */
-	return !after(it->start, fq_vtime(q, now_ns)) || away_too_long(it, now_ns);
+	return !after(it->start, vtime_at(q, now_ns)) || away_too_long(it, now_ns);
 }

@@ -57,9 +57,6 @@ struct fq {
 	struct heap reserved;
 };
 
-/* The current virtual time; while the queue is empty it advances with the clock. */
-uint64_t fq_vtime(const struct fq *q, uint64_t now_ns);
-
 void fq_init(struct fq *q, uint64_t now_ns);
 void fq_free(struct fq *q);
 void fq_item_init(struct fq_item *it, uint32_t weight);

@@ -50,10 +50,11 @@ enum given_back { PERMITS_ONLY, BYTES, ALL };
 static bool anybody_waits(const struct chain *ch, enum given_back what)
 {
 	for (unsigned i = 0; i < ch->permits; i++)
-		if (atomic_load(&chain_permit(ch, i)->gate))
+		if (atomic_load(&chain_permit(ch, i)->waiters))
 			return true;
 	for (unsigned i = 0; what != PERMITS_ONLY && i < ch->links; i++)
-		if ((what == ALL || ch->link[i].per_byte) && atomic_load(&ch->link[i].bucket->gate))
+		if ((what == ALL || ch->link[i].per_byte) &&
+		    atomic_load(&ch->link[i].bucket->waiters))
 			return true;
 	return false;
 }

@@ -165,7 +165,8 @@ static bool is_paused(const struct node *n)
 	return false;
 }
 
-void leaf_publish(struct leaf *f)
+/* Publishes what was compiled for one leaf. */
+static void leaf_publish(struct leaf *f)
 {
 	bool paused = is_paused(&f->node);
 	atomic_store_explicit(&f->open_way, f->compiled_open, memory_order_release);
@@ -184,7 +185,8 @@ static void add_limited(struct leaf *f, void *limited)
 			*(uint32_t *)limited |= 1U << c;
 }
 
-void mount_publish_limited(struct gate_mount *m)
+/* Publishes which classes of operations anything on the mount limits. */
+static void mount_publish_limited(struct gate_mount *m)
 {
 	uint32_t limited = 0;
 	leaves_each(&m->leaf.node, add_limited, &limited);

@@ -91,11 +91,7 @@ int own_compile(struct node *n);
 int leaf_compile(struct leaf *f, struct limiter *const way[], unsigned n);
 /* Publishes what was compiled.  Cannot fail. */
 void tree_publish(struct node *n);
-/* Publishes what was compiled for one leaf. */
-void leaf_publish(struct leaf *f);
 void leaf_free_chains(struct leaf *f);
-/* Publishes which classes of operations anything on the mount limits. */
-void mount_publish_limited(struct gate_mount *m);
 
 /* gate_device.c */
 /* Allocates the device of this configuration; *out is NULL if it models nothing.  0 or -ENOMEM. */

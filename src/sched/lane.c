@@ -19,7 +19,7 @@ static void hold(struct lane *l, struct resource *r, uint64_t tokens, uint64_t a
 			*held = tokens;
 		return;
 	}
-	resource_gate(r, !!tokens - !!*held);
+	resource_add_waiters(r, !!tokens - !!*held);
 	if (tokens < *held)
 		resource_kick(r);
 	*held = tokens;
@@ -119,7 +119,7 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 	bool was_first = first_waiter(r) == l;
 	list_remove(&l->wait);
 	l->blocked = NULL;
-	resource_gate(r, -1);
+	resource_add_waiters(r, -1);
 	if (list_empty(&r->waiters)) {
 		end_blocking(r, at_ns);
 		resource_set_due(r, NEVER);
@@ -153,7 +153,7 @@ void lane_block(struct lane *l, struct resource *r, const struct job *j, uint64_
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
 	l->turn = NULL;
-	resource_gate(r, 1);
+	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)
 		resource_kick(r); /* looks again, now that newcomers see that somebody waits */
 	leave_parent(l, at_ns);

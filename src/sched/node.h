@@ -233,7 +233,7 @@ void resource_kick(struct resource *r);
 /* When to look at the first waiter; NEVER: only after resource_kick. */
 void resource_set_due(struct resource *r, uint64_t due_ns);
 /* Changes the number of waiters that newcomers must not overtake. */
-void resource_gate(struct resource *r, int by);
+void resource_add_waiters(struct resource *r, int by);
 /* When it would grant the job to the lane, in ns from at_ns: 0 means now, NEVER only after an
  * event. */
 uint64_t resource_wait_ns(const struct resource *r, const struct lane *l,

@@ -25,12 +25,12 @@ struct resource *resource_new(struct node *n, unsigned index)
 
 /* Newcomers check for waiters before they look at the tokens; waiters announce themselves before
  * they look at the tokens.  So no wake-up is lost. */
-void resource_gate(struct resource *r, int by)
+void resource_add_waiters(struct resource *r, int by)
 {
 	if (r->bucket)
-		atomic_fetch_add(&r->bucket->gate, (uint32_t)by);
+		atomic_fetch_add(&r->bucket->waiters, (uint32_t)by);
 	else if (r->index == RES_INFLIGHT)
-		atomic_fetch_add(&r->node->limiter->inflight.gate, (uint32_t)by);
+		atomic_fetch_add(&r->node->limiter->inflight.waiters, (uint32_t)by);
 }
 
 void resource_set_due(struct resource *r, uint64_t due_ns)
@@ -60,7 +60,7 @@ void resource_drop_held(struct resource *r, const struct lane *l)
 	if (!*held)
 		return;
 	if (r->bytes)
-		resource_gate(r, -1);
+		resource_add_waiters(r, -1);
 	else
 		bucket_refund(r->bucket, *held);
 	*held = 0;

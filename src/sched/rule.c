@@ -12,7 +12,7 @@
 
 #define BIT(n) (1U << (n))
 
-const char *rule_field_name(enum rule_field field)
+static const char *field_name(enum rule_field field)
 {
 	static const char *const names[RULE_FIELDS] = {"uid", "gid", "cgroup", "comm", "op"};
 	return names[field];
@@ -101,7 +101,7 @@ static int parse_term(struct rule_term *t, char *text, rule_resolve *resolve, st
 				 text);
 	*colon = '\0';
 	char *value = trim(colon + 1), *name = trim(text);
-	while (field < RULE_FIELDS && strcmp(name, rule_field_name(field)) != 0)
+	while (field < RULE_FIELDS && strcmp(name, field_name(field)) != 0)
 		field++;
 	if (field == RULE_FIELDS)
 		return error_set(err, "unknown field '%s'; use uid, gid, cgroup, comm or op", name);
@@ -134,7 +134,7 @@ static int check_possible(const struct rule_terms *all, const struct rule_term *
 		if (t->field == RULE_OP ? !(o->number & t->number) : o->number != t->number)
 			return error_set(
 				err, "no request has two of '%s'; separate alternatives with ','",
-				rule_field_name(t->field));
+				field_name(t->field));
 	}
 	return 0;
 }

@@ -63,7 +63,4 @@ bool rule_glob_matches(bool cgroup, const char *glob, const char *text);
  * with the rule `later` behind it would never be used. */
 bool rule_covers(const struct rule *earlier, const struct rule *later);
 
-/* "uid" … "op". */
-const char *rule_field_name(enum rule_field field);
-
 #endif

@@ -45,7 +45,7 @@ static void earmark(const struct account *a, const struct cost *c, int vouchers)
 		uint64_t tokens = chain_tokens(&ch->link[i], c);
 		r->voucher_tokens += vouchers > 0 ? tokens : -tokens;
 		r->vouchers += (unsigned)vouchers;
-		resource_gate(r, vouchers);
+		resource_add_waiters(r, vouchers);
 		if (vouchers < 0)
 			resource_kick(r);
 	}
