@@ -26,11 +26,10 @@ static int make_auto_unmount(struct mounting *k)
 
 static int make_session(struct mounting *k)
 {
-	bool multi_user;
-	AUTO_FREE char *fuse = fuse_options_of(&k->s, k->source, &multi_user, &k->err);
+	AUTO_FREE char *fuse = fuse_options_of(&k->s, k->source, &k->err);
 	if (!fuse)
 		return -1;
-	struct mount_config cfg = mount_config_of(&k->s, k->source, fuse, multi_user);
+	struct mount_config cfg = mount_config_of(&k->s, k->source, fuse);
 	cfg.debug = cfg.fs.debug = k->registry->debug;
 	cfg.fs.gate = k->gate;
 	k->session = fs_mount_new(&cfg, k->registry->gate, k->gate, &k->err);

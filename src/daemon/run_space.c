@@ -146,8 +146,7 @@ static int find_submounts(struct run_space *s, const struct configuration *c, st
 
 static int mount_one(const struct settings *m, struct error *err)
 {
-	bool multi_user;
-	AUTO_FREE char *options = fuse_options_of(m, m->source, &multi_user, err);
+	AUTO_FREE char *options = fuse_options_of(m, m->source, err);
 	if (!options)
 		return -1;
 	if (access("/dev/fuse", R_OK | W_OK) < 0)
