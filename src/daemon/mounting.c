@@ -35,7 +35,7 @@ static int make_session(struct mounting *k)
 	k->session = fs_mount_new(&cfg, k->registry->gate, k->gate, &k->err);
 	if (!k->session || fs_mount_mount(k->session, &k->err) < 0)
 		return -1;
-	/* Before anybody can be served: from then on the mount is not to outlive us. */
+	/* Before anybody can be served: from then on the mount must not outlive us. */
 	if (make_auto_unmount(k) < 0)
 		return -1;
 	if (fs_mount_start(k->session, registry_mount_ended, k->registry, &k->err) < 0)
@@ -46,7 +46,7 @@ static int make_session(struct mounting *k)
 static void run(struct task *t)
 {
 	struct mounting *k = container_of(t, struct mounting, task);
-	/* now, while it is not mounted: later the question might have to wait in our own mount */
+	/* Now, before it is mounted: later this might have to wait for our own mount. */
 	k->real_mountpoint = path_absolute(k->s.mountpoint);
 	int rc = k->real_mountpoint ? path_check_source(k->source, &k->err)
 				    : error_set(&k->err, "out of memory");
@@ -79,7 +79,7 @@ static void warn(const char *line, void *unused)
 	log_warning("%s", line);
 }
 
-/* What was set meanwhile takes effect, too. */
+/* Options that were set meanwhile take effect, too. */
 static void came_up(struct served_mount *m, struct mounting *k)
 {
 	struct mount_policy policy = policy_of(&m->s);
