@@ -48,7 +48,7 @@ static void cache_put(struct cache_slot *cache, uint64_t tag, uint64_t id)
 	atomic_store_explicit(&s->tag, tag, memory_order_release);
 }
 
-/* The process of a thread, or the thread itself where /proc does not say. */
+/* The process of a thread, or the thread itself if /proc does not tell. */
 static uint64_t process_of(uint32_t tid)
 {
 	char status[1024];
@@ -94,7 +94,7 @@ static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
 struct caller caller_of(const struct fuse_in_header *in, size_t len)
 {
 	struct caller c = {in->pid, in->uid, in->gid, wire_fh(in, len)};
-	if (c.tid == 0 && c.handle) { /* no caller: whoever opened the file */
+	if (c.tid == 0 && c.handle) { /* no caller: use the one who opened the file */
 		const struct handle *h = handle_from_fh(c.handle);
 		c.tid = (uint32_t)h->pid;
 		c.uid = h->uid;
@@ -109,8 +109,8 @@ static void cgroup_path_or_empty(uint64_t cgroup, char *buf, size_t size)
 		buf[0] = '\0';
 }
 
-/* The name of the program, not of the thread: threads that io_uring works with have other names.  The
- * kernel adds a newline. */
+/* The name of the program, not of the thread: threads of io_uring have other names.  The kernel
+ * adds a newline. */
 static void program_name(uint32_t tid, char buf[CALLER_NAME_MAX])
 {
 	char text[2 * CALLER_NAME_MAX];

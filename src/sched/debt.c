@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Debts: what was done without waiting, to be paid by the key that did it.
+/* Debts: requests that must not wait are charged afterwards, to the key that made them.
  *
- * A close must not wait, but a program that closes all day must not take the time of others either.
- * So a request that may not wait and finds no tokens goes, and its key owes.  While it does, a job of
- * the gate's own stands in the key's queue: it has its turns like a request, takes the tokens, and
- * nobody runs it.  Requests of the key that come later wait behind it; other keys have their shares.
- * A debt is paid in instalments of about a millisecond, so that it delays others by no more.  */
+ * A close must not wait, but a program that closes files in a loop must not slow others down either.
+ * So a request that must not wait and finds no tokens proceeds, and its key is in debt.  While it is,
+ * a job of the gate's own is in the key's queue; it gets its turns like a request and takes tokens,
+ * but nobody runs it.  Later requests of the key wait behind it, and other keys keep their shares.
+ * A debt is paid in instalments of about a millisecond, so that each delays others by no more. */
 #include "sched/gate_internal.h"
 
 #define INSTALMENT_NS	 NSEC_PER_MSEC
 #define INSTALMENT_BYTES 4096 /* at least */
 
-/* Tokens that a rate brings in the time of an instalment; all of them where nothing limits. */
+/* Tokens that a rate yields during one instalment; everything if nothing limits. */
 static uint64_t instalment(uint64_t token_ns_32, uint64_t least)
 {
 	return token_ns_32 ? max_u64((INSTALMENT_NS << 32) / token_ns_32, least) : UINT64_MAX;
@@ -57,7 +57,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 	struct key *key = keys_get(f, id, now_ns);
 	const struct chain *own = key->node.own[c->cls];
 	if ((!ch && !own) || chain_misconfigured(ch, c) || chain_misconfigured(own, c))
-		return; /* nothing to pay, or no way to */
+		return; /* nothing to pay, or it can never be paid */
 	grant->chain = ch;
 	grant->own = own;
 	if (own) {
@@ -65,7 +65,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
 	}
 	struct account *a = account_get(f, key, c->cls);
-	if (!a) { /* all pay for it, rather than nobody */
+	if (!a) { /* out of memory: charge it to everybody rather than to nobody */
 		if (ch)
 			chain_take(ch, c, now_ns);
 		if (own)
