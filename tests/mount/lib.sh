@@ -219,6 +219,12 @@ stop_ratefs() {
 	daemon_ended_well
 	! mountpoint -q "$MNT" || fail "the mount outlived its daemon"
 }
+# kill -9 of the one daemon that there is.  A process that it has started bears its name for a moment.
+kill_the_daemon() {
+	within 5s one_daemon || fail "there are $(pgrep -xc "${RATEFS##*/}") processes called ${RATEFS##*/}"
+	pkill -9 -x "${RATEFS##*/}"
+}
+one_daemon() { [ "$(pgrep -xc "${RATEFS##*/}")" = 1 ]; }
 daemon_ended_well() {
 	local rc
 	within 10s gone "$DAEMON" || fail "the daemon is still there 10 s after the unmount"
