@@ -47,7 +47,7 @@ static void check_name(struct check *c, unsigned i)
 			problem(c, s, "", "there are two classes of that name");
 }
 
-/* True where the way to the mount ends. */
+/* True: its ancestors lead to the mount. */
 static bool check_parent(struct check *c, const struct settings *s)
 {
 	const struct settings *at = s;
@@ -64,7 +64,7 @@ static bool check_parent(struct check *c, const struct settings *s)
 			return false;
 		}
 		if (++depth >= GATE_CLASS_DEPTH_MAX) {
-			/* in a cycle that it is not itself in, it is not the one to blame */
+			/* it leads into a cycle that it is not part of: another class is reported */
 			if (depth == GATE_CLASS_DEPTH_MAX && !up->parent)
 				problem(c, s, "parent", "more than %d classes inside each other",
 					GATE_CLASS_DEPTH_MAX);
@@ -75,7 +75,7 @@ static bool check_parent(struct check *c, const struct settings *s)
 	return true;
 }
 
-/* The class before the i-th that takes the whole alternative; NULL: none does. */
+/* The class before the i-th that takes the whole alternative; NULL: none. */
 static const struct settings *taker(const struct settings *mount, unsigned i,
 				    struct rule_terms *alternative)
 {
@@ -127,7 +127,7 @@ int classes_check_one(const struct settings *mount, struct error *err)
 	return classes_check(mount, first_problem, err) ? -1 : 0;
 }
 
-/* --- to the gate ---------------------------------------------------------------------------- */
+/* --- passing them to the gate --------------------------------------------------------------- */
 
 static bool same_class(const struct settings *a, const struct settings *b)
 {
@@ -142,9 +142,9 @@ bool classes_equal(const struct settings *a, const struct settings *b)
 	if (a->n_classes != b->n_classes)
 		return false;
 	for (unsigned i = 0; i < a->n_classes; i++)
-		if (!same_class(&a->class[i], &b -> class[i]))
+		if (!same_class(a->class + i, b->class + i))
 			return false;
-	/* what classes have from their mount */
+	/* what classes inherit from their mount */
 	return !a->n_classes ||
 	       (a->max_wait_ns == b->max_wait_ns && option_equal(option_find("weight"), a, b));
 }
@@ -154,7 +154,7 @@ static bool same_key(const struct weight_rule *a, const struct weight_rule *b)
 	return !a->glob && !b->glob && a->key.kind == b->key.kind && a->key.id == b->key.id;
 }
 
-/* Of several rules for one key the last counts; of globs that match one key, the first. */
+/* Of several rules for one key the last applies; of several globs that match, the first. */
 static void add_rules(struct weight_rule *rules, unsigned *n, const struct weights *w)
 {
 	for (unsigned i = w->n; i-- > 0;) {
@@ -182,8 +182,8 @@ bool weight_rules_of(const struct weights *const *list, unsigned n, struct weigh
 	return *rules;
 }
 
-/* Where the kernel has a time limit for FUSE requests (0: none), a request that waits for longer
- * costs the whole connection: waits end before. */
+/* If the kernel has a time limit for FUSE requests (0: none), it aborts the whole connection when
+ * a request exceeds it: waits must end earlier. */
 uint64_t longest_wait_ns(uint64_t ns)
 {
 	static const char *const limits[] = {"/proc/sys/fs/fuse/max_request_timeout",
@@ -198,7 +198,7 @@ uint64_t longest_wait_ns(uint64_t ns)
 	return longest_ns == NEVER ? 0 : longest_ns;
 }
 
-/* The shortest of its own and those of the scopes that it is in. */
+/* The shortest of its own and those of the scopes around it. */
 static uint64_t max_wait_ns(const struct settings *mount, const struct settings *s)
 {
 	uint64_t shortest_ns = mount->max_wait_ns ? mount->max_wait_ns : NEVER;

@@ -11,8 +11,8 @@
 #include "daemon/options.h"
 #include "daemon/reserves.h"
 
-/* Takes out "//", "/./" and trailing slashes; the file system is not asked, since the path may lie
- * in a mount of our own that waits. */
+/* Removes "//", "/./" and trailing slashes.  Does not access the path, which may be in a mount of
+ * our own that waits. */
 static void normalise(char *path)
 {
 	char *to = path;
@@ -28,7 +28,7 @@ static void normalise(char *path)
 	*to = '\0';
 }
 
-/* Where the file gives an option; else its section, where it is missing. */
+/* The line where the file sets an option; that of its section if it does not. */
 static unsigned line_of(const struct settings *s, const char *option)
 {
 	unsigned line = s->lines[option_find(option) - options];
@@ -103,7 +103,7 @@ static void check_mount(struct configuration *c, unsigned i, struct problems *p)
 
 /* --- classes -------------------------------------------------------------------------------- */
 
-/* One mount's copy, behind those of the classes before it. */
+/* Adds a mount's copy of a class after its earlier classes. */
 static void give_class(struct settings *mount, const struct settings *class, struct problems *p)
 {
 	struct settings *copy = settings_add_class(mount, class->name);
@@ -118,7 +118,7 @@ static void give_class(struct settings *mount, const struct settings *class, str
 	}
 }
 
-/* mounts=a,b: to these; without it to all. */
+/* mounts=a,b: to these mounts; without it to all. */
 static void spread_class(struct configuration *c, const struct settings *class, struct problems *p)
 {
 	AUTO_FREE char *copy = class->mounts ? strdup(class->mounts) : NULL;
@@ -145,14 +145,14 @@ static void add_problem(void *ctx, const struct settings *class, const char *opt
 		     class->name, option, *option ? ": " : "", text);
 }
 
-/* Neither is anything asked for, nor is it a part of it. */
+/* Reports a class that matches nothing and is the parent of none. */
 static void check_use(const struct configuration *c, const struct settings *class,
 		      struct problems *p)
 {
 	bool used = class->match.rule;
 	for (unsigned i = 0; i < c->n_classes && !used; i++)
 		used = c->class[i].parent && strcmp(c->class[i].parent, class->name) == 0;
-	/* a match that could not be read has been told */
+	/* a match that could not be parsed has been reported already */
 	if (!used && !class->lines[option_find("match") - options])
 		problems_add(p, class->line,
 			     "[class:%s] match: is missing, and no class has this one as parent",

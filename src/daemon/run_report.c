@@ -13,7 +13,7 @@ static double seconds_of(uint64_t ns)
 	return (double)ns / NSEC_PER_SEC;
 }
 
-/* How many times as long it took; 0: not known. */
+/* By which factor it took longer; 0: unknown. */
 static double slower(const struct run_report *r)
 {
 	return r->plain && r->plain->wall_ns
@@ -23,7 +23,7 @@ static double slower(const struct run_report *r)
 
 /* --- suggestions ---------------------------------------------------------------------------- */
 
-/* Two digits, upwards. */
+/* Rounds up to two digits. */
 static uint64_t round_up(double n)
 {
 	uint64_t step = 1, up = (uint64_t)n + ((double)(uint64_t)n < n);
@@ -40,7 +40,7 @@ static char *bytes_text(double n, char buf[UNITS_TEXT_MAX])
 	return units_format_bytes(round_up(n / (double)unit) * unit, buf);
 }
 
-/* "iops=120,read_bps=3M": what would not have slowed the command down; "" for nothing. */
+/* "iops=120,read_bps=3M": limits that would not have slowed the command down; "" for none. */
 static const char *suggestion(const struct run_rates *p, char *buf, size_t size)
 {
 	char text[UNITS_TEXT_MAX];

@@ -49,7 +49,7 @@ static void cache_put(struct cache_slot *cache, uint64_t tag, uint64_t id)
 	atomic_store_explicit(&s->tag, tag, memory_order_release);
 }
 
-/* The process of a thread, or the thread itself where /proc does not say. */
+/* The process of a thread, or the thread itself if /proc does not tell. */
 static uint64_t process_of(uint32_t tid)
 {
 	char status[1024];

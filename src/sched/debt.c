@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Debts: what was done without waiting, to be paid by the key that did it.
+/* Debts: requests that must not wait are charged afterwards, to the key that made them.
  *
  * A close must not wait, but a program that closes all day must not take the time of others either.
  * So a request that may not wait and finds no tokens goes, and its key owes.  While it does, a job of
@@ -16,7 +16,7 @@
 #define INSTALMENT_NS	 NSEC_PER_MSEC
 #define INSTALMENT_BYTES 4096 /* at least */
 
-/* Tokens that a rate brings in the time of an instalment; all of them where nothing limits. */
+/* Tokens that a rate yields during one instalment; everything if nothing limits. */
 static uint64_t instalment(uint64_t token_ns_32, uint64_t least)
 {
 	return token_ns_32 ? max_u64((INSTALMENT_NS << 32) / token_ns_32, least) : UINT64_MAX;
@@ -81,7 +81,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 	struct key *key = keys_get(f, id, now_ns);
 	const struct chain *own = key->node.own[c->cls];
 	if ((!ch && !own) || chain_misconfigured(ch, c) || chain_misconfigured(own, c))
-		return; /* nothing to pay, or no way to */
+		return; /* nothing to pay, or it can never be paid */
 	grant->chain = ch;
 	grant->own = own;
 	if (own) {
@@ -89,7 +89,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
 	}
 	struct account *a = account_get(f, key, c->cls);
-	if (!a) { /* all pay for it, rather than nobody */
+	if (!a) { /* out of memory: charge it to everybody rather than to nobody */
 		if (ch)
 			chain_take(ch, c, now_ns);
 		if (own)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Admitted jobs in the device of their mount: the gate keeps them until the date that the model named.
- * They hold their permits and have spent their tokens; max_wait does not end their time. */
+/* Admitted jobs in the device of their mount: the gate holds them until the date that the model
+ * gave.  They hold their permits and have spent their tokens; max_wait does not apply to them. */
 #include <errno.h>
 
 #include "sched/gate_internal.h"
@@ -32,7 +32,7 @@ int device_prepare(struct gate_mount *m, const struct gate_mount_config *cfg, ui
 	return *out ? 0 : -ENOMEM;
 }
 
-/* Jobs that have a date keep it, even where there is no device any more. */
+/* Jobs that have a date keep it, even if there is no device any more. */
 void device_apply(struct gate_mount *m, const struct gate_mount_config *cfg, struct device *d)
 {
 	device_free(m->device);
