@@ -7,7 +7,6 @@
 
 #include "base/util.h"
 #include "fs/cgroup.h"
-#include "fs/handle.h"
 #include "fs/status.h"
 
 static ssize_t read_proc(uint32_t tid, const char *name, char *buf, size_t size)
@@ -89,18 +88,6 @@ static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
 	}
 	cache_put(cache, tag, id);
 	return id;
-}
-
-struct caller caller_of(const struct fuse_in_header *in, size_t len)
-{
-	struct caller c = {in->pid, in->uid, in->gid, wire_fh(in, len)};
-	if (c.tid == 0 && c.handle) { /* no caller: whoever opened the file */
-		const struct handle *h = handle_from_fh(c.handle);
-		c.tid = (uint32_t)h->pid;
-		c.uid = h->uid;
-		c.gid = h->gid;
-	}
-	return c;
 }
 
 static void cgroup_path_or_empty(uint64_t cgroup, char *buf, size_t size)

@@ -4,12 +4,9 @@
 #ifndef FS_CALLER_H
 #define FS_CALLER_H
 
-#include "fs/wire.h"
-#include "sched/job.h"
+#include <stdint.h>
 
-/* The caller of a request.  Requests without one (write-back, for example) belong to whoever opened
- * their file. */
-struct caller caller_of(const struct fuse_in_header *in, size_t len);
+#include "sched/job.h"
 
 /* The process of a thread.  Answers may be a second old. */
 uint64_t caller_process(uint32_t tid, uint64_t now_ns);

@@ -2,7 +2,7 @@
 /* As whom a thread acts on the backing tree.
  *
  * Every call to the backing tree is made as its caller: with the caller's fsuid and fsgid, and
- * without root's capabilities unless the caller is root.  creds_begin does that for each message
+ * without root's capabilities unless the caller is root.  creds_begin does that for each request
  * before anything else is done with it.  So a source that checks identity itself (NFS, CIFS, FUSE)
  * sees the right user, what is made gets its owner, what needs an owner is asked of the backing
  * filesystem, set-id bits are cleared, reserved blocks and quotas are kept.  Messages without a
@@ -29,13 +29,13 @@
 #ifndef FS_CREDS_H
 #define FS_CREDS_H
 
-#include <fuse_lowlevel.h>
-#include <linux/fuse.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 struct fs;
+struct request;
 
 /* Once per thread. */
 void creds_thread_start(void);
@@ -44,32 +44,32 @@ void creds_thread_stop(void);
 /* Does this filesystem (statfs f_type) check by itself who is asking?  Unknown ones are taken to. */
 bool creds_source_checks(uint64_t fs_type);
 
-/* The caller of a message.  Does nothing for messages that have none: their operations make no
+/* The caller of a request.  Does nothing for requests that have none: their operations make no
  * backing call, or choose the opener of the file. */
-int creds_begin(const struct fs *fs, const struct fuse_in_header *in, size_t len);
+int creds_begin(const struct request *req);
 
 /* The rest is for operations that need other rights than those of creds_begin. */
 
 /* To change something: root has CAP_FSETID here, which creds_begin does not promise. */
-int creds_be_changer(const struct fs *fs, fuse_req_t req);
+int creds_be_changer(const struct fs *fs, const struct request *req);
 /* Where CAP_SYS_ADMIN would make a difference, which a caller's thread may have left from a registration
  * (see creds_be_registrar): attributes and ioctl. */
-int creds_be_plain_caller(const struct fs *fs, fuse_req_t req);
+int creds_be_plain_caller(const struct fs *fs, const struct request *req);
 /* With the caller's supplementary groups, as they are now, whatever the source. */
-int creds_be_member(const struct fs *fs, fuse_req_t req);
+int creds_be_member(const struct fs *fs, const struct request *req);
 /* To make something with this mode (type bits as well): with the caller's umask.  A regular file
  * that is made set-group-id in a set-group-id directory keeps the bit only for members of the group;
  * nothing else asks for membership or for CAP_FSETID. */
-int creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode);
+int creds_be_maker(const struct fs *fs, const struct request *req, mode_t mode);
 /* To change the data of a file: one that is set-group-id without group execution keeps the bit when
  * a member of the group writes. */
-bool creds_membership_matters(fuse_req_t req, const struct stat *st);
-int creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters);
+bool creds_membership_matters(const struct request *req, const struct stat *st);
+int creds_be_writer(const struct fs *fs, const struct request *req, bool membership_matters);
 /* With CAP_FOWNER and CAP_FSETID: for changes that come with writing, which any writer may make, but chown
  * and utimes allow to the owner only.  What set-id bits must go is decided by the write itself. */
-int creds_be_toucher(const struct fs *fs, fuse_req_t req);
+int creds_be_toucher(const struct fs *fs, const struct request *req);
 /* With CAP_SETFCAP: for file capabilities, which the kernel takes away on behalf of a writer. */
-int creds_be_capability_setter(const struct fs *fs, fuse_req_t req);
+int creds_be_capability_setter(const struct fs *fs, const struct request *req);
 
 /* Who has opened a file: to close it. */
 int creds_be_opener(const struct fs *fs, uid_t uid, gid_t gid);

@@ -51,18 +51,16 @@ void fs_attach(struct fs *fs, struct fuse_session *se);
 /* The source's own mount is read-only: mount "ro", so that programs get EROFS as they do there. */
 bool fs_source_is_read_only(const struct fs *fs);
 
-/* The operations; their userdata is the struct fs. */
+/* For libfuse, which negotiates with the kernel and nothing else: only init; userdata is the struct fs. */
 extern const struct fuse_lowlevel_ops fs_ops;
 
 /* Per-thread set-up: own umask (unshare CLONE_FS), buffers, credentials state.  False: no memory, the
  * thread must run no operation. */
 bool fs_thread_start(void);
+/* Of this thread: FS_BUFFER_SIZE bytes (request.h), page-aligned. */
+char *fs_thread_buffer(void);
 /* Frees what fs_thread_start allocated. */
 void fs_thread_stop(void);
-
-/* Requests that libfuse 3.17 cannot parse (STATX) or that are faster answered without it.  True:
- * answered.  `msg` is the kernel's message, header included. */
-bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, size_t len);
 
 /* Closes fds that were not used since the last call and can be reopened.  Otherwise files that are deleted in
  * the source would keep their blocks.  True: call it again after a while. */
