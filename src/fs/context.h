@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the thread that runs an operation knows about it: set by the caller of the operation
- * before, filled by the operation, read after it.  Thread-local, so no locks. */
+/* State of the operation that the current thread runs: set before the operation, updated by it,
+ * and read after it.  Thread-local, so no locks. */
 #ifndef FS_CONTEXT_H
 #define FS_CONTEXT_H
 

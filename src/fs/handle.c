@@ -17,7 +17,7 @@ int handle_reserve(fuse_req_t req)
 {
 	struct fs *fs = fs_of(req);
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	const struct caller caller = {(uint32_t)ctx->pid, ctx->uid, ctx->gid, 0};
+	const struct caller caller = {.tid = (uint32_t)ctx->pid, .uid = ctx->uid, .gid = ctx->gid};
 	if (!fdlimit_client_try(ctx->uid))
 		return -ENFILE;
 	reserved = fs->cfg.gate ? gate_open_try(fs->cfg.gate, &caller) : NULL;
@@ -104,6 +104,8 @@ struct handle *handle_new(fuse_req_t req, int *fd, int flags)
 	h->pid = ctx->pid;
 	h->uid = ctx->uid;
 	h->gid = ctx->gid;
+	if (fs->cfg.gate && gate_asks_for_openers(fs->cfg.gate))
+		h->opener = opener_of((uint32_t)ctx->pid);
 	h->counted = reserved;
 	reserved = NULL;
 	list_init(&h->of_inode);

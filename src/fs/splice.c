@@ -32,7 +32,7 @@ static bool have_pipe(void)
 	if (pipe2(line.fd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return false;
 	line.open = true;
-	/* The limit on pipe memory may forbid it; then there is no use in trying each time. */
+	/* The limit on pipe memory may forbid it; do not try again for each request. */
 	if (fcntl(line.fd[0], F_SETPIPE_SZ, PIPE_SIZE) < (int)PIPE_SIZE) {
 		splice_thread_stop();
 		line.unusable = true;
@@ -46,9 +46,8 @@ void splice_thread_start(void)
 		have_pipe();
 }
 
-/* Fewer bytes than the header promised: the end of the file, or the pipe is full of small pieces.
- * Take them out of the pipe again, read what may follow and send it all with a header that is
- * right. */
+/* Fewer bytes than the header announced: the end of the file, or the pipe is full of small pieces.
+ * Takes them out of the pipe again, reads the rest, and sends everything with a correct header. */
 static bool send_short(int dev_fd, uint64_t unique, size_t got, int fd, size_t size, off_t off)
 {
 	struct fuse_out_header *out = (struct fuse_out_header *)fs_context.buffer;
@@ -71,8 +70,8 @@ static bool send_short(int dev_fd, uint64_t unique, size_t got, int fd, size_t s
 	return true;
 }
 
-/* Bytes now in the pipe behind the header.  Never SPLICE_F_MOVE: it would let the kernel take clean
- * pages away from the backing file's cache. */
+/* Returns the number of bytes now in the pipe behind the header.  Never uses SPLICE_F_MOVE: it
+ * would let the kernel take clean pages away from the page cache of the source's file. */
 static size_t fill_pipe(int fd, size_t size, off_t off)
 {
 	size_t got = 0;
@@ -96,7 +95,8 @@ bool splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t off)
 	}
 	size_t got = fill_pipe(fd, size, off);
 	if (got == 0) {
-		/* The end of the file, an error, or a file that cannot be spliced: pread tells. */
+		/* The end of the file, an error, or a file that cannot be spliced: pread finds
+		 * out. */
 		char rest[sizeof(out)];
 		if (read(line.fd[0], rest, sizeof(rest)) != (ssize_t)sizeof(rest))
 			splice_thread_stop();
@@ -108,7 +108,7 @@ bool splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t off)
 	fs_context.bytes_moved = size;
 	if (n == (ssize_t)(sizeof(out) + size))
 		return true;
-	/* What the kernel did not take is still in the pipe. */
+	/* What the kernel did not accept is still in the pipe. */
 	int err = n < 0 ? errno : EIO;
 	splice_thread_stop();
 	return err == ENOENT; /* the caller is gone */
