@@ -164,16 +164,40 @@ static char *file_of(struct daemon_ref *d, const char *target)
 	return file;
 }
 
+/* A class of that name may be in the file, for other mounts: adding to its section would change those. */
+static int check_new_section(const struct ctl *c, const char *file, struct error *err)
+{
+	AUTO_FREE char *section = NULL;
+	if (strcmp(c->command->does, "class-add") != 0)
+		return 0;
+	if (asprintf(&section, "class:%s", c->word[1]) < 0)
+		return error_set(err, "out of memory");
+	int there = save_has_section(file, section, err);
+	if (there > 0)
+		error_set(err, "%s has a [%s] already: edit it there, then reload", file, section);
+	return there ? -1 : 0;
+}
+
+static int check_file(struct ctl *c, struct daemon_ref *d, const char *target)
+{
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *file = file_of(d, target);
+	if (!file || !*file)
+		return ctl_complain(
+			PROTO_NO_FILE,
+			"nothing was changed: the target is in no configuration file to save to");
+	if (check_new_section(c, file, &err) == 0)
+		return 0;
+	error_prefix(&err, "nothing was changed");
+	return ctl_complain(PROTO_FAILED, err.text);
+}
+
 static int run_once(struct ctl *c, struct daemon_ref *d, const char *target)
 {
 	json_t *answer;
-	if (c->save) {
-		AUTO_FREE char *file = file_of(d, target);
-		if (!file || !*file)
-			return ctl_complain(
-				PROTO_NO_FILE,
-				"nothing was changed: the target is in no configuration file to save to");
-	}
+	int refused = c->save ? check_file(c, d, target) : 0;
+	if (refused)
+		return refused;
 	enum proto_code code = ctl_ask(c, d, target, &answer);
 	int rc = code ? proto_exit_status(code) : present(c, answer);
 	json_decref(answer);
