@@ -1,0 +1,122 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# ratefs-volume with a real Docker: create, run, inspect, limits inside of containers, restarts and crashes.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/volume_lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/container_lib.sh" || exit 1
+requires dockerd containerd runc
+DOCKER=/usr/bin/docker
+[ -x "$DOCKER" ] || DOCKER=$(command -v docker) || skip "needs the command 'docker'"
+
+# Docker looks for plugins in this place only.
+mkdir -p /run/docker /run/containerd
+mount -t tmpfs -o mode=755 tmpfs /run/docker || skip "no private /run/docker"
+mount -t tmpfs -o mode=755 tmpfs /run/containerd || skip "no private /run/containerd"
+SOCK=/run/docker/plugins/ratefs.sock
+export DOCKER_HOST=unix://$TMP/docker.sock DOCKER_CONFIG=$TMP/docker-config
+PARENT=ratefs-test-$$-$RANDOM
+
+start_engine() {
+	dockerd --storage-driver=vfs --iptables=false --bridge=none --data-root="$TMP/docker" \
+		--exec-root="$TMP/exec" --pidfile="$TMP/docker.pid" -H "$DOCKER_HOST" --cgroup-parent="/$PARENT" \
+		>>"$TMP/dockerd.log" 2>&1 &
+	ENGINE=$!
+	within 60s engine_answers && ! gone "$ENGINE"
+}
+engine_answers() { $DOCKER version >/dev/null 2>&1 || gone "$ENGINE"; }
+docker() { "$DOCKER" "$@"; }
+run() { docker run --network=none "$@"; }
+
+make_image
+start_engine || skip "dockerd does not run here: $(tail -n 1 "$TMP/dockerd.log")"
+tar -C "$TMP/image" -c . | docker import - box >/dev/null || fail "docker import"
+run --rm box true 2>"$TMP/out" || skip "containers do not run here: $(head -n 1 "$TMP/out")"
+
+# Whatever happens, no cgroups of containers stay behind.
+end_engine() {
+	docker ps -q | xargs -r "$DOCKER" kill >/dev/null 2>&1
+	kill "$ENGINE" 2>/dev/null
+	within 20s gone "$ENGINE" || kill -9 "$ENGINE"
+	find /sys/fs/cgroup -depth -type d -path "*/$PARENT*" -exec rmdir {} + 2>/dev/null
+}
+trap 'end_engine; cleanup' EXIT
+
+start_plugin --collect-after=3
+says 'iops: .x.: not a number' docker volume create -d ratefs -o iops=x bad
+says 'is chosen by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
+says 'not allowed: no source is' docker volume create -d ratefs -o source=/etc bad
+ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o cache=strict vol >/dev/null
+
+# --- rates: two containers on one volume share its limit.  8 MiB at 2 MiB/s, of which 100 ms are there at once.
+fill() { run --rm -v vol:/data box dd if=/dev/zero of=/data/"$1" bs=64k count=64 2>/dev/null; }
+both() {
+	fill a & local a=$!
+	fill b || return 1
+	wait $a
+}
+between 3700ms 60s both
+equal "$(stat -c %s "$STATE"/data/vol-*/[ab] | xargs)" "4194304 4194304"
+
+# --- while a container runs: inspect, list, set
+run -d --name first -v vol:/data box sleep 1000 >/dev/null || fail "docker run"
+id=$(docker inspect -f '{{.Id}}' first)
+status=$(docker volume inspect vol | jq '.[0].Status')
+equal "$(jq -r '.containers[0]' <<<"$status")" "$id" "inspect does not name the container: $status"
+equal "$(jq -r '.limits.write_bps.rate' <<<"$status")" 2097152
+equal "$(docker volume inspect -f '{{.Mountpoint}}' vol)" "$STATE/mnt/vol"
+ctl list | grep -q "${id:0:12}" || fail "ratefsctl list does not name the container: $(ctl list)"
+ok ctl set vol write_bps=200M >/dev/null
+before 20s docker exec first dd if=/dev/zero of=/data/fast bs=64k count=256
+refused docker volume rm vol
+refused docker exec first ls "$STATE"	# the source is out of reach
+daemon=$(daemon_pid)
+
+# --- a killed writer is gone at once although its limit is far away
+ok ctl set vol write_bps=64K >/dev/null
+run -d --name slow -v vol:/data box dd if=/dev/zero of=/data/slow bs=1M count=1000 >/dev/null
+nap 1s
+t0=$(now_ms)
+ok docker kill slow >/dev/null
+within 10s sh -c "! $DOCKER ps -q --no-trunc --filter name=slow | grep -q ." || fail "the container does not end"
+say "docker kill of a throttled writer took $(($(now_ms) - t0)) ms"
+ok ctl set vol write_bps=200M >/dev/null
+
+# --- the plugin is killed: containers go on; the next call finds everything
+kill_plugin
+ok docker exec first touch /data/after-plugin
+start_plugin --collect-after=3
+equal "$(docker volume ls -q --filter driver=ratefs | xargs)" vol
+equal "$(docker volume inspect vol | jq -r '.[0].Status.containers[0]')" "$id"
+
+# --- the engine is restarted: its containers end, volumes and data stay
+kill "$ENGINE"
+within 60s gone "$ENGINE" || fail "dockerd does not end"
+start_engine || fail "dockerd does not start again"
+equal "$(docker volume ls -q --filter driver=ratefs | xargs)" vol
+docker start first >/dev/null || fail "the container does not start again"
+ok docker exec first stat /data/after-plugin >/dev/null
+equal "$(daemon_pid)" "$daemon" "the daemon has changed"
+
+# --- the daemon is killed: a container that starts has a working volume again
+kill -9 "$daemon"
+ok docker restart -t 0 first >/dev/null
+ok docker exec first touch /data/after-daemon
+
+# --- the engine is killed, and its containers with it: their references are collected
+init=$(docker inspect -f '{{.State.Pid}}' first)
+shim=$(awk '$1 == "PPid:" { print $2 }' "/proc/$init/status")
+# shellcheck disable=SC2046 # pids are words
+kill -9 "$ENGINE" $(pgrep -P "$ENGINE") "$shim" "$init"
+wait "$ENGINE" 2>/dev/null
+vol_is_gone() { ! mountpoint -q "$STATE/mnt/vol"; }
+within 60s vol_is_gone || fail "references of a dead engine are kept: $(cat "$STATE/volumes.json")"
+rm -f "$TMP/docker.pid"
+start_engine || fail "dockerd does not start after a crash"
+docker rm -f first slow >/dev/null 2>&1
+
+# --- remove
+ok docker volume rm vol >/dev/null
+equal "$(docker volume ls -q --filter driver=ratefs)" ""
+[ -z "$(ls "$STATE/data")" ] || fail "data of a removed volume is left"
+kill_plugin TERM
+stop_daemon

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Sandboxes by bubblewrap, unshare and systemd-run: none can exceed its rate or open too many files, or reach the source, and a
+# killed one is gone in milliseconds.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+
+backing tmpfs
+mount_ratefs -o write_bps=2M,iops=2000,max_open=20,cache=strict
+
+by_bwrap() {
+	bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs "$BACK" --bind "$MNT" /mnt --chdir /mnt \
+		--unshare-all --die-with-parent --new-session "$@"
+}
+# The same by hand: a private mount namespace, the mount over /mnt, an empty directory over the source.
+by_unshare() {
+	unshare --mount --pid --fork --kill-child --mount-proc --propagation private sh -c \
+		'mount --bind "$1" /mnt && mount -t tmpfs tmpfs "$2" && shift 2 && cd /mnt && exec "$@"' \
+		sh "$MNT" "$BACK" "$@"
+}
+by_systemd() {
+	systemd-run -q --wait --pipe -p BindPaths="$MNT:/mnt" -p TemporaryFileSystem="$BACK" \
+		-p WorkingDirectory=/mnt -p PrivateTmp=no "$@"
+}
+
+tried=0
+for by in by_bwrap by_unshare by_systemd; do
+	$by true >"$TMP/out" 2>&1 || { say "no $by here: $(head -n 1 "$TMP/out")"; continue; }
+	tried=$((tried + 1))
+	# 4 MiB at 2 MiB/s, of which a window of 100 ms is there at once.
+	between 1800ms 30s $by dd if=/dev/zero of=out bs=64k count=64 status=none
+	equal "$(stat -c %s "$SRC/out")" 4194304
+	equal "$($by ls "$BACK")" "" "$by: the sandbox sees the source"
+	# 20 open files at most, whatever the sandbox's own limit is
+	$by bash -c 'for i in $(seq 30); do exec {fd}>f$i || exit 7; done' 2>/dev/null && fail "$by: max_open does not hold"
+	# Killing the sandbox does not wait for its limit: 500 seconds of writing are ahead.
+	$by dd if=/dev/zero of=big bs=1M count=1000 status=none 2>/dev/null &
+	pid=$!
+	nap 500ms
+	t0=$(now_ms)
+	kill -9 $pid
+	wait $pid 2>/dev/null
+	free_again() { ! pgrep -f 'of=big bs=1M' >/dev/null; }
+	within 5s free_again || fail "$by: the sandbox is still there"
+	say "$by: killed sandbox gone after $(($(now_ms) - t0)) ms"
+	rm -f "$SRC"/*
+done
+[ $tried -gt 0 ] || skip "no kind of sandbox works here"
+unmount_ratefs
