@@ -151,7 +151,7 @@ char *volume_api_call(struct volumes *v, const char *path, const char *body, siz
 		*status = call(v, request, reply, &err);
 	}
 	make_one_line(err.text);
-	if (*status != 200)
+	if (*status != 200 && *status != 404) /* engines ask for what is not there */
 		log_info("%s: %s", path, err.text);
 	json_object_set_new(reply, "Err", json_string(err.text));
 	char *text = json_dumps(reply, JSON_COMPACT);

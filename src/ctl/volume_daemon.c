@@ -74,22 +74,29 @@ static int ctl(const struct volume_setup *s, const char *command, const char *na
 static int mount(void *ctx, const char *name, struct error *err)
 {
 	const struct volume_setup *s = ctx;
-	int rc = ctl(s, "reload", NULL, NULL, err);
-	if (rc == 3)
+	if (access(s->control, F_OK) < 0 || ctl(s, "list", NULL, NULL, err) != 0)
 		return start(s, err);
+	if (ctl(s, "reload", NULL, NULL, err))
+		return -1;
 	ctl(s, "mount", name, NULL, err);
-	return rc;
+	error_set(err, "%s", "");
+	return 0;
 }
 
 static int unmount(void *ctx, const char *name, struct error *err)
 {
-	int rc = ctl(ctx, "unmount", name, NULL, err);
-	return rc == 3 ? 0 : rc;
+	ctl(ctx, "unmount", name, NULL, err);
+	return strstr(err->text, "in use") ? 1 : 0;
 }
 
 static json_t *status(void *ctx, const char *name)
 {
-	return NULL;
+	const struct volume_setup *s = ctx;
+	const char *const argv[] = {"ratefsctl", "-d", s->control, "stats", name, "--json", NULL};
+	AUTO_FREE char *output = NULL;
+	struct error err;
+	volume_run(argv, &output, &err);
+	return output ? json_loads(output, 0, NULL) : NULL;
 }
 
 const struct volume_daemon_ops volume_daemon = {

@@ -39,7 +39,13 @@ end_engine() {
 	within 20s gone "$ENGINE" || kill -9 "$ENGINE"
 	find /sys/fs/cgroup -depth -type d -path "*/$PARENT*" -exec rmdir {} + 2>/dev/null
 }
-trap 'end_engine; cleanup' EXIT
+end_all() {
+	local rc=$?
+	end_engine
+	(exit $rc)
+	cleanup
+}
+trap end_all EXIT
 
 start_plugin --collect-after=3
 says 'iops: .x.: not a number' docker volume create -d ratefs -o iops=x bad

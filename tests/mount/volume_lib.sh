@@ -50,6 +50,9 @@ refuses() {
 	jq -r .Err <<<"$ANSWER" | grep -Eq -- "$pattern" || fail "$3 $4: said $ANSWER, not '$pattern'"
 }
 
+show_log() {
+	tail -n 20 "$TMP/plugin.log" "$TMP/dockerd.log" 2>/dev/null | sed 's/^/  /' >&2
+}
 daemon_pid() { ctl list --json 2>/dev/null | jq -r '.daemons[0].pid // empty'; }
 # Ends the daemon, whose mounts go with it.
 stop_daemon() {

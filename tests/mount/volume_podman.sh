@@ -7,7 +7,8 @@
 requires podman
 
 export CONTAINERS_CONF=$TMP/containers.conf CONTAINERS_STORAGE_CONF=$TMP/storage.conf
-RUNTIME=$(command -v crun || command -v runc) || skip "needs crun or runc"
+# crun refuses hybrid cgroups
+RUNTIME=$(command -v runc || command -v crun) || skip "needs runc or crun"
 cat >"$CONTAINERS_CONF" <<END
 [containers]
 log_driver = "k8s-file"
@@ -36,12 +37,18 @@ end_engine() {
 	podman rm -af >/dev/null 2>&1
 	find /sys/fs/cgroup -depth -type d -path "*/$PARENT*" -exec rmdir {} + 2>/dev/null
 }
-trap 'end_engine; cleanup' EXIT
+end_all() {
+	local rc=$?
+	end_engine
+	(exit $rc)
+	cleanup
+}
+trap end_all EXIT
 
 start_plugin
-podman volume create -d ratefs -o iops=x bad >"$TMP/out" 2>&1 && fail "a wrong option is accepted"
+podman volume create --driver ratefs -o iops=x bad >"$TMP/out" 2>&1 && fail "a wrong option is accepted"
 grep -q "iops: 'x': not a number" "$TMP/out" || fail "the message is lost: $(cat "$TMP/out")"
-ok podman volume create -d ratefs -o write_bps=2M -o cache=strict vol >/dev/null
+ok podman volume create --driver ratefs -o write_bps=2M -o cache=strict vol >/dev/null
 
 # 4 MiB at 2 MiB/s, of which 100 ms are there at once
 between 1800ms 60s run --rm -v vol:/data box dd if=/dev/zero of=/data/f bs=64k count=64 2>/dev/null

@@ -7,18 +7,19 @@
 backing tmpfs
 mount_ratefs -o write_bps=2M,iops=2000,max_open=20,cache=strict
 
+EXEC=	# exec: the sandbox takes the place of the shell
 by_bwrap() {
-	bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs "$BACK" --bind "$MNT" /mnt --chdir /mnt \
+	$EXEC bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs "$BACK" --bind "$MNT" /mnt --chdir /mnt \
 		--unshare-all --die-with-parent --new-session "$@"
 }
 # The same by hand: a private mount namespace, the mount over /mnt, an empty directory over the source.
 by_unshare() {
-	unshare --mount --pid --fork --kill-child --mount-proc --propagation private sh -c \
+	$EXEC unshare --mount --pid --fork --kill-child --mount-proc --propagation private sh -c \
 		'mount --bind "$1" /mnt && mount -t tmpfs tmpfs "$2" && shift 2 && cd /mnt && exec "$@"' \
 		sh "$MNT" "$BACK" "$@"
 }
 by_systemd() {
-	systemd-run -q --wait --pipe -p BindPaths="$MNT:/mnt" -p TemporaryFileSystem="$BACK" \
+	$EXEC systemd-run -q --wait --unit=ratefs-test-$$ --collect --pipe -p BindPaths="$MNT:/mnt" -p TemporaryFileSystem="$BACK" \
 		-p WorkingDirectory=/mnt -p PrivateTmp=no "$@"
 }
 
@@ -33,11 +34,14 @@ for by in by_bwrap by_unshare by_systemd; do
 	# 20 open files at most, whatever the sandbox's own limit is
 	$by bash -c 'for i in $(seq 30); do exec {fd}>f$i || exit 7; done' 2>/dev/null && fail "$by: max_open does not hold"
 	# Killing the sandbox does not wait for its limit: 500 seconds of writing are ahead.
+	EXEC=exec
 	$by dd if=/dev/zero of=big bs=1M count=1000 status=none 2>/dev/null &
 	pid=$!
+	EXEC=
 	nap 500ms
 	t0=$(now_ms)
-	kill -9 $pid
+	[ $by != by_systemd ] || systemctl kill -s KILL ratefs-test-$$
+	kill -9 $pid 2>/dev/null
 	wait $pid 2>/dev/null
 	free_again() { ! pgrep -f 'of=big bs=1M' >/dev/null; }
 	within 5s free_again || fail "$by: the sandbox is still there"
