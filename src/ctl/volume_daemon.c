@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
+#include "base/util.h"
+#include "ctl/client.h"
 #include "ctl/volume_run.h"
 
 static char *path_in(const struct volume_setup *s, const char *name)
@@ -61,42 +62,69 @@ static int start(const struct volume_setup *s, struct error *err)
 	return path ? run_ratefs(argv, err) : error_set(err, "out of memory");
 }
 
-static int ctl(const struct volume_setup *s, const char *command, const char *name, const char *flag, struct error *err)
+/* --- the control socket --------------------------------------------------------------------- */
+
+/* What the daemon answers; *answer is to be given back by json_decref.  -1: there is no daemon. */
+static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
 {
-	const char *const argv[] = {"ratefsctl", "-d", s->control, command, name, flag, NULL};
-	AUTO_FREE char *output = NULL;
-	int rc = volume_run(argv, &output, err);
-	if (rc != 0 && output)
-		error_set(err, "%s", output);
-	return rc;
+	struct daemons d;
+	*answer = NULL;
+	if (daemons_find(&d, s->control, err) < 0) {
+		json_decref(request);
+		return -1;
+	}
+	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
+	daemons_free(&d);
+	AUTO_FREE char *text = code ? answer_error(*answer) : NULL;
+	if (text) {
+		make_one_line(text);
+		error_set(err, "%s", text);
+	}
+	return code;
 }
 
+/* Its own section only, as it is in the file: what `ratefsctl set` has changed for other volumes stays. */
 static int mount(void *ctx, const char *name, struct error *err)
 {
-	const struct volume_setup *s = ctx;
-	if (access(s->control, F_OK) < 0 || ctl(s, "list", NULL, NULL, err) != 0)
-		return start(s, err);
-	if (ctl(s, "reload", NULL, NULL, err))
-		return -1;
-	ctl(s, "mount", name, NULL, err);
-	error_set(err, "%s", "");
-	return 0;
+	AUTO_JSON *answer = NULL;
+	json_t *request = request_new("mount", name);
+	if (!request || json_object_set_new(request, "read", json_true()) < 0) {
+		json_decref(request);
+		return error_set(err, "out of memory");
+	}
+	struct error why = ERROR_INIT;
+	int rc = ask(ctx, request, &answer, &why);
+	if (rc < 0)
+		return start(ctx, err);
+	return rc == PROTO_OK ? 0 : error_set(err, "%s", why.text);
 }
 
 static int unmount(void *ctx, const char *name, struct error *err)
 {
-	ctl(ctx, "unmount", name, NULL, err);
-	return strstr(err->text, "in use") ? 1 : 0;
+	AUTO_JSON *answer = NULL;
+	struct error why = ERROR_INIT;
+	int rc = ask(ctx, request_new("unmount", name), &answer, &why);
+	/* without a daemon, or unknown to it, or down */
+	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET || rc == PROTO_WRONG_STATE)
+		return 0;
+	error_set(err, "%s", why.text);
+	return rc == PROTO_IN_USE ? 1 : -1;
 }
 
 static json_t *status(void *ctx, const char *name)
 {
-	const struct volume_setup *s = ctx;
-	const char *const argv[] = {"ratefsctl", "-d", s->control, "stats", name, "--json", NULL};
-	AUTO_FREE char *output = NULL;
-	struct error err;
-	volume_run(argv, &output, &err);
-	return output ? json_loads(output, 0, NULL) : NULL;
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	if (ask(ctx, request_new("stats", name), &answer, &ignored) != PROTO_OK)
+		return NULL;
+	static const char *const kept[] = {"mounted", "paused", "limits", "inflight", "open", "size",
+					   "inodes",  "space"};
+	json_t *out = json_object();
+	json_object_set(out, "waiting", json_object_get(answer, "parked_now"));
+	for (unsigned i = 0; i < ARRAY_SIZE(kept); i++)
+		if (json_object_get(answer, kept[i]))
+			json_object_set(out, kept[i], json_object_get(answer, kept[i]));
+	return out;
 }
 
 const struct volume_daemon_ops volume_daemon = {

@@ -19,6 +19,7 @@
 #include "ctl/volume_http.h"
 #include "ctl/volume_privileges.h"
 #include "ctl/volume_socket.h"
+#include "proto/proto.h"
 
 #include "config.h"
 
@@ -209,6 +210,7 @@ int main(int argc, char **argv)
 					.collect_after_s = 60},
 			      .socket = RATEFS_PLUGIN_SOCKET};
 	struct error err = ERROR_INIT;
+	proto_init();
 	int rc = parse(&a, argc, argv, &err);
 	if (rc == 0)
 		rc = run(&a, &err) < 0 ? 2 : 1;

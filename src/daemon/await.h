@@ -24,8 +24,7 @@ struct await {
 	struct await_item *item;
 	unsigned n;
 	int64_t until_ms;
-	bool reload;	/* everything is a note; else an error is an error */
-	unsigned notes; /* that there are already */
+	bool reload; /* everything is a note; else an error is an error */
 };
 
 bool await_mount(struct await *a, const struct served_mount *m);

@@ -65,8 +65,6 @@ enum scope_kind option_widest(const struct option_def *o);
 const struct option_def *option_rate_of(const struct option_def *o);
 /* The nearest known name of this scope, or NULL when nothing is near. */
 const char *option_nearest(const char *name, enum scope_kind scope);
-/* How many slips of the finger lie between two names. */
-unsigned option_distance(const char *a, const char *b);
 
 /* Takes "global.", "fs." or "mount." off *name and says which scope it means, by the rule above for a bare
  * name. */

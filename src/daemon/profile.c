@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "daemon/options.h"
 
@@ -103,7 +104,7 @@ static int unknown(const char *name, struct error *err)
 	unsigned n = known ? names(known) : 0;
 	for (unsigned i = 0; i < n; i++) {
 		/* options are compared with '_', which profiles have none of */
-		unsigned d = option_distance(known[i], name);
+		unsigned d = text_distance(known[i], name);
 		if (strncmp(known[i], name, strlen(name)) == 0 || strstr(known[i], name))
 			d = 1;
 		if (d < best) {

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/text.h"
 #include "base/util.h"
-#include "daemon/render.h"
 #include "daemon/run.h"
 #include "daemon/run_stats.h"
 
@@ -80,15 +80,15 @@ static void put_classes(const struct run_report *r, FILE *out)
 		"BYTES/S", dry ? "WOULD WAIT" : "WAITED", "FOR", "REFUSED");
 	for (int i = 0; i < COST_CLASSES_SHOWN; i++) {
 		const struct run_class_stats *c = &r->stats->cls[i];
-		char t[5][RENDER_MAX];
+		char t[5][TEXT_AMOUNT_MAX];
 		if (!c->ops && !c->waited && !c->refused)
 			continue;
 		fprintf(out, "  %-10s %9s %9s %9s %9s %10" PRIu64 " %9s %7" PRIu64 "\n",
-			cost_class_name(i), render_amount((double)c->ops, 1000, t[0]),
-			render_amount((double)c->bytes, 1024, t[1]),
-			render_amount((double)c->ops / seconds, 1000, t[2]),
-			render_amount((double)c->bytes / seconds, 1024, t[3]), c->waited,
-			render_ns(c->wait_ns, t[4]), c->refused);
+			cost_class_name(i), text_amount((double)c->ops, 1000, t[0]),
+			text_amount((double)c->bytes, 1024, t[1]),
+			text_amount((double)c->ops / seconds, 1000, t[2]),
+			text_amount((double)c->bytes / seconds, 1024, t[3]), c->waited,
+			text_ns(c->wait_ns, t[4]), c->refused);
 	}
 }
 
@@ -96,7 +96,7 @@ static void put_limits(const struct run_report *r, FILE *out)
 {
 	for (unsigned i = 0; i < r->stats->n_limits; i++) {
 		const struct run_limit_stats *l = &r->stats->limit[i];
-		char t[RENDER_MAX];
+		char t[TEXT_AMOUNT_MAX];
 		uint64_t ns = min_u64(l->blocking_ns, r->result->wall_ns);
 		fprintf(out, "  %s=%s%s%s: ", l->name, l->value, *l->of ? " of " : "", l->of);
 		if (r->run->dry_run)
@@ -104,7 +104,7 @@ static void put_limits(const struct run_report *r, FILE *out)
 				l->would_wait);
 		else if (ns)
 			fprintf(out, "requests waited for it for %s, %.0f%% of the time\n",
-				render_ns(ns, t), 100.0 * (double)ns / (double)r->result->wall_ns);
+				text_ns(ns, t), 100.0 * (double)ns / (double)r->result->wall_ns);
 		else
 			fprintf(out, "no request waited for it\n");
 	}

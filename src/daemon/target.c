@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/ending.h"
 
 /* A mount's name has no '/' in front of a class; a path to somewhere in a mount has. */
@@ -24,6 +25,27 @@ static bool find_class(struct registry *r, const char *name, struct target *t)
 	return true;
 }
 
+/* JSON can only say what is UTF-8: a name that is not is known by what it looks like. */
+static bool looks_like(const char *text, const char *name)
+{
+	AUTO_FREE char *utf8 = text && !text_is_utf8(text) ? text_utf8(text) : NULL;
+	return utf8 && strcmp(utf8, name) == 0;
+}
+
+static struct served_mount *find_odd(struct registry *r, const char *name)
+{
+	struct served_mount *found = NULL;
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (!looks_like(m->s.name, name) && !looks_like(m->s.mountpoint, name))
+			continue;
+		if (found)
+			return NULL; /* there are two */
+		found = m;
+	}
+	return found;
+}
+
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err)
 {
 	*t = (struct target){.scope = SCOPE_GLOBAL, .registry = r};
@@ -38,6 +60,9 @@ int target_find(struct registry *r, const char *name, struct target *t, struct e
 	t->mount = registry_find_target(r, name);
 	t->dropped = ending_find_dropped(r, name);
 	if (t->mount || t->dropped || find_class(r, name, t))
+		return 0;
+	t->mount = find_odd(r, name);
+	if (t->mount)
 		return 0;
 	return error_set(err, "there is no mount or class '%s'", name);
 }
