@@ -84,19 +84,35 @@ static int ask(const struct volume_setup *s, json_t *request, json_t **answer, s
 }
 
 /* Its own section only, as it is in the file: what `ratefsctl set` has changed for other volumes stays. */
-static int mount(void *ctx, const char *name, struct error *err)
+static int ask_mount(const struct volume_setup *s, const char *name, struct error *err)
 {
 	AUTO_JSON *answer = NULL;
 	json_t *request = request_new("mount", name);
 	if (!request || json_object_set_new(request, "read", json_true()) < 0) {
 		json_decref(request);
-		return error_set(err, "out of memory");
+		error_set(err, "out of memory");
+		return PROTO_NO_MEMORY;
 	}
+	return ask(s, request, &answer, err);
+}
+
+static int mount(void *ctx, const char *name, struct error *err)
+{
 	struct error why = ERROR_INIT;
-	int rc = ask(ctx, request, &answer, &why);
-	if (rc < 0)
-		return start(ctx, err);
+	int rc = ask_mount(ctx, name, &why);
+	if (rc < 0 && start(ctx, err) < 0)
+		return -1;
+	if (rc < 0) /* it has mounted what is in the file, but does not end if it could not */
+		rc = ask_mount(ctx, name, &why);
 	return rc == PROTO_OK ? 0 : error_set(err, "%s", why.text);
+}
+
+static bool is_down(const struct volume_setup *s, const char *name)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	return ask(s, request_new("show", name), &answer, &ignored) == PROTO_OK &&
+	       strcmp(get_text(answer, "state"), "unmounted") == 0;
 }
 
 static int unmount(void *ctx, const char *name, struct error *err)
@@ -104,8 +120,10 @@ static int unmount(void *ctx, const char *name, struct error *err)
 	AUTO_JSON *answer = NULL;
 	struct error why = ERROR_INIT;
 	int rc = ask(ctx, request_new("unmount", name), &answer, &why);
-	/* without a daemon, or unknown to it, or down */
-	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET || rc == PROTO_WRONG_STATE)
+	/* without a daemon, or unknown to it */
+	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET)
+		return 0;
+	if (rc == PROTO_WRONG_STATE && is_down(ctx, name))
 		return 0;
 	error_set(err, "%s", why.text);
 	return rc == PROTO_IN_USE ? 1 : -1;
