@@ -40,11 +40,11 @@ static int create(struct volumes *v, json_t *request, json_t *reply, struct erro
 		error_set(err, "Opts: must be an object");
 		rc = 400;
 	}
-	json_object_foreach (given, key, value)
-		if (!json_is_string(value) && rc == 200) {
-			error_set(err, "Opts: every value must be a string");
-			rc = 400;
-		}
+	json_object_foreach(given, key, value) if (!json_is_string(value) && rc == 200)
+	{
+		error_set(err, "Opts: every value must be a string");
+		rc = 400;
+	}
 	if (rc == 200)
 		rc = given ? volumes_create(v, text_of(request, "Name"), given, err) : 500;
 	json_decref(given);
@@ -127,8 +127,8 @@ static json_t *parse(const char *body, size_t size, struct error *err)
 		body++;
 		size--;
 	}
-	json_t *request = size ? json_loadb(body, size, JSON_REJECT_DUPLICATES, &where)
-			       : json_object();
+	json_t *request =
+		size ? json_loadb(body, size, JSON_REJECT_DUPLICATES, &where) : json_object();
 	if (request && (json_is_object(request) || json_is_null(request)))
 		return request;
 	error_set(err, "the request is not a JSON object%s%s", request || !size ? "" : ": ",

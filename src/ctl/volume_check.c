@@ -29,9 +29,8 @@ int volume_check_name(const char *name, struct error *err)
 		return error_set(err, "the name of a volume has at most %d characters",
 				 VOLUME_NAME_MAX);
 	if (!isalnum((unsigned char)*name) || !only_has(name, "_.-"))
-		return error_set(err,
-				 "the name of a volume starts with a letter or digit and "
-				 "has only letters, digits, '_', '.' and '-'");
+		return error_set(err, "the name of a volume starts with a letter or digit and "
+				      "has only letters, digits, '_', '.' and '-'");
 	return 0;
 }
 
@@ -52,7 +51,7 @@ bool volume_same_option(const char *a, const char *b)
 /* Those that say where the mount is and what it is called, and `options`, which could smuggle them in. */
 static bool is_ours(const char *key)
 {
-	static const char *const ours[] = {"mountpoint", "name",    "fs",
+	static const char *const ours[] = {"mountpoint", "name",   "fs",
 					   "options",	 "fsname", "subtype"};
 	for (unsigned i = 0; i < ARRAY_SIZE(ours); i++)
 		if (volume_same_option(key, ours[i]))
@@ -80,8 +79,10 @@ int volume_check_option(const char *key, const char *value, struct error *err)
 	if (strlen(value) > VALUE_MAX)
 		return error_set(err, "%s: the value is longer than %d bytes", key, VALUE_MAX);
 	if (!is_writable_value(value))
-		return error_set(err, "%s: a value has no quotes, no control characters, "
-				      "and no '\\' at its end", key);
+		return error_set(err,
+				 "%s: a value has no quotes, no control characters, "
+				 "and no '\\' at its end",
+				 key);
 	return 0;
 }
 
@@ -113,10 +114,9 @@ static bool is_allowed(const char *path, char *const *allowed, unsigned n_allowe
 /* Whoever may not use a directory does not learn whether it exists. */
 static int refuse(const char *source, unsigned n_allowed, struct error *err)
 {
-	return error_set(err, "source: '%s' is not %s; see --allow-source in ratefs-volume(8)",
-			 source,
-			 n_allowed ? "a directory below one that is allowed"
-				   : "allowed: no source is");
+	return error_set(
+		err, "source: '%s' is not %s; see --allow-source in ratefs-volume(8)", source,
+		n_allowed ? "a directory below one that is allowed" : "allowed: no source is");
 }
 
 char *volume_check_source(const char *source, char *const *allowed, unsigned n_allowed,

@@ -36,7 +36,7 @@ static bool add_option(struct volume_options *o, char *line)
 	struct volume_option *new = &more[o->n];
 	*new = (struct volume_option){strdup(field[0]), strdup(field[3]), is_flag(field[2])};
 	o->n++;
-	return new->name && new->syntax;
+	return new->name &&new->syntax;
 }
 
 bool volume_options_parse(struct volume_options *o, const char *text)
@@ -87,9 +87,9 @@ static bool is_given(const json_t *options, const char *a, const char *b)
 {
 	const char *key;
 	json_t *value;
-	json_object_foreach ((json_t *)options, key, value)
-		if (volume_same_option(key, a) || volume_same_option(key, b))
-			return true;
+	json_object_foreach((json_t *)options, key,
+			    value) if (volume_same_option(key, a) ||
+				       volume_same_option(key, b)) return true;
 	return false;
 }
 
@@ -107,9 +107,9 @@ static int put_section(FILE *out, const struct volume_options *known, const char
 		fputs("nosuid = yes\n", out);
 	if (!is_given(options, "dev", "nodev"))
 		fputs("nodev = yes\n", out);
-	json_object_foreach ((json_t *)options, key, value)
-		if (put_option(out, known, key, json_string_value(value), err) < 0)
-			return -1;
+	json_object_foreach((json_t *)options, key,
+			    value) if (put_option(out, known, key, json_string_value(value), err) <
+				       0) return -1;
 	return 0;
 }
 

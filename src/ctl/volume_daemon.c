@@ -75,11 +75,11 @@ static int ask(const struct volume_setup *s, json_t *request, json_t **answer, s
 	}
 	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
 	daemons_free(&d);
-	AUTO_FREE char *text = code ? answer_error(*answer) : NULL;
-	if (text) {
-		make_one_line(text);
+	/* Without its remedy: --force means something else to users of an engine. */
+	const char *text = get_text(get_part(*answer, "error"), "text");
+	if (code && *text)
 		error_set(err, "%s", text);
-	}
+	make_one_line(err->text);
 	return code;
 }
 
@@ -135,8 +135,8 @@ static json_t *status(void *ctx, const char *name)
 	struct error ignored = ERROR_INIT;
 	if (ask(ctx, request_new("stats", name), &answer, &ignored) != PROTO_OK)
 		return NULL;
-	static const char *const kept[] = {"mounted", "paused", "limits", "inflight", "open", "size",
-					   "inodes",  "space"};
+	static const char *const kept[] = {"mounted", "paused", "limits", "inflight",
+					   "open",    "size",	"inodes", "space"};
 	json_t *out = json_object();
 	json_object_set(out, "waiting", json_object_get(answer, "parked_now"));
 	for (unsigned i = 0; i < ARRAY_SIZE(kept); i++)

@@ -76,8 +76,8 @@ static int parse_seconds(const char *text, unsigned *out, struct error *err)
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || n > 86400)
-		return error_set(err, "--collect-after: '%s' is not a number of seconds up to 86400",
-				 text);
+		return error_set(
+			err, "--collect-after: '%s' is not a number of seconds up to 86400", text);
 	*out = n;
 	return 0;
 }

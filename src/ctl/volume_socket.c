@@ -21,7 +21,8 @@ static int set_address(struct sockaddr_un *a, const char *path, struct error *er
 {
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (strlen(path) >= sizeof(a->sun_path))
-		return error_set(err, "%s: is longer than %zu bytes", path, sizeof(a->sun_path) - 1);
+		return error_set(err, "%s: is longer than %zu bytes", path,
+				 sizeof(a->sun_path) - 1);
 	memcpy(a->sun_path, path, strlen(path));
 	return 0;
 }
@@ -82,9 +83,13 @@ int volume_socket_open(const char *path, struct error *err)
 {
 	if (!is_passed())
 		return listen_at(path, err);
-	if (fcntl(PASSED_FD, F_SETFD, FD_CLOEXEC) < 0)
+	int listens = 0;
+	socklen_t size = sizeof(listens);
+	if (fcntl(PASSED_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+	    getsockopt(PASSED_FD, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0)
 		return error_set(err, "the socket of the service manager: %s", strerror(errno));
-	return PASSED_FD;
+	return listens ? PASSED_FD
+		       : error_set(err, "the socket of the service manager does not listen");
 }
 
 void volume_socket_ready(void)

@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "ctl/volume_check.h"
 
-#define STATE_VERSION 1
+#define STATE_VERSION  1
 #define FILE_MAX_BYTES (64 << 20)
 
 /* --- files ---------------------------------------------------------------------------------- */
@@ -116,9 +116,9 @@ json_t *volume_new(json_t *root, const char *name, const char *source, json_t *o
 		   const char *created)
 {
 	json_int_t id = json_integer_value(json_object_get(root, "next"));
-	json_t *volume = json_pack("{sI, ss?, sO, ss, ss, s{}}", "id", id, "source", source,
-				   "options", options, "section", "", "created", created,
-				   "references");
+	json_t *volume =
+		json_pack("{sI, ss?, sO, ss, ss, s{}}", "id", id, "source", source, "options",
+			  options, "section", "", "created", created, "references");
 	if (json_object_set_new(root, "next", json_integer(id + 1)) < 0 ||
 	    json_object_set_new(volume_all(root), name, volume) < 0)
 		return NULL;
@@ -137,9 +137,7 @@ static bool is_volume(const char *name, const json_t *volume)
 	    json_unpack((json_t *)volume, "{sI, ss, ss, so, so}", "id", &id, "section", &section,
 			"created", &created, "options", &options, "references", &references) < 0)
 		return false;
-	json_object_foreach (options, name, value)
-		if (!json_is_string(value))
-			return false;
+	json_object_foreach(options, name, value) if (!json_is_string(value)) return false;
 	return json_is_object(options) && json_is_object(references);
 }
 
@@ -152,9 +150,7 @@ static bool is_state(json_t *root)
 		    0 ||
 	    version != STATE_VERSION || !json_is_object(volumes))
 		return false;
-	json_object_foreach (volumes, name, volume)
-		if (!is_volume(name, volume))
-			return false;
+	json_object_foreach(volumes, name, volume) if (!is_volume(name, volume)) return false;
 	return true;
 }
 

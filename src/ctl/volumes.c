@@ -76,8 +76,7 @@ static int commit(struct volumes *v, json_t *copy, struct error *err)
 	return rc;
 }
 
-static int make_directory(const struct volumes *v, const char *name, mode_t mode,
-			  struct error *err)
+static int make_directory(const struct volumes *v, const char *name, mode_t mode, struct error *err)
 {
 	AUTO_FREE char *path = name ? in_state(v, "%s", name, 0) : strdup(v->setup.state_dir);
 	if (!path)
@@ -131,15 +130,15 @@ static char *read_or_empty(const char *path)
 }
 
 /* What is in the file now, with the section of `add` and without that of `drop`; NULL: no memory. */
-static char *conf_text(const struct volumes *v, const char *old, const char *add,
-		       const char *drop)
+static char *conf_text(const struct volumes *v, const char *old, const char *add, const char *drop)
 {
 	const char *name;
 	json_t *volume;
 	AUTO_FREE char *head = read_or_empty(v->setup.head);
 	AUTO_FREE char *text = head ? volume_conf_head(head, v->setup.control) : NULL;
 	bool ok = text != NULL;
-	json_object_foreach (volume_all(v->state.root), name, volume) {
+	json_object_foreach(volume_all(v->state.root), name, volume)
+	{
 		AUTO_FREE char *found = volume_conf_find(old, volume_id(volume));
 		bool wanted = add && strcmp(name, add) == 0;
 		if ((!found && !wanted) || (drop && strcmp(name, drop) == 0))
@@ -174,7 +173,8 @@ static int check_overlap(const struct volumes *v, const char *source, struct err
 {
 	const char *name;
 	json_t *volume;
-	json_object_foreach (volume_all(v->state.root), name, volume) {
+	json_object_foreach(volume_all(v->state.root), name, volume)
+	{
 		const char *other = volume_source(volume);
 		/* A container could put a link in the place of a directory inside its own tree. */
 		if (other && volume_sources_overlap(source, other))
@@ -191,9 +191,7 @@ static int find_source(const struct volumes *v, json_t *options, char **source, 
 {
 	const char *key, *found = NULL;
 	json_t *value;
-	json_object_foreach (options, key, value)
-		if (volume_same_option(key, "source"))
-			found = key;
+	json_object_foreach(options, key, value) if (volume_same_option(key, "source")) found = key;
 	if (!found)
 		return 0;
 	*source = volume_check_source(json_string_value(json_object_get(options, found)),
@@ -316,7 +314,8 @@ static int set_reference(struct volumes *v, const char *name, const char *id, bo
 {
 	json_t *copy = volume_state_begin(&v->state);
 	json_t *references = volume_references(volume_find(copy, name));
-	if (!copy || (present && json_object_set_new(references, id, json_integer(time(NULL))) < 0)) {
+	if (!copy ||
+	    (present && json_object_set_new(references, id, json_integer(time(NULL))) < 0)) {
 		json_decref(copy);
 		return error_set(err, "out of memory");
 	}
@@ -333,7 +332,8 @@ static int keep_section(struct volumes *v, const char *name, struct error *err)
 	if (!section || strcmp(section, volume_text(volume, "section")) == 0)
 		return 0;
 	json_t *copy = volume_state_begin(&v->state);
-	if (!copy || json_object_set_new(volume_find(copy, name), "section", json_string(section)) < 0) {
+	if (!copy ||
+	    json_object_set_new(volume_find(copy, name), "section", json_string(section)) < 0) {
 		json_decref(copy);
 		return error_set(err, "out of memory");
 	}
@@ -398,7 +398,7 @@ static int mount_locked(struct volumes *v, const char *name, const char *id, str
 	if (bring_up(v, name, err) == 0)
 		return DONE;
 	struct error ignored = ERROR_INIT;
-	if (new && set_reference(v, name, id, false, &ignored) == 0 &&
+	if (new &&set_reference(v, name, id, false, &ignored) == 0 &&
 	    json_object_size(volume_references(volume_find(v->state.root, name))) == 0)
 		release(v, name, &ignored);
 	return FAILED;
@@ -496,8 +496,10 @@ static int remove_locked(struct volumes *v, const char *name, struct error *err)
 		return CONFLICT;
 	}
 	int rc = release(v, name, err);
-	if (rc != 0)
+	if (rc != 0) {
+		error_prefix(err, "volume '%s'", name);
 		return rc > 0 ? CONFLICT : FAILED;
+	}
 	json_t *copy = volume_state_begin(&v->state);
 	if (!copy)
 		return no_memory(err);
@@ -535,8 +537,7 @@ void volumes_recover(struct volumes *v)
 	const char *name;
 	json_t *volume;
 	pthread_mutex_lock(&v->change);
-	json_object_foreach (volume_all(v->state.root), name, volume)
-		recover_one(v, name, volume);
+	json_object_foreach(volume_all(v->state.root), name, volume) recover_one(v, name, volume);
 	pthread_mutex_unlock(&v->change);
 	start_emptying(v);
 }

@@ -26,13 +26,13 @@
 #include "ctl/volume_state.h"
 
 struct volume_setup {
-	const char *state_dir;	   /* an absolute path */
-	const char *head;	   /* the administrator's part of the configuration file */
-	const char *control;	   /* the daemon's socket */
-	const char *ratefs;	   /* the program */
-	char **allowed;		   /* sources, and what is below them */
+	const char *state_dir; /* an absolute path */
+	const char *head;      /* the administrator's part of the configuration file */
+	const char *control;   /* the daemon's socket */
+	const char *ratefs;    /* the program */
+	char **allowed;	       /* sources, and what is below them */
 	unsigned n_allowed;
-	unsigned collect_after_s;  /* a reference is at least this old when it is collected */
+	unsigned collect_after_s; /* a reference is at least this old when it is collected */
 };
 
 /* What the plugin asks of ratefs.  Another table stands in for it in tests.  Calls are made one at a time, but for
@@ -55,7 +55,7 @@ struct volumes {
 	struct volume_options known; /* what `ratefs --dump-options` says */
 	pthread_mutex_t change, look;
 	struct volume_state state; /* look */
-	json_t *unused;		   /* change: volumes that no container had at the last look, with the number of looks */
+	json_t *unused; /* change: volumes that no container had at the last look, with the number of looks */
 };
 
 /* Makes the directories and reads the state.  -1 with err. */

@@ -372,8 +372,7 @@ static struct served_mount *take_section(struct changes *j, const struct setting
 	if (m && served_state(m) != SERVED_DOWN)
 		return m; /* registry_mount says what is the matter with it */
 	forget_down(j, wanted->name);
-	if (fs && !registry_find_own_fs(j->r, fs->name, false) &&
-	    !registry_add_fs(j->r, fs, false))
+	if (fs && !registry_find_own_fs(j->r, fs->name, false) && !registry_add_fs(j->r, fs, false))
 		return NULL;
 	return registry_add_mount(j->r, wanted);
 }

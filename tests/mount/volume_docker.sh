@@ -3,55 +3,15 @@
 # ratefs-volume with a real Docker: create, run, inspect, limits inside of containers, restarts and crashes.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/volume_lib.sh" || exit 1
-. "${srcdir:-.}/tests/mount/container_lib.sh" || exit 1
-requires dockerd containerd runc
-DOCKER=/usr/bin/docker
-[ -x "$DOCKER" ] || DOCKER=$(command -v docker) || skip "needs the command 'docker'"
-
-# Docker looks for plugins in this place only.
-mkdir -p /run/docker /run/containerd
-mount -t tmpfs -o mode=755 tmpfs /run/docker || skip "no private /run/docker"
-mount -t tmpfs -o mode=755 tmpfs /run/containerd || skip "no private /run/containerd"
-SOCK=/run/docker/plugins/ratefs.sock
-export DOCKER_HOST=unix://$TMP/docker.sock DOCKER_CONFIG=$TMP/docker-config
-PARENT=ratefs-test-$$-$RANDOM
-
-start_engine() {
-	dockerd --storage-driver=vfs --iptables=false --bridge=none --data-root="$TMP/docker" \
-		--exec-root="$TMP/exec" --pidfile="$TMP/docker.pid" -H "$DOCKER_HOST" --cgroup-parent="/$PARENT" \
-		>>"$TMP/dockerd.log" 2>&1 &
-	ENGINE=$!
-	within 60s engine_answers && ! gone "$ENGINE"
-}
-engine_answers() { $DOCKER version >/dev/null 2>&1 || gone "$ENGINE"; }
-docker() { "$DOCKER" "$@"; }
-run() { docker run --network=none "$@"; }
-
-make_image
-start_engine || skip "dockerd does not run here: $(tail -n 1 "$TMP/dockerd.log")"
-tar -C "$TMP/image" -c . | docker import - box >/dev/null || fail "docker import"
-run --rm box true 2>"$TMP/out" || skip "containers do not run here: $(head -n 1 "$TMP/out")"
-
-# Whatever happens, no cgroups of containers stay behind.
-end_engine() {
-	docker ps -q | xargs -r "$DOCKER" kill >/dev/null 2>&1
-	kill "$ENGINE" 2>/dev/null
-	within 20s gone "$ENGINE" || kill -9 "$ENGINE"
-	find /sys/fs/cgroup -depth -type d -path "*/$PARENT*" -exec rmdir {} + 2>/dev/null
-}
-end_all() {
-	local rc=$?
-	end_engine
-	(exit $rc)
-	cleanup
-}
-trap end_all EXIT
+. "${srcdir:-.}/tests/mount/docker_lib.sh" || exit 1
 
 start_plugin --collect-after=3
 says 'iops: .x.: not a number' docker volume create -d ratefs -o iops=x bad
 says 'is chosen by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
 says 'not allowed: no source is' docker volume create -d ratefs -o source=/etc bad
 ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o cache=strict vol >/dev/null
+
+run -d --name first -v vol:/data box sleep 1000 >/dev/null || fail "docker run"
 
 # --- rates: two containers on one volume share its limit.  8 MiB at 2 MiB/s, of which 100 ms are there at once.
 fill() { run --rm -v vol:/data box dd if=/dev/zero of=/data/"$1" bs=64k count=64 2>/dev/null; }
@@ -63,8 +23,12 @@ both() {
 between 3700ms 60s both
 equal "$(stat -c %s "$STATE"/data/vol-*/[ab] | xargs)" "4194304 4194304"
 
+# fair=cgroup tells the two apart.
+equal "$(ctl stats vol --json | jq -r '[.keys_by_wait[] | select(.kind == "cgroup") | .name] | unique | .[]' |
+	grep -Ec "$PARENT.*/[0-9a-f]{64}$")" 2 "the containers are not told apart: $(ctl stats vol --json | jq -c .keys_by_wait)"
+ctl show vol | grep -Eq '^# cgroups here: v[12]' || fail "show does not say which cgroups: $(ctl show vol)"
+
 # --- while a container runs: inspect, list, set
-run -d --name first -v vol:/data box sleep 1000 >/dev/null || fail "docker run"
 id=$(docker inspect -f '{{.Id}}' first)
 status=$(docker volume inspect vol | jq '.[0].Status')
 equal "$(jq -r '.containers[0]' <<<"$status")" "$id" "inspect does not name the container: $status"
@@ -72,7 +36,7 @@ equal "$(jq -r '.limits.write_bps.rate' <<<"$status")" 2097152
 equal "$(docker volume inspect -f '{{.Mountpoint}}' vol)" "$STATE/mnt/vol"
 ctl list | grep -q "${id:0:12}" || fail "ratefsctl list does not name the container: $(ctl list)"
 ok ctl set vol write_bps=200M >/dev/null
-before 20s docker exec first dd if=/dev/zero of=/data/fast bs=64k count=256
+before 20s docker exec first dd if=/dev/zero of=/data/fast bs=64k count=256 2>/dev/null
 refused docker volume rm vol
 refused docker exec first ls "$STATE"	# the source is out of reach
 daemon=$(daemon_pid)

@@ -14,7 +14,6 @@ install_bin "$VOLUME"
 VOLUME=$BIN/${VOLUME##*/}
 STATE=$TMP/state
 SOCK=$TMP/plugin.sock
-CONTROL=/run/ratefs/ratefs-volume.sock
 PLUGIN=
 
 start_plugin() {

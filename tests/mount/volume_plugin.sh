@@ -6,7 +6,7 @@
 requires unshare python3
 
 mkdir -p "$TMP/allowed/box"
-start_plugin --allow-source="$TMP/allowed" --collect-after=2
+start_plugin --allow-source="$TMP/allowed"
 
 # --- options: the same messages as on the command line
 for option in iops=x write_bps=10mbit iops= foo=3 max_open=-1 ro=maybe profile=nosuch fair=luck; do
@@ -21,6 +21,7 @@ refuses 400 'unknown option' Create '{"Name":"bad","Opts":{"global.iops":"1"}}'
 equal "$(asks List '' '.Volumes | length')" 0 "a refused volume is there"
 
 # --- names from hell
+# shellcheck disable=SC2016 # it is a name
 for name in '..' '../../etc' '/etc' 'a/b' 'a b' '-rf' '.hidden' 'a\nb' '[x]' '$(id)' "$(printf 'a%.0s' {1..129})" '' 'ü'; do
 	refuses 400 'name' Create "{\"Name\":\"$name\"}"
 	refuses 404 'no such volume' Get "{\"Name\":\"$name\"}"
@@ -71,7 +72,7 @@ for i in 1 2 3 4 5; do
 	kill_plugin
 	wait $clients
 	jq -e .v "$STATE/volumes.json" >/dev/null || fail "the state is broken after kill -9"
-	start_plugin --allow-source="$TMP/allowed" --collect-after=2
+	start_plugin --allow-source="$TMP/allowed"
 done
 echo still >&7 || fail "the mount has gone with the plugin"
 exec 7>&-
@@ -93,10 +94,6 @@ asks Mount '{"Name":"box","ID":"two"}'
 echo again >"$mnt/f" || fail "the volume is dead"
 echo again >"$mine/file" || fail "the other volume is dead"
 [ "$(daemon_pid)" != "$daemon" ] || fail "the daemon is a ghost"
-# The plugin notices by itself, too.
-kill -9 "$(daemon_pid)"
-alive() { stat --cached=never "$mine/file" >/dev/null 2>&1; }
-within 30s alive || fail "the plugin did not start another daemon"
 
 # --- in use
 refuses 409 "volume 'box' is in use by 2 containers" Remove '{"Name":"box"}'
@@ -107,25 +104,44 @@ asks Unmount '{"Name":"box","ID":"two"}'
 mountpoint -q "$mnt" || fail "unmounted with an open file"
 refuses 409 'in use' Remove '{"Name":"box"}'
 exec 7>&-
-unmounted() { ! mountpoint -q "$mnt"; }
-within 20s unmounted || fail "it stays mounted although nothing uses it"
 asks Remove '{"Name":"box"}'
 [ -z "$(find "$STATE/data" -name 'box-*')" ] || fail "the data of a removed volume is there"
 
-# --- a reference whose container is gone; one whose container is there stays
+# --- a reference whose container is gone is collected; one whose container is there is not
+asks Unmount '{"Name":"mine","ID":"one"}'
+kill_plugin TERM
+start_plugin --allow-source="$TMP/allowed" --collect-after=2
 asks Create '{"Name":"left"}'
 mnt=$(asks Mount '{"Name":"left","ID":"crashed"}' .Mountpoint)
 mkdir "$TMP/inside"
+# shellcheck disable=SC2016 # for sh
 unshare --mount --propagation private sh -c \
 	'mount --bind "$1" "$2" && umount "$1" && exec sleep 1000' sh "$mnt" "$TMP/inside" &
 sandbox=$!
 nap 8s
 mountpoint -q "$mnt" || fail "collected although a sandbox has it"
 equal "$(asks Get '{"Name":"left"}' '.Volume.Status.containers | length')" 1 "the sandbox is not seen"
+# Meanwhile the plugin notices by itself that the daemon is dead.
+kill -9 "$(daemon_pid)"
+alive() { stat --cached=never "$mnt/." >/dev/null 2>&1; }
+within 30s alive || fail "the plugin did not start another daemon"
 kill -9 $sandbox
 wait $sandbox 2>/dev/null
+unmounted() { ! mountpoint -q "$mnt"; }
 within 30s unmounted || fail "the reference was not collected"
 asks Remove '{"Name":"left"}'
+# What was in use when its last container went is unmounted later.
+asks Create '{"Name":"held"}'
+mnt=$(asks Mount '{"Name":"held","ID":"one"}' .Mountpoint)
+exec 7>"$mnt/open"
+asks Unmount '{"Name":"held","ID":"one"}'
+mountpoint -q "$mnt" || fail "unmounted with an open file"
+exec 7>&-
+within 30s unmounted || fail "it stays mounted although nothing uses it"
+asks Remove '{"Name":"held"}'
+kill_plugin TERM
+start_plugin --allow-source="$TMP/allowed"
+asks Mount '{"Name":"mine","ID":"one"}'
 
 # --- --save outlives the mount
 asks Create '{"Name":"saved","Opts":{"iops":"100"}}'
@@ -156,6 +172,13 @@ wait "${calls[@]}"
 equal "$(asks List '' '.Volumes | map(.Name) | join(" ")')" mine
 ! findmnt -rno TARGET -t fuse.ratefs | grep -q "$STATE/mnt/many" || fail "mounts were left"
 
+# --- the manual page has every flag
+for flag in $("$VOLUME" --help | grep -Eo -- '--[a-z-]+'); do
+	grep -q -- "Fl Fl ${flag#--}" "$srcdir/man/ratefs-volume.8" || fail "$flag is not in ratefs-volume(8)"
+done
+says "unknown option '--nonsense'" "$VOLUME" --nonsense
+says "not an absolute path" "$VOLUME" --allow-source=here
+
 # --- HTTP
 equal "$(curl -s -o /dev/null -w '%{http_code}' --unix-socket "$SOCK" http://localhost/VolumeDriver.List)" 405
 post VolumeDriver.Create "{\"Name\":\"$(head -c 2M /dev/zero | tr '\0' a)\"}" || fail "no answer to a large request"
@@ -173,7 +196,9 @@ import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.bind(sys.argv[1])
 s.listen()
-os.dup2(s.fileno(), 3, inheritable=True)
+if s.fileno() != 3:
+    os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
 os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
 os.execv(sys.argv[2], sys.argv[2:])
 EOF

@@ -13,6 +13,7 @@ by_bwrap() {
 		--unshare-all --die-with-parent --new-session "$@"
 }
 # The same by hand: a private mount namespace, the mount over /mnt, an empty directory over the source.
+# shellcheck disable=SC2016 # for sh
 by_unshare() {
 	$EXEC unshare --mount --pid --fork --kill-child --mount-proc --propagation private sh -c \
 		'mount --bind "$1" /mnt && mount -t tmpfs tmpfs "$2" && shift 2 && cd /mnt && exec "$@"' \
@@ -32,9 +33,10 @@ for by in by_bwrap by_unshare by_systemd; do
 	equal "$(stat -c %s "$SRC/out")" 4194304
 	equal "$($by ls "$BACK")" "" "$by: the sandbox sees the source"
 	# 20 open files at most, whatever the sandbox's own limit is
+	# shellcheck disable=SC2016 # for bash
 	$by bash -c 'for i in $(seq 30); do exec {fd}>f$i || exit 7; done' 2>/dev/null && fail "$by: max_open does not hold"
 	# Killing the sandbox does not wait for its limit: 500 seconds of writing are ahead.
-	EXEC=exec
+	EXEC='exec'
 	$by dd if=/dev/zero of=big bs=1M count=1000 status=none 2>/dev/null &
 	pid=$!
 	EXEC=

@@ -142,9 +142,9 @@ static char *conf_of(struct world *w)
 
 START_TEST(a_name_is_one_harmless_word)
 {
-	static const char *const bad[] = {"",	  ".",	  "..",	   "../x", "a/b",	"-rf",
-					  "a b",  "a\nb", "[x]",   "a]",   "\xc3\xa4", "a\"b",
-					  "_x",	  "a:b",  "a=b",   "a%n",  "a\\",	"\x01"};
+	static const char *const bad[] = {"",	 ".",	 "..",	"../x", "a/b",	    "-rf",
+					  "a b", "a\nb", "[x]", "a]",	"\xc3\xa4", "a\"b",
+					  "_x",	 "a:b",	 "a=b", "a%n",	"a\\",	    "\x01"};
 	static const char *const good[] = {"a", "0", "box", "Box_1.2-3", "global.x"};
 	struct error err = ERROR_INIT;
 	char long_name[VOLUME_NAME_MAX + 2];
@@ -163,11 +163,21 @@ END_TEST
 START_TEST(an_option_stays_in_its_line_and_off_what_is_the_drivers)
 {
 	static const char *const bad[][2] = {
-		{"iops", "1\nsource = /etc"}, {"iops", "1\"\""}, {"iops", "'"},
-		{"iops", "1\\"},	      {"iops", "\x7f"},	 {"i ops", "1"},
-		{"a]\n[mount:x", "1"},	      {"", "1"},	 {"mountpoint", "/etc"},
-		{"MountPoint", "/etc"},	      {"name", "x"},	 {"fs", "x"},
-		{"options", "source=/etc"},   {"fsname", "x"},	 {"iops=1#", "1"},
+		{"iops", "1\nsource = /etc"},
+		{"iops", "1\"\""},
+		{"iops", "'"},
+		{"iops", "1\\"},
+		{"iops", "\x7f"},
+		{"i ops", "1"},
+		{"a]\n[mount:x", "1"},
+		{"", "1"},
+		{"mountpoint", "/etc"},
+		{"MountPoint", "/etc"},
+		{"name", "x"},
+		{"fs", "x"},
+		{"options", "source=/etc"},
+		{"fsname", "x"},
+		{"iops=1#", "1"},
 	};
 	struct error err = ERROR_INIT;
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++)
@@ -293,9 +303,10 @@ END_TEST
 
 START_TEST(problems_are_told_without_the_name_of_a_file)
 {
-	AUTO_FREE char *text = volume_conf_problems("ratefs: /x/check.conf:8: [mount:v1] iops: bad\n"
-						    "ratefs: /x/check.conf:9: [mount:v1] unknown "
-						    "option 'foo'\n");
+	AUTO_FREE char *text =
+		volume_conf_problems("ratefs: /x/check.conf:8: [mount:v1] iops: bad\n"
+				     "ratefs: /x/check.conf:9: [mount:v1] unknown "
+				     "option 'foo'\n");
 	ck_assert_str_eq(text, "iops: bad; unknown option 'foo'");
 }
 END_TEST
@@ -410,7 +421,7 @@ START_TEST(a_mount_that_does_not_go_is_tried_again)
 	w.fake.in_use = true;
 	ck_assert_uint_eq(call(&w, UNMOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
 	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 409);
-	ck_assert_str_eq(said("Err"), "in use by sh (process 1)");
+	ck_assert_str_eq(said("Err"), "volume 'a': in use by sh (process 1)");
 	w.fake.in_use = false;
 	volumes_collect(&w.v);
 	ck_assert_uint_eq(w.fake.unmounts, 1);
@@ -479,7 +490,8 @@ START_TEST(a_full_disk_changes_nothing)
 	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 500);
 	w.v.state.path = path;
 	ck_assert_uint_eq(w.fake.mounts, 0);
-	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"b\"}"), 200); /* in spite of its directory */
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"b\"}"),
+			  200); /* in spite of its directory */
 	ck_assert_uint_eq(call(&w, LIST, ""), 200);
 	ck_assert_uint_eq(json_array_size(json_object_get(last, "Volumes")), 2);
 	teardown(&w);
