@@ -18,8 +18,8 @@
 struct search {
 	struct mount_users *users;
 	dev_t device;
-	struct mountinfo own; /* of our mount namespace … */
-	char own_ns[64];      /* … which is this one */
+	struct mountinfo own; /* the mounts of our namespace … */
+	char own_ns[64];      /* … and its name */
 	bool no_memory;
 };
 
@@ -105,7 +105,8 @@ static void look_with(struct search *s, const struct mountinfo *mounts, struct m
 		add(s, u);
 }
 
-/* Kernel threads and zombies have no root to look at, and use nothing. */
+/* True: it may use the mount, but we may not look.  Kernel threads and zombies have no root, and
+ * use nothing. */
 static bool is_hidden(pid_t pid)
 {
 	char path[32], byte;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Who uses a mount: open files, working directories, roots and mapped files of all processes, as far as
- * we may look.
+/* Finds who uses a mount: open files, working directories, roots and mapped files of all processes
+ * that we may look at.
  *
- * Reads nothing but text of /proc, never a file of the mount: it answers while the mount is paused, hung
- * or dead.  Mounts are told by device number, so that bind mounts and other mount namespaces count.
- * Other users' processes can be looked at by root with CAP_SYS_PTRACE only. */
+ * Reads only /proc, never a file of the mount, so it works while the mount is paused, hung or dead.
+ * Mounts are identified by device number, so bind mounts and other mount namespaces are included.
+ * Looking at other users' processes needs CAP_SYS_PTRACE. */
 #ifndef BASE_MOUNT_USERS_H
 #define BASE_MOUNT_USERS_H
 
@@ -15,7 +15,7 @@
 struct mount_user {
 	pid_t pid;
 	uid_t uid;
-	char name[32]; /* what it runs, as in /proc/PID/comm; one line */
+	char name[32]; /* its program, as in /proc/PID/comm; one line */
 	unsigned files, mapped;
 	bool cwd, root;
 };
@@ -23,12 +23,13 @@ struct mount_user {
 struct mount_users {
 	struct mount_user *user;
 	unsigned n;
-	unsigned hidden; /* processes that could not be looked at */
+	unsigned hidden; /* processes that we may not look at */
 };
 
-/* The device of what is mounted at this very path, as in mountinfo: false when nothing is. */
+/* The device of what is mounted at exactly this path; false: nothing is. */
 bool mount_device(const char *mountpoint, dev_t *device);
-/* All but the calling process.  False: no /proc, or out of memory.  mount_users_free in any case. */
+/* Finds all but the calling process.  False: no /proc, or out of memory.  Call mount_users_free in
+ * either case. */
 bool mount_users_find(struct mount_users *u, dev_t device);
 void mount_users_free(struct mount_users *u);
 /* "bash (process 17, user 0): working directory, 2 open files" */

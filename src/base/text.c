@@ -8,7 +8,7 @@
 
 /* --- names that are nearly alike ------------------------------------------------------------ */
 
-/* Edit distance with swaps of neighbours; names are short. */
+/* Edit distance including swapped neighbours; names are short. */
 #define DISTANCE_MAX 32
 unsigned text_distance(const char *a, const char *b)
 {

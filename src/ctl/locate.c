@@ -33,7 +33,7 @@ static void pop(char *done)
 		*slash = '\0';
 }
 
-/* `done` names a link: goes back to its directory and puts where it leads before what is left. */
+/* `done` is a link: goes back to its directory and puts the link's target before the rest. */
 static bool follow(char *done, const char *target, char *rest)
 {
 	char joined[PATH_MAX];
@@ -77,7 +77,7 @@ static bool walk(const struct mountinfo *mounts, char *done, char *rest)
 		ssize_t len =
 			is_on_fuse(mounts, done) ? -1 : readlink(done, target, sizeof(target) - 1);
 		if (len < 0)
-			continue; /* no link, not there, or not to be asked */
+			continue; /* not a link, does not exist, or must not be accessed */
 		target[len] = '\0';
 		if (++links > LINKS_MAX || !follow(done, target, rest))
 			return false;

@@ -62,7 +62,7 @@ bool await_is_over(struct registry *r, const struct await *a)
 	return true;
 }
 
-/* --- what came of it ------------------------------------------------------------------------- */
+/* --- the result ----------------------------------------------------------------------------- */
 
 static void note(struct command_reply *reply, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void note(struct command_reply *reply, const char *fmt, ...)
@@ -75,7 +75,7 @@ static void note(struct command_reply *reply, const char *fmt, ...)
 	command_note(reply, line);
 }
 
-/* An error to who asked for this very mount, a note to who asked for all. */
+/* An error for a client that asked for this mount, a note for one that asked for all. */
 static void trouble(struct await *a, struct command_reply *reply, const char *name,
 		    const char *text)
 {

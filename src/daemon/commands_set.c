@@ -264,7 +264,7 @@ static int add_class(struct request *rq, struct settings *mount)
 
 static void change_classes(struct request *rq, struct settings *mount)
 {
-	if (registry_set_mount(rq->target.mount, mount, &rq->reply->err) < 0)
+	if (target_set_mount(rq->target.mount, mount, &rq->reply->err) < 0)
 		rq->reply->code = PROTO_BAD_VALUE;
 	else
 		report_bypassing(rq);

@@ -24,7 +24,7 @@ static struct {
 	int fd; /* of the helper; 0: none */
 	struct known *known;
 	unsigned n;
-	bool asked; /* the answer to `known` is on its way */
+	bool asked; /* the helper has been asked for `known` */
 	size_t answered_bytes;
 } names;
 
@@ -95,7 +95,7 @@ static void forget(void)
 	names.n = 0;
 }
 
-/* Answers that are there, or on their way, are kept. */
+/* Keeps answers that have arrived or are expected. */
 void names_begin(void)
 {
 	if (!names.asked && names_wanted())
@@ -135,7 +135,7 @@ bool names_ask(void)
 		uint32_t head = (uint32_t)size;
 		struct iovec iov[2] = {{&head, sizeof(head)}, {text, size}};
 		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
-		/* The helper reads at once, unless something is wrong with it. */
+		/* The helper reads immediately, unless something is wrong with it. */
 		ssize_t n = sendmsg(names.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 		names.asked = n == (ssize_t)(sizeof(head) + size);
 		names.answered_bytes = 0;

@@ -47,7 +47,7 @@ static bool write_all(int fd, const void *buf, size_t size)
 	return true;
 }
 
-/* Waits for the child, but not for ever.  SIGCHLD is blocked. */
+/* Waits for the child for a bounded time.  SIGCHLD is blocked. */
 static void wait_for(pid_t child)
 {
 	sigset_t set;
@@ -110,7 +110,8 @@ static bool serve_one(int fd)
 	return ok;
 }
 
-/* What the daemon has and this process must not: descriptors, the terminal, capabilities. */
+/* Gives up what the daemon has and this process must not have: descriptors, the terminal,
+ * capabilities. */
 static int leave_behind(int fd)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -136,7 +137,7 @@ static int leave_behind(int fd)
 static _Noreturn void run(int fd)
 {
 	sigset_t set;
-	/* It goes when the daemon goes: by the end of the socket, not by a signal to both. */
+	/* It exits when the daemon closes the socket, not by a signal sent to both. */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);

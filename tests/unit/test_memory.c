@@ -105,8 +105,7 @@ START_TEST(fuse_options_are_whole_or_none)
 	OOM_EACH(n)
 	{
 		struct error err = ERROR_INIT;
-		bool multi_user;
-		char *text = OOM_FAIL(n, fuse_options_of(&s, "/s,\\", &multi_user, &err));
+		char *text = OOM_FAIL(n, fuse_options_of(&s, "/s,\\", &err));
 		ck_assert((text == NULL) == oom_struck());
 		ck_assert(error_is_set(&err) == oom_struck());
 		free(text);
