@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -96,7 +97,7 @@ static int ask_mount(const struct volume_setup *s, const char *name, struct erro
 	return ask(s, request, &answer, err);
 }
 
-static int mount(void *ctx, const char *name, struct error *err)
+static int mount_volume(void *ctx, const char *name, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int rc = ask_mount(ctx, name, &why);
@@ -115,11 +116,24 @@ static bool is_down(const struct volume_setup *s, const char *name)
 	       strcmp(get_text(answer, "state"), "unmounted") == 0;
 }
 
-static int unmount(void *ctx, const char *name, struct error *err)
+/* What a daemon that was killed has left, in as many layers as there were daemons. */
+static void remove_dead(const struct volume_setup *s, const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	if (asprintf(&path, "%s/mnt/%s", s->state_dir, name) < 0)
+		return;
+	for (int layers = 0; layers < 16; layers++)
+		if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
+			return;
+}
+
+static int unmount_volume(void *ctx, const char *name, struct error *err)
 {
 	AUTO_JSON *answer = NULL;
 	struct error why = ERROR_INIT;
 	int rc = ask(ctx, request_new("unmount", name), &answer, &why);
+	if (rc < 0)
+		remove_dead(ctx, name);
 	/* without a daemon, or unknown to it */
 	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET)
 		return 0;
@@ -146,8 +160,8 @@ static json_t *status(void *ctx, const char *name)
 }
 
 const struct volume_daemon_ops volume_daemon = {
-	.mount = mount,
-	.unmount = unmount,
+	.mount = mount_volume,
+	.unmount = unmount_volume,
 	.status = status,
 	.check = check,
 };

@@ -191,6 +191,8 @@ static int run(struct arguments *a, struct error *err)
 	if (volume_privileges_drop(err) < 0)
 		return -1;
 	umask(022);
+	if (chdir("/") < 0)
+		return error_set(err, "chdir /: %s", strerror(errno));
 	int rc = volumes_open(&v, err);
 	AUTO_FD lock = rc == 0 ? lock_state(&a->setup, err) : -1;
 	if (rc == 0)

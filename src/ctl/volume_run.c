@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,16 +32,36 @@ static char *read_all(int fd)
 	return NULL;
 }
 
+/* The program starts with no signal blocked or ignored: it may go on as a daemon. */
+static int set_signals(posix_spawnattr_t *attr)
+{
+	sigset_t none, pipe;
+	sigemptyset(&none);
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	int rc = posix_spawnattr_setsigmask(attr, &none);
+	rc = rc ? rc : posix_spawnattr_setsigdefault(attr, &pipe);
+	return rc ? rc
+		  : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
 static int start(const char *const *argv, int out, pid_t *pid)
 {
 	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
 	int rc = posix_spawn_file_actions_init(&files);
 	if (rc)
 		return rc;
-	rc = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, out, 1);
-	rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, out, 2);
-	rc = rc ? rc : posix_spawnp(pid, argv[0], &files, NULL, (char *const *)argv, environ);
+	rc = posix_spawnattr_init(&attr);
+	if (rc == 0) {
+		rc = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+		rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, out, 1);
+		rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, out, 2);
+		rc = rc ? rc : set_signals(&attr);
+		rc = rc ? rc
+			: posix_spawnp(pid, argv[0], &files, &attr, (char *const *)argv, environ);
+		posix_spawnattr_destroy(&attr);
+	}
 	posix_spawn_file_actions_destroy(&files);
 	return rc;
 }

@@ -404,6 +404,9 @@ enum reload_result reload_mount(struct registry *r, const char *name, struct pro
 {
 	struct configuration c;
 	struct changes j = {r, &c, reply, &reply->await};
+	const struct served_mount *m = registry_find_mount(r, name);
+	if (m && served_state(m) == SERVED_UP)
+		return RELOAD_DONE;
 	names_begin();
 	int rc = config_load(&c, r->file, p);
 	if (rc < 0 && names_wanted() && names_ask()) {

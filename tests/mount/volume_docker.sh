@@ -28,6 +28,27 @@ equal "$(ctl stats vol --json | jq -r '[.keys_by_wait[] | select(.kind == "cgrou
 	grep -Ec "$PARENT.*/[0-9a-f]{64}$")" 2 "the containers are not told apart: $(ctl stats vol --json | jq -c .keys_by_wait)"
 ctl show vol | grep -Eq '^# cgroups here: v[12]' || fail "show does not say which cgroups: $(ctl show vol)"
 
+# --- space: ENOSPC inside of a container at the block where the volume is full, and not before
+space() {
+	local data full
+	ok docker volume create -d ratefs -o size=8M -o inodes=20 full >/dev/null
+	run --rm -v full:/data box dd if=/dev/zero of=/data/f bs=64k 2>"$TMP/out" && fail "no end of 8 MiB"
+	grep -q 'No space left on device' "$TMP/out" || fail "not ENOSPC: $(cat "$TMP/out")"
+	data=$(echo "$STATE"/data/full-*)
+	full=$(allocated "$data")
+	[ "$full" -le 8388608 ] && [ "$full" -gt $((8388608 - 8192)) ] || fail "full with $full of 8388608 bytes"
+	run --rm -v full:/data box df /data | grep -Eq ' 8192 .* 100% ' || fail "df: $(run --rm -v full:/data box df /data)"
+	run --rm -v full:/data box sh -c 'echo >/data/f; for i in 1 2 3 4 5 6 7 8 9 0; do touch /data/$i /data/a$i || exit 1; done' \
+		2>/dev/null && fail "more than 20 inodes"
+	[ "$(find "$data" | wc -l)" -le 20 ] || fail "$(find "$data" | wc -l) inodes"
+	ok docker volume rm full >/dev/null
+}
+if knows size; then
+	space
+else
+	say "this ratefs has no size=: not tested"
+fi
+
 # --- while a container runs: inspect, list, set
 id=$(docker inspect -f '{{.Id}}' first)
 status=$(docker volume inspect vol | jq '.[0].Status')

@@ -52,6 +52,10 @@ refuses() {
 show_log() {
 	tail -n 20 "$TMP/plugin.log" "$TMP/dockerd.log" 2>/dev/null | sed 's/^/  /' >&2
 }
+# knows size: does this ratefs have the option?
+knows() { "$RATEFS" --dump-options | cut -f 1 | grep -qx -- "$1"; }
+# Bytes that a tree has on the disk.
+allocated() { du -s --block-size=1 "$1" | cut -f 1; }
 daemon_pid() { ctl list --json 2>/dev/null | jq -r '.daemons[0].pid // empty'; }
 # Ends the daemon, whose mounts go with it.
 stop_daemon() {

@@ -143,6 +143,15 @@ kill_plugin TERM
 start_plugin --allow-source="$TMP/allowed"
 asks Mount '{"Name":"mine","ID":"one"}'
 
+# --- nothing of a daemon that was killed stays when its volume goes
+asks Create '{"Name":"dead"}'
+mnt=$(asks Mount '{"Name":"dead","ID":"one"}' .Mountpoint)
+kill -9 "$(daemon_pid)"
+asks Unmount '{"Name":"dead","ID":"one"}'
+! grep -qF " $mnt " /proc/self/mountinfo || fail "a dead mount was left"
+asks Remove '{"Name":"dead"}'
+asks Mount '{"Name":"mine","ID":"one"}'
+
 # --- --save outlives the mount
 asks Create '{"Name":"saved","Opts":{"iops":"100"}}'
 asks Mount '{"Name":"saved","ID":"one"}'

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Sandboxes by bubblewrap, unshare and systemd-run: none can exceed its rate or open too many files, or reach the source, and a
-# killed one is gone in milliseconds.
+# Sandboxes by bubblewrap, unshare and systemd-run: none can exceed its rate, its space, its inodes or its open files, or reach
+# the source, and a killed one is gone in milliseconds.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 backing tmpfs
-mount_ratefs -o write_bps=2M,iops=2000,max_open=20,cache=strict
+SPACE=
+! "$RATEFS" --dump-options | grep -q '^size	' || SPACE=,size=6M,inodes=40
+mount_ratefs -o "write_bps=2M,iops=2000,max_open=20,cache=strict$SPACE"
 
 EXEC=	# exec: the sandbox takes the place of the shell
 by_bwrap() {
@@ -35,9 +37,16 @@ for by in by_bwrap by_unshare by_systemd; do
 	# 20 open files at most, whatever the sandbox's own limit is
 	# shellcheck disable=SC2016 # for bash
 	$by bash -c 'for i in $(seq 30); do exec {fd}>f$i || exit 7; done' 2>/dev/null && fail "$by: max_open does not hold"
-	# Killing the sandbox does not wait for its limit: 500 seconds of writing are ahead.
+	if [ -n "$SPACE" ]; then
+		refused $by dd if=/dev/zero of=more bs=64k count=64 status=none
+		[ "$(du -s --block-size=1 "$SRC" | cut -f 1)" -le 6291456 ] || fail "$by: more than 6 MiB"
+		$by bash -c 'touch n{1..50}' 2>/dev/null && fail "$by: more than 40 inodes"
+		rm -f "$SRC"/*
+		ok ctl rescan mnt >/dev/null
+	fi
+	# Killing the sandbox does not wait for its limit: it has more than a second of writing ahead of it.
 	EXEC='exec'
-	$by dd if=/dev/zero of=big bs=1M count=1000 status=none 2>/dev/null &
+	$by dd if=/dev/zero of=big bs=1M count=1000 conv=notrunc status=none 2>/dev/null &
 	pid=$!
 	EXEC=
 	nap 500ms
@@ -49,6 +58,7 @@ for by in by_bwrap by_unshare by_systemd; do
 	within 5s free_again || fail "$by: the sandbox is still there"
 	say "$by: killed sandbox gone after $(($(now_ms) - t0)) ms"
 	rm -f "$SRC"/*
+	[ -z "$SPACE" ] || ok ctl rescan mnt >/dev/null
 done
 [ $tried -gt 0 ] || skip "no kind of sandbox works here"
 unmount_ratefs
