@@ -192,23 +192,28 @@ int run_on_target(struct ctl *c)
 
 /* --- containers ----------------------------------------------------------------------------- */
 
+static bool has_text(const json_t *list, const char *text)
+{
+	const json_t *one;
+	size_t i;
+	json_array_foreach(list, i, one)
+	{
+		if (strcmp(json_string_value(one), text) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A mount in a container belongs to the mount of the list that is the same device. */
 static void note_container(void *ctx, const struct container_mount *m)
 {
-	json_t *mount, *list;
-	size_t i, k;
-	const json_t *id;
+	json_t *mount;
+	size_t i;
 	json_array_foreach(get_part(ctx, "mounts"), i, mount)
 	{
-		dev_t device;
-		list = get_part(mount, "containers");
-		if (!*m->container || !mount_device(get_text(mount, "mountpoint"), &device) ||
-		    device != m->device)
-			continue;
-		bool known = false;
-		json_array_foreach(list, k, id) known |=
-			strcmp(json_string_value(id), m->container) == 0;
-		if (!known)
+		json_t *list = get_part(mount, "containers");
+		if (*m->container && get_u64(mount, "device") == m->device &&
+		    !has_text(list, m->container))
 			json_array_append_new(list, json_string(m->container));
 	}
 }
@@ -218,8 +223,18 @@ static void add_containers(json_t *answer)
 	json_t *mount;
 	size_t i;
 	json_array_foreach(get_part(answer, "mounts"), i, mount)
+	{
+		dev_t device;
+		if (!mount_device(get_text(mount, "mountpoint"), &device))
+			device = 0;
+		json_object_set_new(mount, "device", json_integer((json_int_t)device));
 		json_object_set_new(mount, "containers", json_array());
+	}
 	containers_each(note_container, answer);
+	json_array_foreach(get_part(answer, "mounts"), i, mount)
+	{
+		json_object_del(mount, "device");
+	}
 }
 
 /* --- several daemons ------------------------------------------------------------------------ */

@@ -145,11 +145,11 @@ static void list_containers(const json_t *mount, FILE *out)
 {
 	const json_t *list = get_part(mount, "containers"), *id;
 	size_t i;
-	json_array_foreach(list, i, id) fprintf(out, "%s%.12s",
-						i			    ? ", "
-						: json_array_size(list) > 1 ? " in containers "
-									    : " in container ",
-						json_string_value(id));
+	const char *before = json_array_size(list) > 1 ? " in containers " : " in container ";
+	json_array_foreach(list, i, id)
+	{
+		fprintf(out, "%s%.12s", i ? ", " : before, json_string_value(id));
+	}
 }
 
 static void list_row(const json_t *answer, const json_t *mount, const char *source, FILE *out)

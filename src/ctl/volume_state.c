@@ -137,7 +137,11 @@ static bool is_volume(const char *name, const json_t *volume)
 	    json_unpack((json_t *)volume, "{sI, ss, ss, so, so}", "id", &id, "section", &section,
 			"created", &created, "options", &options, "references", &references) < 0)
 		return false;
-	json_object_foreach(options, name, value) if (!json_is_string(value)) return false;
+	json_object_foreach(options, name, value)
+	{
+		if (!json_is_string(value))
+			return false;
+	}
 	return json_is_object(options) && json_is_object(references);
 }
 
@@ -150,7 +154,11 @@ static bool is_state(json_t *root)
 		    0 ||
 	    version != STATE_VERSION || !json_is_object(volumes))
 		return false;
-	json_object_foreach(volumes, name, volume) if (!is_volume(name, volume)) return false;
+	json_object_foreach(volumes, name, volume)
+	{
+		if (!is_volume(name, volume))
+			return false;
+	}
 	return true;
 }
 

@@ -191,7 +191,11 @@ static int find_source(const struct volumes *v, json_t *options, char **source, 
 {
 	const char *key, *found = NULL;
 	json_t *value;
-	json_object_foreach(options, key, value) if (volume_same_option(key, "source")) found = key;
+	json_object_foreach(options, key, value)
+	{
+		if (volume_same_option(key, "source"))
+			found = key;
+	}
 	if (!found)
 		return 0;
 	*source = volume_check_source(json_string_value(json_object_get(options, found)),
@@ -537,7 +541,10 @@ void volumes_recover(struct volumes *v)
 	const char *name;
 	json_t *volume;
 	pthread_mutex_lock(&v->change);
-	json_object_foreach(volume_all(v->state.root), name, volume) recover_one(v, name, volume);
+	json_object_foreach(volume_all(v->state.root), name, volume)
+	{
+		recover_one(v, name, volume);
+	}
 	pthread_mutex_unlock(&v->change);
 	start_emptying(v);
 }

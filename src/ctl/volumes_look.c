@@ -67,7 +67,10 @@ static json_t *keys_of(json_t *object)
 	json_t *list = json_array();
 	const char *key;
 	json_t *value;
-	json_object_foreach(object, key, value) json_array_append_new(list, json_string(key));
+	json_object_foreach(object, key, value)
+	{
+		json_array_append_new(list, json_string(key));
+	}
 	return list;
 }
 
@@ -128,8 +131,11 @@ static bool is_old(const struct volumes *v, json_t *references)
 {
 	const char *id;
 	json_t *since;
-	json_object_foreach(references, id, since) if (time(NULL) - json_integer_value(since) <
-						       v->setup.collect_after_s) return false;
+	json_object_foreach(references, id, since)
+	{
+		if (time(NULL) - json_integer_value(since) < v->setup.collect_after_s)
+			return false;
+	}
 	return true;
 }
 
