@@ -97,23 +97,29 @@ static int ask_mount(const struct volume_setup *s, const char *name, struct erro
 	return ask(s, request, &answer, err);
 }
 
+/* Is that the state of the mount? */
+static bool is_in_state(const struct volume_setup *s, const char *name, const char *state)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	return ask(s, request_new("show", name), &answer, &ignored) == PROTO_OK &&
+	       strcmp(get_text(answer, "state"), state) == 0;
+}
+
 static int mount_volume(void *ctx, const char *name, struct error *err)
 {
 	struct error why = ERROR_INIT;
+	if (is_in_state(ctx, name, "mounting"))
+		return 1;
 	int rc = ask_mount(ctx, name, &why);
 	if (rc < 0 && start(ctx, err) < 0)
 		return -1;
 	if (rc < 0) /* it has mounted what is in the file, but does not end if it could not */
 		rc = ask_mount(ctx, name, &why);
-	return rc == PROTO_OK ? 0 : error_set(err, "%s", why.text);
-}
-
-static bool is_down(const struct volume_setup *s, const char *name)
-{
-	AUTO_JSON *answer = NULL;
-	struct error ignored = ERROR_INIT;
-	return ask(s, request_new("show", name), &answer, &ignored) == PROTO_OK &&
-	       strcmp(get_text(answer, "state"), "unmounted") == 0;
+	if (rc == PROTO_OK)
+		return 0;
+	error_set(err, "%s", why.text);
+	return is_in_state(ctx, name, "mounting") ? 1 : -1;
 }
 
 /* What a daemon that was killed has left, in as many layers as there were daemons. */
@@ -137,7 +143,7 @@ static int unmount_volume(void *ctx, const char *name, struct error *err)
 	/* without a daemon, or unknown to it */
 	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET)
 		return 0;
-	if (rc == PROTO_WRONG_STATE && is_down(ctx, name))
+	if (rc == PROTO_WRONG_STATE && is_in_state(ctx, name, "unmounted"))
 		return 0;
 	error_set(err, "%s", why.text);
 	return rc == PROTO_IN_USE ? 1 : -1;

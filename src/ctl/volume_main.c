@@ -209,6 +209,7 @@ int main(int argc, char **argv)
 					.head = RATEFS_SYSCONFDIR "/ratefs/volume.conf",
 					.control = "/run/ratefs/ratefs-volume.sock",
 					.ratefs = RATEFS_BINDIR "/ratefs",
+					.mount_wait_s = 100,
 					.collect_after_s = 60},
 			      .socket = RATEFS_PLUGIN_SOCKET};
 	struct error err = ERROR_INIT;

@@ -19,6 +19,7 @@
 
 enum {
 	DONE = 200,
+	PENDING = 202, /* never told to the engine */
 	BAD_REQUEST = 400,
 	NOT_FOUND = 404,
 	CONFLICT = 409,
@@ -374,6 +375,7 @@ static int check_source_again(const struct volumes *v, const json_t *volume, str
 	return now ? 0 : -1;
 }
 
+/* 0, 1: it is on its way, or -1 with err. */
 static int bring_up(struct volumes *v, const char *name, struct error *err)
 {
 	AUTO_FREE char *mountpoint = mountpoint_of(v, name);
@@ -399,12 +401,12 @@ static int mount_locked(struct volumes *v, const char *name, const char *id, str
 	if (set_reference(v, name, id, true, err) < 0)
 		return FAILED;
 	json_object_del(v->unused, name);
-	if (bring_up(v, name, err) == 0)
-		return DONE;
+	int rc = bring_up(v, name, err);
+	if (rc >= 0)
+		return rc ? PENDING : DONE;
 	struct error ignored = ERROR_INIT;
-	if (new &&set_reference(v, name, id, false, &ignored) == 0 &&
-	    json_object_size(volume_references(volume_find(v->state.root, name))) == 0)
-		release(v, name, &ignored);
+	if (new)
+		volumes_unmount_locked(v, name, id, &ignored);
 	return FAILED;
 }
 
@@ -416,14 +418,27 @@ static int check_id(const char *id, struct error *err)
 	return -1;
 }
 
+/* A large tree with a size is counted first, and a source may hang: other volumes go on meanwhile. */
 int volumes_mount(struct volumes *v, const char *name, const char *id, struct error *err)
 {
+	const struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
 	if (check_id(id, err) < 0)
 		return BAD_REQUEST;
-	pthread_mutex_lock(&v->change);
-	int rc = mount_locked(v, name, id, err);
-	pthread_mutex_unlock(&v->change);
-	return rc;
+	time_t end = time(NULL) + v->setup.mount_wait_s;
+	for (;;) {
+		pthread_mutex_lock(&v->change);
+		int rc = mount_locked(v, name, id, err);
+		if (rc == PENDING && time(NULL) >= end) {
+			struct error ignored = ERROR_INIT;
+			error_set(err, "volume '%s' is still being mounted; try again", name);
+			volumes_unmount_locked(v, name, id, &ignored);
+			rc = FAILED;
+		}
+		pthread_mutex_unlock(&v->change);
+		if (rc != PENDING)
+			return rc;
+		nanosleep(&pause, NULL);
+	}
 }
 
 int volumes_unmount_locked(struct volumes *v, const char *name, const char *id, struct error *err)

@@ -32,13 +32,15 @@ struct volume_setup {
 	const char *ratefs;    /* the program */
 	char **allowed;	       /* sources, and what is below them */
 	unsigned n_allowed;
+	unsigned mount_wait_s;	  /* how long an engine waits for a mount */
 	unsigned collect_after_s; /* a reference is at least this old when it is collected */
 };
 
 /* What the plugin asks of ratefs.  Another table stands in for it in tests.  Calls are made one at a time, but for
  * `status`. */
 struct volume_daemon_ops {
-	/* Mounts what the configuration file calls `name`; starts a daemon if there is none.  0 also if it is mounted. */
+	/* Mounts what the configuration file calls `name`; starts a daemon if there is none.  0 also if it is mounted;
+	 * 1: it is on its way, ask again later; -1 with err. */
 	int (*mount)(void *ctx, const char *name, struct error *err);
 	/* 0: it is not mounted any more; 1 with err: it is in use; -1 with err. */
 	int (*unmount)(void *ctx, const char *name, struct error *err);

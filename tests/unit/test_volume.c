@@ -19,6 +19,7 @@
 
 struct fake {
 	bool mount_fails, in_use, check_fails;
+	int pending; /* so often a mount is still on its way */
 	unsigned mounts, unmounts;
 	char mounted[64]; /* the last one */
 };
@@ -28,6 +29,8 @@ static int fake_mount(void *ctx, const char *name, struct error *err)
 	struct fake *f = ctx;
 	if (f->mount_fails)
 		return error_set(err, "no daemon today");
+	if (f->pending && f->pending--)
+		return 1;
 	f->mounts++;
 	snprintf(f->mounted, sizeof(f->mounted), "%s", name);
 	return 0;
@@ -412,6 +415,24 @@ START_TEST(a_failed_mount_leaves_no_reference)
 }
 END_TEST
 
+START_TEST(a_slow_mount_is_waited_for_but_not_for_ever)
+{
+	struct world w;
+	setup(&w);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	w.fake.pending = 1000;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 500);
+	ck_assert_ptr_nonnull(strstr(said("Err"), "still being mounted"));
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	w.v.setup.mount_wait_s = 100;
+	w.fake.pending = 1;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	ck_assert_uint_eq(w.fake.mounts, 1);
+	teardown(&w);
+}
+END_TEST
+
 START_TEST(a_mount_that_does_not_go_is_tried_again)
 {
 	struct world w;
@@ -585,7 +606,7 @@ UNIT_MAIN("volume", a_name_is_one_harmless_word,
 	  problems_are_told_without_the_name_of_a_file, a_volume_lives_from_create_to_remove,
 	  a_volume_is_unmounted_when_the_last_of_its_users_has_gone,
 	  what_cannot_be_created_leaves_nothing, a_failed_mount_leaves_no_reference,
-	  a_mount_that_does_not_go_is_tried_again,
+	  a_slow_mount_is_waited_for_but_not_for_ever, a_mount_that_does_not_go_is_tried_again,
 	  references_survive_a_restart_and_are_mounted_again,
 	  a_state_that_cannot_be_read_is_not_replaced, a_full_disk_changes_nothing,
 	  references_without_a_container_are_dropped_at_the_second_look,
