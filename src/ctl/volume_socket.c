@@ -34,7 +34,7 @@ static char *notify;
 static bool is_passed(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
-	bool passed = pid && n && atol(pid) == getpid() && atol(n) == 1;
+	bool passed = pid && n && strtol(pid, NULL, 10) == getpid() && strcmp(n, "1") == 0;
 	notify = getenv("NOTIFY_SOCKET") ? strdup(getenv("NOTIFY_SOCKET")) : NULL;
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
