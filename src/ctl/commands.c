@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/mount_users.h"
 #include "base/text.h"
+#include "ctl/containers.h"
 #include "ctl/ctl.h"
 #include "ctl/names.h"
 #include "ctl/render.h"
@@ -213,11 +214,59 @@ int run_on_target(struct ctl *c)
 	return code ? ctl_complain(code, err.text) : run_once(c, d, name);
 }
 
+/* --- containers ----------------------------------------------------------------------------- */
+
+static bool has_text(const json_t *list, const char *text)
+{
+	const json_t *one;
+	size_t i;
+	json_array_foreach(list, i, one)
+	{
+		if (strcmp(json_string_value(one), text) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A mount in a container belongs to the mount of the list that is the same device. */
+static void note_container(void *ctx, const struct container_mount *m)
+{
+	json_t *mount;
+	size_t i;
+	json_array_foreach(get_part(ctx, "mounts"), i, mount)
+	{
+		json_t *list = get_part(mount, "containers");
+		if (*m->container && get_u64(mount, "device") == m->device &&
+		    !has_text(list, m->container))
+			json_array_append_new(list, json_string(m->container));
+	}
+}
+
+static void add_containers(json_t *answer)
+{
+	json_t *mount;
+	size_t i;
+	json_array_foreach(get_part(answer, "mounts"), i, mount)
+	{
+		dev_t device;
+		if (!mount_device(get_text(mount, "mountpoint"), &device))
+			device = 0;
+		json_object_set_new(mount, "device", json_integer((json_int_t)device));
+		json_object_set_new(mount, "containers", json_array());
+	}
+	containers_each(note_container, answer);
+	json_array_foreach(get_part(answer, "mounts"), i, mount)
+	{
+		json_object_del(mount, "device");
+	}
+}
+
 /* --- several daemons ------------------------------------------------------------------------ */
 
 /* True: a limit is marked. */
 static bool list_one(struct ctl *c, json_t *answer, bool first)
 {
+	add_containers(answer);
 	render_prepare(answer, !c->json);
 	if (c->json) {
 		fputs(first ? "{\"daemons\":[" : ",", stdout);
