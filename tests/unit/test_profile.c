@@ -209,9 +209,9 @@ START_TEST(what_is_wrong_in_a_file_is_said)
 		 "profile own: unknown option 'iopz'; did you mean 'iops'?"},
 		{"[profile]\n[options]\niops = 3\n", "profile: %s/own.ini: has no title"},
 		{"[profile]\ntitle = x\nsizes = 5\n", "profile: %s/own.ini: sizes: write MIN-MAX"},
-		{"[limits]\n", "profile: %s/own.ini: line 1: unknown section [limits]"},
-		{"[profile]\ntitel = x\n", "profile: %s/own.ini: line 2: unknown key 'titel'"},
-		{"[profile]\ntitle\n", "profile: %s/own.ini: line 2: write KEY = VALUE"},
+		{"[limits]\n", "profile: %s/own.ini:1: unknown section [limits]"},
+		{"[profile]\ntitel = x\n", "profile: %s/own.ini:2: unknown key 'titel'"},
+		{"[profile]\ntitle\n", "profile: %s/own.ini:2: neither a [section], nor 'key = value', nor a comment"},
 	};
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	setenv("RATEFS_PROFILES", dir, 1);
