@@ -100,8 +100,8 @@ static _Noreturn void become(const struct run_command *c, const struct run_signa
 	_exit(error == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT_EXECUTE);
 }
 
-/* The shell that started us must see that its job has stopped.  A moment is left to a SIGCONT for the
- * whole group, which may have reached us and not yet the command. */
+/* The shell that started us must see that its job has stopped.  Waits a moment for a SIGCONT to
+ * the whole group, which may have reached us but not yet the command. */
 static void stop_like(pid_t command)
 {
 	const struct timespec moment = {.tv_nsec = 20 * NSEC_PER_MSEC};
@@ -141,7 +141,7 @@ static void forward(const struct run_signals *s, pid_t command, bool all)
 static void watch(pid_t command, pid_t daemon, const struct run_signals *s, struct run_result *out)
 {
 	struct pollfd p = {.fd = s->fd, .events = POLLIN};
-	forward(s, command, true); /* what the terminal sent when there was no command yet */
+	forward(s, command, true); /* signals that the terminal sent before the command existed */
 	while (!look_after(command, daemon, out))
 		if (poll(&p, 1, -1) > 0)
 			forward(s, command, false);
@@ -187,12 +187,13 @@ int run_exit_like(int status)
 	int number = WTERMSIG(status);
 	struct rlimit none = {0, 0};
 	sigset_t set;
-	setrlimit(RLIMIT_CORE, &none); /* the command may have left a core file, we don't */
+	/* the command may have left a core file; we don't leave another */
+	setrlimit(RLIMIT_CORE, &none);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	signal(number, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, number);
 	kill(getpid(), number);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	return 128 + number; /* a signal that ends nobody */
+	return 128 + number; /* a signal that does not end the process */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing changed options back into the configuration file: its comments, its order and all that
- * was not changed stay as they are. */
+/* Writes changed options to the configuration file and preserves its comments, its order and
+ * everything else. */
 #ifndef DAEMON_SAVE_H
 #define DAEMON_SAVE_H
 
@@ -10,11 +10,11 @@ struct save_value {
 	const char *key, *value; /* key in its canonical spelling */
 };
 
-/* The new text, to be freed: values replaced where the key is, else added at the end of the
- * section, else with a section of their own at the end.  NULL: out of memory. */
+/* The new text, to be freed: values are replaced where the key is, otherwise added at the end of
+ * the section, or in a new section at the end.  NULL: out of memory. */
 char *save_edit(const char *text, const char *section, const struct save_value *v, unsigned n);
 
-/* The same for a file, atomically (a new file takes its place).  0 or -1 with err. */
+/* The same for a file, atomically (a new file replaces it).  0, or -1 with err. */
 int save_file(const char *path, const char *section, const struct save_value *v, unsigned n,
 	      struct error *err);
 

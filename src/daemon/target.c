@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "daemon/ending.h"
 
-/* A mount's name has no '/' in front of a class; a path to somewhere in a mount has. */
+/* A mount's name has no '/' except before a class; a path inside a mount has. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
 	const char *slash = strchr(name, '/');
@@ -80,7 +80,7 @@ bool target_paused(const struct target *t)
 			  : t->registry->paused;
 }
 
-/* The mount as it is, but for this class. */
+/* The mount's settings, changed only in this class. */
 static int apply_class(struct target *t, struct settings *s, struct error *err)
 {
 	struct settings mount, was;
