@@ -60,7 +60,8 @@ int auto_unmount_start(struct auto_unmount *a, const char *mountpoint, struct er
 	int fds[2];
 	mount_place_find(&place, mountpoint);
 	if (!place.id)
-		return error_set(err, "auto_unmount: cannot tell the mount at '%s'", mountpoint);
+		return error_set(err, "auto_unmount: cannot identify the mount at '%s'",
+				 mountpoint);
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return error_set(err, "auto_unmount: %s", strerror(errno));
 	AUTO_FD from = fds[0], to = fds[1];

@@ -118,9 +118,9 @@ char *in_use_text(const struct served_mount *m, bool names)
 	if (!out)
 		return NULL;
 	if (!l)
-		fputs("nobody knows by whom: out of memory", out);
+		fputs("cannot tell by whom: out of memory", out);
 	else if (!l->done)
-		fputs("nobody knows by whom: the way to its mountpoint hangs", out);
+		fputs("cannot tell by whom: the path to its mountpoint hangs", out);
 	else if (l->handles)
 		fprintf(out, "%" PRIu64 " open file%s", l->handles, l->handles == 1 ? "" : "s");
 	else

@@ -73,7 +73,7 @@ int names_close(bool asks, struct error *err)
 {
 	int fd = asks ? resolver_start() : 0;
 	if (fd < 0)
-		return error_set(err, "cannot start the process that looks names up: %s",
+		return error_set(err, "cannot start the helper that looks up names: %s",
 				 strerror(-fd));
 	names.fd = fd;
 	names.closed = true;
@@ -111,7 +111,7 @@ bool names_wanted(void)
 
 static void lose_helper(const char *why)
 {
-	log_warning("names of users and groups cannot be looked up any more: %s", why);
+	log_warning("names of users and groups can no longer be looked up: %s", why);
 	names_stop();
 	names.asked = false;
 	for (unsigned i = 0; i < names.n; i++)
@@ -162,7 +162,7 @@ bool names_receive(void)
 		if (n < 0 && errno == EAGAIN)
 			return false;
 		if (n <= 0 || !names.asked) {
-			lose_helper(n == 0 ? "its process has ended" : "unexpected answer");
+			lose_helper(n == 0 ? "its process has ended" : "unexpected reply");
 			return true;
 		}
 		names.answered_bytes += (size_t)n;

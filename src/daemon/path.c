@@ -118,7 +118,7 @@ static int check_system(const char *path, struct error *err)
 		return 0;
 	return error_set(err,
 			 "mountpoint '%s': the system needs what is there; "
-			 "to hide it all the same, say --force",
+			 "use --force to hide it nevertheless",
 			 path);
 }
 
@@ -135,7 +135,7 @@ static int check_ratefs(const char *path, const struct statx *st, struct error *
 		return 0;
 	return error_set(
 		err,
-		"mountpoint '%s': ratefs is mounted there already; unmount it first, or say "
+		"mountpoint '%s': ratefs is mounted there already; unmount it first, or use "
 		"--force to mount over it",
 		path);
 }

@@ -274,7 +274,7 @@ static int parse_term(const char *text, double size, double *out, struct error *
 	else if (strcmp(rest, "/TiB") == 0)
 		*out *= size / GIB / 1024;
 	else if (*rest)
-		return error_set(err, "'%s': '%s' is not understood", text, rest);
+		return error_set(err, "'%s': unexpected '%s'", text, rest);
 	return 0;
 }
 
@@ -318,7 +318,7 @@ static int choose(char *text, uint64_t size, char **out, struct error *err)
 		if (size <= most)
 			return 0;
 	}
-	return error_set(err, "says nothing for this size");
+	return error_set(err, "has no value for this size");
 }
 
 /* The value of an option for the size, as after -o; to be freed. */
@@ -357,10 +357,10 @@ static int profile_open(struct profile *p, const char *text, struct error *err)
 	if (read_profile(p, name, err) < 0 || (size && units_parse_bytes(size, &p->size, err) < 0))
 		return -1;
 	if (size && !p->sizes)
-		return error_set(err, "'%s': its figures depend on no size; write profile=%s", text,
+		return error_set(err, "'%s': this profile has no sizes; write profile=%s", text,
 				 name);
 	if (size && (p->size < p->size_min || p->size > p->size_max))
-		return error_set(err, "'%s': sizes of %s are %s", text, name, p->sizes);
+		return error_set(err, "'%s': %s has sizes of %s", text, name, p->sizes);
 	return 0;
 }
 

@@ -56,7 +56,7 @@ int runtime_dir_check(const char *dir, struct error *err)
 	if (lstat(dir, &st) < 0)
 		return error_set(err, "%s: %s", dir, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
-		return error_set(err, "%s: is not a directory of ours", dir);
+		return error_set(err, "%s: belongs to another user", dir);
 	if (st.st_mode & 022)
 		return error_set(err, "%s: others may write to it", dir);
 	return 0;

@@ -86,7 +86,7 @@ static void on_hangup(struct server *s)
 static void stop(struct server *s)
 {
 	if (s->stopping) {
-		log_warning("told twice to stop: leaving at once");
+		log_warning("told to stop a second time: exiting immediately");
 		s->stop_ms = loop_now_ms();
 	} else {
 		s->stop_ms = loop_now_ms() + PATIENCE_MS;

@@ -230,9 +230,8 @@ void serve_mount_announce(const struct served_mount *m)
 	if (fclose(out) == 0 && size)
 		log_info("limits of %s:%s", m->s.name, text);
 	if (device_config_models(&m->s.device))
-		log_info(
-			"%s models a device: reads and writes %s", m->s.name,
-			m->s.cache == CACHE_PAGE
-				? "go through the page cache, so that only what misses it takes device time"
-				: "bypass the page cache; cache=page keeps them in it");
+		log_info("%s models a device: reads and writes %s", m->s.name,
+			 m->s.cache == CACHE_PAGE
+				 ? "use the page cache, so that only cache misses take device time"
+				 : "bypass the page cache; cache=page keeps them in it");
 }

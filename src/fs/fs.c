@@ -51,7 +51,7 @@ static void on_thread_end(void *unused)
 static void make_thread_end(void)
 {
 	if (pthread_key_create(&thread_end, on_thread_end) != 0)
-		log_error("out of thread keys: threads will leave their memory behind");
+		log_error("out of thread keys: threads will not free their memory");
 }
 
 bool fs_thread_start(void)

@@ -78,7 +78,7 @@ no_place() {
 	unmount_ratefs
 }
 chown 1001 /run/ratefs
-no_place '/run/ratefs: is not a directory of ours'
+no_place '/run/ratefs: belongs to another user'
 chown 0 /run/ratefs
 chmod 777 /run/ratefs
 no_place '/run/ratefs: others may write to it'

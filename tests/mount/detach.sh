@@ -20,7 +20,7 @@ echo top >"$MNT/mine"
 stop_any
 equal "$(fstype "$MNT")" tmpfs "what lies on top"
 equal "$(cat "$MNT/mine")" top
-log_says 'left in the tree, dead: another mount lies on it, at'
+log_says 'cannot be unmounted and remains, dead: another mount is on it, at'
 ok umount "$MNT"
 refused ls "$MNT"
 ok umount "$MNT"

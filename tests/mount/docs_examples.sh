@@ -6,7 +6,7 @@
 requires jq
 
 conf=$TMP/test.conf
-LOG_EXPECTED="$LOG_EXPECTED|fair=cgroup tells nobody apart"
+LOG_EXPECTED="$LOG_EXPECTED|fair=cgroup has no effect here"
 serve() { # EXAMPLE
 	local at root=$TMP/${1##*/}
 	sed -E "s#^((source|mountpoint)[ \t]*=[ \t]*)/#\\1$root/#" "$1" >"$conf"

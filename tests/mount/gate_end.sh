@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The end of a mount with many requests parked: nothing hangs, nothing leaks, the daemon ends with
 # exit code 0 where the user asked for the end, and what was acknowledged is in the backing tree.
-LOG_EXPECTED="^ratefs: (serving|limits|.*: still in use; its open files end here)"
+LOG_EXPECTED="^ratefs: (serving|limits|.*: still in use; its open files stop working)"
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:iogen helper:acked jq

@@ -108,7 +108,7 @@ client=$!
 alive
 equal "$(state c)" mounting
 wait $client || fail "reload: $(cat "$TMP/said")"
-grep -q "mount 'c': is still being mounted: the source or the mountpoint does not answer" "$TMP/said" ||
+grep -q "mount 'c': is still being mounted: the source or the mountpoint does not respond" "$TMP/said" ||
 	fail "reload said: $(cat "$TMP/said")"
 says 'c: is still being mounted' ctl unmount c
 ok ctl unmount c --force
