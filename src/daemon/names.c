@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "daemon/resolver.h"
 
-struct known {
+struct answer {
 	enum name_kind kind;
 	char *name;
 	int64_t id; /* or RESOLVER_NONE, RESOLVER_FAILED, UNKNOWN */
@@ -21,9 +21,9 @@ struct known {
 static struct {
 	bool closed;
 	int fd; /* of the helper; 0: none */
-	struct known *known;
+	struct answer *answers;
 	unsigned n;
-	bool asked; /* the helper has been asked for `known` */
+	bool asked; /* the helper has been asked for `answers` */
 	size_t answered_bytes;
 } names;
 
@@ -46,12 +46,12 @@ static int says(enum name_kind kind, const char *name, int64_t answer, uint64_t 
 
 static void want(enum name_kind kind, const char *name)
 {
-	struct known *more = realloc(names.known, (names.n + 1) * sizeof(*more));
+	struct answer *more = realloc(names.answers, (names.n + 1) * sizeof(*more));
 	char *copy = strdup(name);
 	if (more)
-		names.known = more;
+		names.answers = more;
 	if (more && copy)
-		names.known[names.n++] = (struct known){kind, copy, UNKNOWN};
+		names.answers[names.n++] = (struct answer){kind, copy, UNKNOWN};
 	else
 		free(copy);
 }
@@ -62,8 +62,8 @@ int names_find(enum name_kind kind, const char *name, uint64_t *id, struct error
 		return says(kind, name, resolver_look_up(kind == NAME_USER ? 'u' : 'g', name), id,
 			    err);
 	for (unsigned i = 0; i < names.n; i++)
-		if (names.known[i].kind == kind && strcmp(names.known[i].name, name) == 0)
-			return says(kind, name, names.known[i].id, id, err);
+		if (names.answers[i].kind == kind && strcmp(names.answers[i].name, name) == 0)
+			return says(kind, name, names.answers[i].id, id, err);
 	if (!names.asked)
 		want(kind, name);
 	return says(kind, name, UNKNOWN, id, err);
@@ -88,9 +88,9 @@ int names_fd(void)
 static void forget(void)
 {
 	for (unsigned i = 0; i < names.n; i++)
-		free(names.known[i].name);
-	free(names.known);
-	names.known = NULL;
+		free(names.answers[i].name);
+	free(names.answers);
+	names.answers = NULL;
 	names.n = 0;
 }
 
@@ -104,7 +104,7 @@ void names_begin(void)
 bool names_wanted(void)
 {
 	for (unsigned i = 0; i < names.n; i++)
-		if (names.known[i].id == UNKNOWN)
+		if (names.answers[i].id == UNKNOWN)
 			return true;
 	return false;
 }
@@ -115,7 +115,7 @@ static void lose_helper(const char *why)
 	names_stop();
 	names.asked = false;
 	for (unsigned i = 0; i < names.n; i++)
-		names.known[i].id = RESOLVER_FAILED;
+		names.answers[i].id = RESOLVER_FAILED;
 }
 
 bool names_ask(void)
@@ -128,8 +128,8 @@ bool names_ask(void)
 	if (!out)
 		return false;
 	for (unsigned i = 0; i < names.n; i++)
-		fprintf(out, "%c%s%c", names.known[i].kind == NAME_USER ? 'u' : 'g',
-			names.known[i].name, '\0');
+		fprintf(out, "%c%s%c", names.answers[i].kind == NAME_USER ? 'u' : 'g',
+			names.answers[i].name, '\0');
 	if (fclose(out) == 0) {
 		uint32_t head = (uint32_t)size;
 		struct iovec iov[2] = {{&head, sizeof(head)}, {text, size}};
@@ -155,7 +155,7 @@ bool names_receive(void)
 			names.asked = false;
 			return true;
 		}
-		char *to = names.asked ? (char *)&names.known[i].id + part : (char *)&answer;
+		char *to = names.asked ? (char *)&names.answers[i].id + part : (char *)&answer;
 		ssize_t n = recv(names.fd, to, sizeof(answer) - part, MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -12,16 +12,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "base/util.h"
 #include "daemon/privileges.h"
 #include "daemon/run.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
 
 /* --- signals -------------------------------------------------------------------------------- */
 
@@ -150,7 +144,7 @@ static void watch(pid_t command, pid_t daemon, const struct run_signals *s, stru
 int run_command(const struct run_command *c, const struct run_signals *s, pid_t daemon,
 		struct run_result *out)
 {
-	uint64_t since_ns = now_ns();
+	uint64_t since_ns = monotonic_ns();
 	pid_t parent = getpid(), command = fork();
 	memset(out, 0, sizeof(*out));
 	if (command < 0)
@@ -158,7 +152,7 @@ int run_command(const struct run_command *c, const struct run_signals *s, pid_t 
 	if (command == 0)
 		become(c, s, parent);
 	watch(command, daemon, s, out);
-	out->wall_ns = now_ns() - since_ns;
+	out->wall_ns = monotonic_ns() - since_ns;
 	return 0;
 }
 
@@ -168,9 +162,9 @@ bool run_wait_daemon(const struct run_signals *s, pid_t daemon, int seconds)
 {
 	struct pollfd p = {.fd = s->fd, .events = POLLIN};
 	struct signalfd_siginfo info;
-	uint64_t until_ns = now_ns() + seconds * NSEC_PER_SEC;
+	uint64_t until_ns = monotonic_ns() + seconds * NSEC_PER_SEC;
 	while (waitpid(daemon, NULL, WNOHANG) == 0) {
-		if (now_ns() > until_ns)
+		if (monotonic_ns() > until_ns)
 			return false;
 		poll(&p, 1, 1000);
 		while (read(s->fd, &info, sizeof(info)) == sizeof(info))

@@ -30,12 +30,8 @@ _Thread_local struct fs_context fs_context;
 /* Threads for which there is no memory are retried continually: log it only now and then. */
 static void say_no_memory(void)
 {
-	static _Atomic time_t said;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	time_t before = atomic_load(&said);
-	if ((!before || now.tv_sec - before >= 60) &&
-	    atomic_compare_exchange_strong(&said, &before, now.tv_sec))
+	static _Atomic uint64_t next_ns;
+	if (log_is_due(&next_ns))
 		log_error(
 			"no memory for the buffer of another thread: fewer requests run concurrently");
 }

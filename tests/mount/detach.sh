@@ -31,7 +31,7 @@ mount_ratefs
 mount -t tmpfs inside "$MNT/dir"
 stop_any
 grep -q " $MNT/dir " /proc/self/mounts || fail "a mount inside was taken away"
-log_says 'another mount lies on it, at .*/dir'
+log_says 'another mount is on it, at .*/dir'
 umount -l "$MNT"
 
 # The parent was renamed, and its name leads to somebody else's mount: ours goes, theirs stays.
