@@ -35,7 +35,7 @@ unpark
 umount -l "$MNT" 2>/dev/null
 daemon_ended_well
 
-# The daemon is killed: clients get errors at once.
+# The daemon is killed: clients get errors immediately.
 mount_ratefs -o read_bps=64K
 park_readers 100 --size 64K
 kill -9 "$DAEMON"
