@@ -31,6 +31,7 @@ together() {
 	done
 	wait "${pids[@]}" || fail "a reader failed"
 	for one; do
+		# shellcheck disable=SC2034 # the tests read it
 		GOT[${one%%=*}]=$(cat "$TMP/got.${one%%=*}".* | awk '{ sum += $1 } END { print sum }')
 	done
 }
