@@ -67,7 +67,7 @@ read -r _ mb < <(fio_mean_ms "$MNT/file" --rw=read --bs=1M --size=512M --io_size
 in_range "sequential reads, MB/s" "$mb" 60 172 # 160, and a window of 100 ms
 stop_ratefs
 
-# killed in device time, and the queue goes on
+# killed in device time; the queue continues
 mount_ratefs -o "latency=60s,max_inflight=1,meta_latency=0ms"
 dd if="$MNT/file" of=/dev/null bs=4K count=1 status=none &
 pid=$!
@@ -79,7 +79,7 @@ equal "$(stat_of device_now)" 0 "requests in the device"
 equal "$(stat_of inflight.now)" 0 "permits in use"
 equal "$(stat_of classes.read.aborted)" 1 "aborted reads"
 
-# a change holds for what comes later; a date that was named stands
+# a change applies to later requests; dates that were set remain
 dd if="$MNT/file" of=/dev/null bs=4K count=1 status=none &
 pid=$!
 within 5s in_device 1
