@@ -24,8 +24,7 @@ struct await {
 	struct await_item *item;
 	unsigned n;
 	int64_t until_ms;
-	bool reload;	/* everything is reported as a note, errors included */
-	unsigned notes; /* number of notes so far */
+	bool reload; /* everything is reported as a note, errors included */
 };
 
 bool await_mount(struct await *a, const struct served_mount *m);

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "daemon/options.h"
+#include "daemon/reserves.h"
 
 /* --- checks --------------------------------------------------------------------------------- */
 
@@ -101,68 +102,6 @@ static void check_reach(struct check *c, unsigned i)
 			by->name);
 }
 
-/* The two kinds of reservation. */
-static const struct {
-	const char *option;
-	size_t offset;
-	enum limit_kind kind;
-} reserves[] = {{"reserve.bps", offsetof(struct settings, reserve_bps), LIMIT_BPS},
-		{"reserve.iops", offsetof(struct settings, reserve_iops), LIMIT_IOPS}};
-
-static uint64_t reserve_of(const struct settings *s, unsigned r)
-{
-	return *(const uint64_t *)((const char *)s + reserves[r].offset);
-}
-
-static char *amount(unsigned r, uint64_t n, char buf[UNITS_TEXT_MAX])
-{
-	return limit_kind_is_bytes(reserves[r].kind) ? units_format_bytes(n, buf)
-						     : units_format_count(n, buf);
-}
-
-static bool is_child(const struct settings *s, const char *parent)
-{
-	return parent ? s->parent && strcmp(s->parent, parent) == 0 : !s->parent;
-}
-
-/* The children of a scope must not reserve more than the scope has. */
-static void check_sum(struct check *c, const struct settings *of, const char *parent, unsigned r)
-{
-	const struct limit_config *l = &of->limits.limit[reserves[r].kind];
-	uint64_t sum = 0;
-	char total[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
-	for (unsigned i = 0; l->enabled && i < c->mount->n_classes; i++) {
-		const struct settings *s = &c->mount->class[i];
-		if (!is_child(s, parent) || !reserve_of(s, r))
-			continue;
-		uint64_t before = sum;
-		sum = add_sat_u64(sum, reserve_of(s, r));
-		if (sum > l->rate_per_sec && before <= l->rate_per_sec)
-			problem(c, s, reserves[r].option,
-				"reservations in %s '%s' add up to %s or more, above its %s=%s",
-				parent ? "class" : "mount", of->name, amount(r, sum, total),
-				limit_kind_name(reserves[r].kind),
-				amount(r, l->rate_per_sec, limit));
-	}
-}
-
-static void check_reserves(struct check *c)
-{
-	for (unsigned r = 0; r < ARRAY_SIZE(reserves); r++) {
-		check_sum(c, c->mount, NULL, r);
-		for (unsigned i = 0; i < c->mount->n_classes; i++) {
-			const struct settings *s = &c->mount->class[i];
-			const struct limit_config *l = &s->limits.limit[reserves[r].kind];
-			char limit[UNITS_TEXT_MAX];
-			check_sum(c, s, s->name, r);
-			if (l->enabled && reserve_of(s, r) > l->rate_per_sec)
-				problem(c, s, reserves[r].option, "is above its own %s=%s",
-					limit_kind_name(reserves[r].kind),
-					amount(r, l->rate_per_sec, limit));
-		}
-	}
-}
-
 unsigned classes_check(const struct settings *mount, class_report *report, void *ctx)
 {
 	struct check c = {mount, report, ctx, 0};
@@ -171,8 +110,7 @@ unsigned classes_check(const struct settings *mount, class_report *report, void 
 		check_parent(&c, &mount->class[i]);
 		check_reach(&c, i);
 	}
-	check_reserves(&c);
-	return c.n;
+	return c.n + reserves_check_mount(mount, report, ctx);
 }
 
 static void first_problem(void *ctx, const struct settings *class, const char *option,

@@ -2,12 +2,14 @@
 #include "daemon/config_check.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "daemon/classes.h"
 #include "daemon/options.h"
+#include "daemon/reserves.h"
 
 /* Removes "//", "/./" and trailing slashes.  Does not access the path, which may be in a mount of
  * our own that waits. */
@@ -158,6 +160,29 @@ static void check_use(const struct configuration *c, const struct settings *clas
 			class->name);
 }
 
+/* Against the limits that several mounts share. */
+static void check_shared_reserves(const struct configuration *c, struct problems *p)
+{
+	AUTO_FREE const struct settings **mount = calloc(c->n_mounts + 1, sizeof(*mount));
+	char what[200];
+	if (!mount) {
+		problems_add(p, 0, "out of memory");
+		return;
+	}
+	for (unsigned i = 0; i < c->n_fs; i++) {
+		unsigned n = 0;
+		for (unsigned k = 0; k < c->n_mounts; k++)
+			if (c->mount[k].fs && c->fs[i].name &&
+			    strcmp(c->mount[k].fs, c->fs[i].name) == 0)
+				mount[n++] = &c->mount[k];
+		snprintf(what, sizeof(what), "fs '%s'", c->fs[i].name);
+		reserves_check_shared(&c->fs[i], what, mount, n, add_problem, p);
+	}
+	for (unsigned k = 0; k < c->n_mounts; k++)
+		mount[k] = &c->mount[k];
+	reserves_check_shared(&c->global, "global", mount, c->n_mounts, add_problem, p);
+}
+
 static void check_classes(struct configuration *c, struct problems *p)
 {
 	for (unsigned i = 0; i < c->n_classes; i++) {
@@ -166,6 +191,7 @@ static void check_classes(struct configuration *c, struct problems *p)
 	}
 	for (unsigned i = 0; i < c->n_mounts; i++)
 		classes_check(&c->mount[i], add_problem, p);
+	check_shared_reserves(c, p);
 }
 
 void config_check(struct configuration *c, struct problems *p)

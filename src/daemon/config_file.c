@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/config_check.h"
 #include "daemon/ini.h"
 #include "daemon/options.h"
@@ -144,7 +145,7 @@ static void unknown_section(struct parser *ps, const struct ini_section *sec)
 			strndup(sec->name, colon ? (size_t)(colon - sec->name) : strlen(sec->name));
 		AUTO_FREE char *b =
 			strndup(known[i], k ? (size_t)(k - known[i]) : strlen(known[i]));
-		unsigned d = a && b ? option_distance(a, b) : best;
+		unsigned d = a && b ? text_distance(a, b) : best;
 		if (d < best) {
 			best = d;
 			near = known[i];

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/mount_users.h"
 #include "daemon/loop.h"
-#include "daemon/mount_users.h"
-#include "daemon/proto.h"
 #include "daemon/registry.h"
 #include "fs/detach.h"
 #include "fs/mount.h"
@@ -136,15 +135,15 @@ char *in_use_text(const struct served_mount *m, bool names)
 	return NULL;
 }
 
-void in_use_words(const struct registry *r, FILE *out)
+void in_use_put(struct json_out list, const struct registry *r)
 {
 	list_for_each (it, (struct list *)&r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		if (!m->look || !says_busy(m->look))
 			continue;
-		fputc(' ', out);
-		proto_put_word(out, m->s.name);
-		fprintf(out, " %" PRIu64, m->look->place.dev);
+		struct json_out one = put_object(list, NULL);
+		put_text(one, "mount", m->s.name);
+		put_u64(one, "device", m->look->place.dev);
 	}
 }
 

@@ -3,7 +3,7 @@
  * mapped files, or mounts on it.
  *
  * The kernel tells a daemon that may unmount (fs/detach.h).  A daemon of another user can only have
- * users whose processes it can see (daemon/mount_users.h).  Both may take a while, since the path to
+ * users whose processes it can see (base/mount_users.h).  Both may take a while, since the path to
  * the mountpoint may lead through a source that hangs, so a task does it:
  *
  *	in_use ─▶ USE_UNKNOWN, a task starts … registry->looked ─▶ in_use ─▶ USE_NONE or USE_SOME
@@ -13,7 +13,8 @@
 #define DAEMON_IN_USE_H
 
 #include <stdbool.h>
-#include <stdio.h>
+
+#include "proto/json_out.h"
 
 struct registry;
 struct served_mount;
@@ -24,9 +25,9 @@ enum use in_use(struct served_mount *m);
 /* Describes USE_SOME; with `names`, including the processes that the daemon can see: "2 open
  * files; bash (process 17, user 0): working directory".  To be freed; NULL: out of memory. */
 char *in_use_text(const struct served_mount *m, bool names);
-/* Prints what ratefsctl needs to find the users of each mount that was just found in use: " NAME
- * DEVICE" each. */
-void in_use_words(const struct registry *r, FILE *out);
+/* Puts the name and the device of every mount that was found in use just now, by which clients find its users:
+ * the daemon may not look at all processes. */
+void in_use_put(struct json_out list, const struct registry *r);
 
 void in_use_progress(struct registry *r); /* searches that take too long become USE_SOME */
 void in_use_end(struct registry *r);	  /* forgets all answers */

@@ -14,7 +14,7 @@
 #include <iniparser.h>
 
 #include "base/cleanup.h"
-#include "daemon/ini_lines.h"
+#include "base/ini_lines.h"
 
 #define KEYS_MAX	 20000 /* iniparser searches its keys one by one */
 #define SECTION_KEYS_MAX 2000

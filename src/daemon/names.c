@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/name_service.h"
 #include "daemon/resolver.h"
 
 struct answer {
 	enum name_kind kind;
 	char *name;
-	int64_t id; /* or RESOLVER_NONE, RESOLVER_FAILED, UNKNOWN */
+	int64_t id; /* or NAME_SERVICE_NONE, NAME_SERVICE_FAILED, UNKNOWN */
 };
 #define UNKNOWN (-3)
 
@@ -35,7 +36,7 @@ static const char *kind_name(enum name_kind kind)
 static int says(enum name_kind kind, const char *name, int64_t answer, uint64_t *id,
 		struct error *err)
 {
-	if (answer == RESOLVER_NONE)
+	if (answer == NAME_SERVICE_NONE)
 		return error_set(err, "there is no %s '%s'", kind_name(kind), name);
 	if (answer < 0)
 		return error_set(err, "%s '%s' cannot be looked up now; give the number",
@@ -59,7 +60,7 @@ static void want(enum name_kind kind, const char *name)
 int names_find(enum name_kind kind, const char *name, uint64_t *id, struct error *err)
 {
 	if (!names.closed)
-		return says(kind, name, resolver_look_up(kind == NAME_USER ? 'u' : 'g', name), id,
+		return says(kind, name, name_service_find(kind == NAME_USER ? 'u' : 'g', name), id,
 			    err);
 	for (unsigned i = 0; i < names.n; i++)
 		if (names.answers[i].kind == kind && strcmp(names.answers[i].name, name) == 0)
@@ -115,7 +116,7 @@ static void lose_helper(const char *why)
 	names_stop();
 	names.asked = false;
 	for (unsigned i = 0; i < names.n; i++)
-		names.answers[i].id = RESOLVER_FAILED;
+		names.answers[i].id = NAME_SERVICE_FAILED;
 }
 
 bool names_ask(void)

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+
 #define FIELD(f)	offsetof(struct settings, f)
 #define IN_GLOBAL	(1U << SCOPE_GLOBAL)
 #define IN_FS		(1U << SCOPE_FS)
@@ -258,33 +260,6 @@ const struct option_def *option_find(const char *name)
 	return NULL;
 }
 
-/* Edit distance including swapped neighbours; names are short. */
-#define NAME_MAX_NEAR 32
-unsigned option_distance(const char *a, const char *b)
-{
-	size_t la = strlen(a), lb = strlen(b);
-	unsigned d[NAME_MAX_NEAR + 1][NAME_MAX_NEAR + 1];
-	if (la > NAME_MAX_NEAR || lb > NAME_MAX_NEAR)
-		return NAME_MAX_NEAR;
-	for (size_t i = 0; i <= la; i++)
-		d[i][0] = i;
-	for (size_t j = 0; j <= lb; j++)
-		d[0][j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		for (size_t j = 1; j <= lb; j++) {
-			char ca = a[i - 1] == '-' ? '_' : (char)tolower((unsigned char)a[i - 1]);
-			unsigned best = d[i - 1][j - 1] + (ca != b[j - 1]);
-			best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
-			best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	}
-	return d[la][lb];
-}
-
 const char *option_nearest(const char *name, enum scope_kind scope)
 {
 	const char *nearest = NULL;
@@ -294,7 +269,7 @@ const char *option_nearest(const char *name, enum scope_kind scope)
 		unsigned d;
 		if (!option_is_in(&options[i], scope) || options[i].type == OPTION_NOISE)
 			continue;
-		d = option_distance(name, options[i].name);
+		d = text_distance(name, options[i].name);
 		if (d < best) {
 			best = d;
 			nearest = options[i].name;

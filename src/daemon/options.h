@@ -67,8 +67,6 @@ enum scope_kind option_widest(const struct option_def *o);
 const struct option_def *option_rate_of(const struct option_def *o);
 /* The most similar name in this scope; NULL: none is similar. */
 const char *option_nearest(const char *name, enum scope_kind scope);
-/* The number of typing errors between two names. */
-unsigned option_distance(const char *a, const char *b);
 
 /* Removes "global.", "fs." or "mount." from *name and returns the scope it means; for a name
  * without prefix by the rule above. */

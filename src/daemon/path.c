@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "daemon/mountinfo.h"
+#include "base/mountinfo.h"
 
 extern char **environ;
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "daemon/ini.h"
 #include "daemon/options.h"
@@ -106,7 +107,7 @@ static int unknown(const char *name, struct error *err)
 	unsigned n = known ? names(known) : 0;
 	for (unsigned i = 0; i < n; i++) {
 		/* options are compared with '_', which names of profiles do not contain */
-		unsigned d = option_distance(known[i], name);
+		unsigned d = text_distance(known[i], name);
 		if (strncmp(known[i], name, strlen(name)) == 0 || strstr(known[i], name))
 			d = 1;
 		if (d < best) {

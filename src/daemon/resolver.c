@@ -4,10 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,34 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define QUERY_MAX (4U << 20)
+#include "base/name_service.h"
 
-int64_t resolver_look_up(char kind, const char *name)
-{
-	errno = 0;
-	if (kind == 'u') {
-		const struct passwd *pw = getpwnam(name);
-		if (pw)
-			return pw->pw_uid;
-	} else {
-		const struct group *gr = getgrnam(name);
-		if (gr)
-			return gr->gr_gid;
-	}
-	/* Many values of errno mean "not found"; these do not. */
-	switch (errno) {
-	case EIO:
-	case EINTR:
-	case EMFILE:
-	case ENFILE:
-	case ENOMEM:
-	case EAGAIN:
-	case ETIMEDOUT:
-		return RESOLVER_FAILED;
-	default:
-		return RESOLVER_NONE;
-	}
-}
+#define QUERY_MAX (4U << 20)
 
 static bool read_all(int fd, void *buf, size_t size)
 {
@@ -96,7 +69,7 @@ static void wait_for(pid_t child)
 static void look_up_all(const char *query, size_t size, int64_t *answer, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		answer[i] = RESOLVER_FAILED;
+		answer[i] = NAME_SERVICE_FAILED;
 	pid_t child = fork();
 	if (child < 0)
 		return;
@@ -106,7 +79,7 @@ static void look_up_all(const char *query, size_t size, int64_t *answer, size_t 
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (const char *at = query; at < query + size; at += strlen(at) + 1)
-		*answer++ = resolver_look_up(at[0], at[0] ? at + 1 : "");
+		*answer++ = name_service_find(at[0], at[0] ? at + 1 : "");
 	_exit(0);
 }
 

@@ -245,7 +245,8 @@ static int complete(struct run *r, struct draft *d, struct error *err)
 	if (!option_is_given(option_find("log_level"), &d->global))
 		d->global.log_level = r->quiet ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
 	r->dry_run = d->mount.dry_run;
-	r->limited = has_limits(&d->global) || has_limits(&d->fs) || has_limits(&d->mount);
+	r->limited = has_limits(&d->global) || has_limits(&d->fs) || has_limits(&d->mount) ||
+		     device_config_models(&d->mount.device);
 	settings_free(&r->config.global);
 	if (!settings_copy(&r->config.global, &d->global))
 		return error_set(err, "out of memory");

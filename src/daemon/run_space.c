@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/mountinfo.h"
+#include "base/mountinfo.h"
 #include "daemon/privileges.h"
 #include "daemon/serve_mount.h"
 #include "fs/attach.h"

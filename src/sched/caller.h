@@ -4,13 +4,19 @@
 #ifndef SCHED_CALLER_H
 #define SCHED_CALLER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct opener; /* fs/caller.h */
 
 struct caller {
 	uint32_t tid; /* 0: unknown, cannot be looked up */
 	uint32_t uid, gid;
 	uint64_t handle; /* an open file; 0: none */
+	/* The request has no caller: these are the ids of the process that opened `handle`, which may be gone, and
+	 * what caller_ops remembers of it.  NULL: a caller that can be looked up. */
+	const struct opener *opener;
 };
 
 /* What a fair share belongs to.  Requests with equal keys share one turn. */
@@ -34,14 +40,15 @@ const char *fair_kind_name(enum fair_kind kind);
 
 /* Look-ups, callable from any thread; answers may be a second old. */
 struct caller_ops {
-	/* The process of a thread. */
-	uint64_t (*process)(uint32_t tid, uint64_t now_ns);
-	/* A number for the cgroup of a thread; 0: unknown. */
-	uint64_t (*cgroup)(uint32_t tid, uint64_t now_ns);
+	/* The caller's process. */
+	uint64_t (*process)(const struct caller *c, uint64_t now_ns);
+	/* A number for the caller's cgroup; 0: unknown.  Of an opener: the one in which it opened. */
+	uint64_t (*cgroup)(const struct caller *c, uint64_t now_ns);
 	/* Its path ("/ci/job1"), "" when it is unknown. */
 	void (*cgroup_path)(uint64_t cgroup, char *buf, size_t size);
-	/* The name of a thread's program, as the thread chose it; "" if the thread is gone. */
-	void (*name)(uint32_t tid, char buf[CALLER_NAME_MAX]);
+	/* The name of the caller's program, as the program chose it; "" when it is gone.  Of an opener: the
+	 * name with which it opened. */
+	void (*name)(const struct caller *c, char buf[CALLER_NAME_MAX]);
 };
 
 /* The key of a caller.  Without `ops`, each thread counts as a process, and there are no cgroups. */

@@ -24,6 +24,7 @@ struct remembered {
 	uint64_t second; /* 0 if the rules ask for nothing that changes */
 	uint32_t tid, uid, gid;
 	enum cost_class cls;
+	uint64_t opened; /* the handle, where nobody called */
 	struct leaf *leaf;
 };
 static _Thread_local struct remembered remembered[REMEMBERED];
@@ -54,11 +55,11 @@ static struct leaf *match_caller(struct gate_mount *m, const struct caller *c, e
 	if (!t)
 		return &m->leaf;
 	if (ops && t->fields & 1U << RULE_CGROUP) {
-		ops->cgroup_path(ops->cgroup(c->tid, now_ns), cgroup, sizeof(cgroup));
+		ops->cgroup_path(ops->cgroup(c, now_ns), cgroup, sizeof(cgroup));
 		s.cgroup = cgroup[0] ? cgroup : NULL;
 	}
 	if (ops && t->fields & 1U << RULE_COMM) {
-		ops->name(c->tid, comm);
+		ops->name(c, comm);
 		s.comm = comm[0] ? comm : NULL;
 	}
 	struct leaf *f = match(t, &s);
@@ -75,10 +76,12 @@ struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct 
 			*now_ns = clock_now(m->leaf.node.gate->clock);
 		like.tid = c->tid;
 		like.second = *now_ns / NSEC_PER_SEC + 1;
+		like.opened = c->opener ? c->handle : 0;
 	}
 	struct remembered *r = slot_of(&like);
 	if (r->classes_id == like.classes_id && r->second == like.second && r->tid == like.tid &&
-	    r->uid == like.uid && r->gid == like.gid && r->cls == like.cls)
+	    r->uid == like.uid && r->gid == like.gid && r->cls == like.cls &&
+	    r->opened == like.opened)
 		return r->leaf;
 	pthread_rwlock_rdlock(&m->classes_lock);
 	like.leaf = match_caller(m, c, cls, *now_ns);
@@ -87,6 +90,12 @@ struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct 
 	if (like.classes_id == classes_id)
 		*r = like;
 	return like.leaf;
+}
+
+bool gate_asks_for_openers(const struct gate_mount *m)
+{
+	return (atomic_load_explicit(&m->classes_id, memory_order_relaxed) & 1) ||
+	       atomic_load_explicit(&m->leaf.fair, memory_order_relaxed) == FAIR_CGROUP;
 }
 
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
@@ -477,6 +486,7 @@ static void commit(struct plan *p)
 	list_for_each (it, &m->class_leaves)
 		if (!is_planned(p, list_entry(it, struct leaf, of_mount)))
 			accounts_drop(list_entry(it, struct leaf, of_mount), p->now_ns);
+	device_uncount(m);
 	change_begin(&g->global, p->now_ns);
 	leaves_each(&m->leaf.node, collect_jobs, &jobs);
 	sort_jobs(&jobs);
@@ -488,6 +498,7 @@ static void commit(struct plan *p)
 	for (unsigned i = 0; i < p->n; i++)
 		(void)node_link(&p->row[i].leaf->node); /* plan_room has reserved the memory */
 	retire(m, &before, p->now_ns);
+	device_count(m);
 	publish_table(p);
 	tree_publish(&m->leaf.node);
 	gate_lanes_locked(g);

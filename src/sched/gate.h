@@ -107,8 +107,12 @@ int gate_set_mount(struct gate_mount *m, const struct gate_mount_config *cfg);
  * cycle, or more than GATE_CLASS_DEPTH_MAX levels); on errors nothing has changed. */
 int gate_set_classes(struct gate_mount *m, const struct gate_class_config *cfg, unsigned n);
 
-/* Changes only the weights, in two steps, so that several mounts can be changed or none: the first
- * step can fail (-ENOMEM), the second takes over what the first has allocated. */
+/* True: cgroups or names of programs decide what becomes of a request, so those of whoever opens a file
+ * must be remembered for requests that come without a caller. */
+bool gate_asks_for_openers(const struct gate_mount *m);
+
+/* Only the weights, in two steps, so that several mounts can be changed, or none: the first can fail
+ * (-ENOMEM), the second takes over what the first made. */
 int gate_weights_copy(const struct weight_rule *rules, unsigned n, struct weight_rule **out);
 void gate_weights_free(struct weight_rule *rules,
 		       unsigned n); /* frees a copy that was not handed over */

@@ -108,6 +108,10 @@ void job_leave_device(struct gate *g, struct job *j, uint64_t now_ns);
 /* The job will not run: its permits are released, its tokens stay spent. */
 void job_abandon_locked(struct job *j, uint64_t now_ns);
 void device_drain(struct gate_mount *m, bool run, uint64_t now_ns);
+/* Around a change of the classes: what is in the device counts in no scope meanwhile, and then in those that its
+ * leaf is in now. */
+void device_uncount(struct gate_mount *m);
+void device_count(struct gate_mount *m);
 
 /* gate_change.c */
 void mount_settings(struct gate_mount *m, const struct gate_mount_config *cfg);

@@ -102,7 +102,7 @@ static uint32_t glob_weight(const struct leaf *f, unsigned from, struct fair_key
 	if (id.kind == FAIR_CGROUP)
 		ops->cgroup_path(id.id, text, sizeof(text));
 	else
-		ops->name((uint32_t)id.id, text);
+		ops->name(&(struct caller){.tid = (uint32_t)id.id}, text);
 	for (unsigned i = from; i < f->keys.n_rules; i++) {
 		const struct weight_rule *r = &f->keys.rules[i];
 		if (r->key.kind == id.kind &&

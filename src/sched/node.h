@@ -122,7 +122,7 @@ struct branch {
 	uint64_t since_ns;
 	uint64_t parked_now[COST_CLASSES], parked_bytes_now;
 	struct histogram wait[COST_CLASSES];
-	/* mounts and above: requests in the device */
+	/* requests in the device */
 	uint64_t device_now[COST_CLASSES];
 	struct histogram device[COST_CLASSES];
 	struct counter_sums gone;     /* of leaves that have been removed */

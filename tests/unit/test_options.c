@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/ctl_names.h"
+#include "ctl/names.h"
 #include "daemon/options.h"
 #include "daemon/serve_mount.h"
 #include "unit/unit.h"
