@@ -121,7 +121,7 @@ static int set_shared(struct registry *r, struct served_fs *fs, struct settings 
 	return fs ? registry_set_fs(fs, s, err) : registry_set_global(r, s, err);
 }
 
-/* The mount as it is, but for this class. */
+/* The mount's settings, changed only in this class. */
 static int apply_class(struct target *t, struct settings *s, struct error *err)
 {
 	struct settings mount, was;
