@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the daemon and its helper ratefs-pool, one packet each, on one machine and of one build:
+ *	daemon → helper   struct pool_setup once, then struct pool_call as often as it is due
+ *	helper → daemon   struct pool_report
+ * and between helpers that share a pool without a server: struct pool_local_call, struct pool_answer. */
+#ifndef POOL_WIRE_H
+#define POOL_WIRE_H
+
+#include "pool/pool.h"
+
+#define POOL_HELPER_FD	3
+#define POOL_SERVER_MAX 256
+#define POOL_KEY_MAX	128
+#define POOL_AUTH_MAX	512
+#define POOL_ERROR_MAX	200
+
+struct pool_setup {
+	char name[64];
+	char server[POOL_SERVER_MAX]; /* redis://HOST[:PORT][/DB], rediss://…, unix:/PATH */
+	char key[POOL_KEY_MAX];
+	char auth[POOL_AUTH_MAX]; /* "PASSWORD" or "USER:PASSWORD"; "": none */
+	uint32_t lease_ms;
+};
+
+struct pool_report {
+	bool answered;		    /* else `error` says why not */
+	struct pool_answer answer;  /* its seq is always that of the call */
+	char error[POOL_ERROR_MAX]; /* one line */
+};
+
+struct pool_local_call {
+	char key[POOL_KEY_MAX];
+	struct pool_call call;
+};
+
+#endif
