@@ -566,6 +566,7 @@ static void change(struct pool *p, struct settings *s)
 	settings_init(s);
 	if (!elsewhere)
 		return;
+	p->member.leased = false; /* another server knows nothing of it */
 	drop_helper(p);
 	p->restart_ns = 0;
 	p->restart_in = RESTART_FIRST_NS;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "daemon/settings.h"
 #include "pool/member.h"
+#include "proto/json_out.h"
 
 struct loop;
 struct pools;
@@ -48,6 +49,8 @@ void pools_look(const struct pools *ps, unsigned i, struct pool_look *out);
 const struct settings *pools_find(const struct pools *ps, const char *name);
 /* Sets the limits of a pool for all its members; takes over *s.  -1 with err: nothing has changed. */
 int pools_set(struct pools *ps, const char *name, struct settings *s, struct error *err);
+/* The member "pools" of statistics: all of them, or one.  Without pools it puts nothing. */
+void put_pools(struct json_out o, const struct pools *ps, const struct settings *only);
 /* "leased", "share", …: stable, used in statistics. */
 const char *pool_mode_name(enum pool_mode mode);
 

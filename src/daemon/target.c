@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/ending.h"
+#include "daemon/pools.h"
+#include "daemon/reserves.h"
 
 /* A mount's name has no '/' in front of a class; a path to somewhere in a mount has. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
@@ -24,6 +27,27 @@ static bool find_class(struct registry *r, const char *name, struct target *t)
 	return true;
 }
 
+/* JSON can only say what is UTF-8: a name that is not is known by what it looks like. */
+static bool looks_like(const char *text, const char *name)
+{
+	AUTO_FREE char *utf8 = text && !text_is_utf8(text) ? text_utf8(text) : NULL;
+	return utf8 && strcmp(utf8, name) == 0;
+}
+
+static struct served_mount *find_odd(struct registry *r, const char *name)
+{
+	struct served_mount *found = NULL;
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (!looks_like(m->s.name, name) && !looks_like(m->s.mountpoint, name))
+			continue;
+		if (found)
+			return NULL; /* there are two */
+		found = m;
+	}
+	return found;
+}
+
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err)
 {
 	*t = (struct target){.scope = SCOPE_GLOBAL, .registry = r};
@@ -34,17 +58,26 @@ int target_find(struct registry *r, const char *name, struct target *t, struct e
 		t->fs = registry_find_fs(r, name + 3);
 		return t->fs ? 0 : error_set(err, "there is no fs '%s'", name + 3);
 	}
+	if (strncmp(name, "pool:", 5) == 0) {
+		t->scope = SCOPE_POOL;
+		t->pool = pools_find(r->pools, name + 5);
+		return t->pool ? 0 : error_set(err, "there is no pool '%s'", name + 5);
+	}
 	t->scope = SCOPE_MOUNT;
 	t->mount = registry_find_target(r, name);
 	t->dropped = ending_find_dropped(r, name);
 	if (t->mount || t->dropped || find_class(r, name, t))
+		return 0;
+	t->mount = find_odd(r, name);
+	if (t->mount)
 		return 0;
 	return error_set(err, "there is no mount or class '%s'", name);
 }
 
 const char *target_name(const struct target *t)
 {
-	return t->class	    ? t->name
+	return t->pool	    ? t->pool->name
+	       : t->class   ? t->name
 	       : t->mount   ? t->mount->s.name
 	       : t->dropped ? t->dropped->name
 	       : t->fs	    ? t->fs->s.name
@@ -53,7 +86,8 @@ const char *target_name(const struct target *t)
 
 const struct settings *target_settings(const struct target *t)
 {
-	return t->class	  ? t->class
+	return t->pool	  ? t->pool
+	       : t->class ? t->class
 	       : t->mount ? &t->mount->s
 	       : t->fs	  ? &t->fs->s
 			  : &t->registry->global;
@@ -74,10 +108,26 @@ const char *served_paused_by(const struct served_mount *m)
 
 bool target_paused(const struct target *t)
 {
-	return t->class	  ? false
+	return t->pool	  ? false
+	       : t->class ? false
 	       : t->mount ? t->mount->paused
 	       : t->fs	  ? t->fs->paused
 			  : t->registry->paused;
+}
+
+int target_set_mount(struct served_mount *m, struct settings *s, struct error *err)
+{
+	if (reserves_check_live(m->registry, m, s, err) < 0)
+		return -1;
+	return registry_set_mount(m, s, err);
+}
+
+static int set_shared(struct registry *r, struct served_fs *fs, struct settings *s,
+		      struct error *err)
+{
+	if (reserves_check_live(r, fs ? (const void *)fs : r, s, err) < 0)
+		return -1;
+	return fs ? registry_set_fs(r, fs, s, err) : registry_set_global(r, s, err);
 }
 
 /* The mount as it is, but for this class. */
@@ -89,7 +139,7 @@ static int apply_class(struct target *t, struct settings *s, struct error *err)
 	struct settings *class = settings_find_class(&mount, t->class->name);
 	was = *class;
 	*class = *s;
-	int rc = registry_set_mount(t->mount, &mount, err);
+	int rc = target_set_mount(t->mount, &mount, err);
 	if (rc == 0) {
 		t->class = settings_find_class(&t->mount->s, s->name);
 		settings_free(&was);
@@ -101,17 +151,24 @@ static int apply_class(struct target *t, struct settings *s, struct error *err)
 	return rc;
 }
 
+/* For all members of the pool. */
+static int apply_pool(struct target *t, struct settings *s, struct error *err)
+{
+	return pools_set(t->registry->pools, t->pool->name, s, err);
+}
+
 int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err)
 {
-	return t->class	  ? apply_class(t, s, err)
-	       : t->mount ? registry_set_mount(t->mount, s, err)
-	       : t->fs	  ? registry_set_fs(r, t->fs, s, err)
-			  : registry_set_global(r, s, err);
+	return t->pool	  ? apply_pool(t, s, err)
+	       : t->class ? apply_class(t, s, err)
+	       : t->mount ? target_set_mount(t->mount, s, err)
+			  : set_shared(r, t->fs, s, err);
 }
 
 int target_pause(struct registry *r, const struct target *t, bool paused)
 {
-	return t->class	  ? -EOPNOTSUPP
+	return t->pool	  ? -EOPNOTSUPP
+	       : t->class ? -EOPNOTSUPP
 	       : t->mount ? registry_pause_mount(t->mount, paused)
 	       : t->fs	  ? registry_pause_fs(t->fs, paused)
 			  : registry_pause_global(r, paused);

@@ -34,7 +34,8 @@ rates 4 1 2 3
 near "$SUM" $((8 << 20)) 5 "three members"
 near "${RATE[3]}" $((4 << 20)) 12 "weight 2 of 4"
 rates 2 1 2
-near "$SUM" $((8 << 20)) 10 "one of three is idle"
+rates 3 1 2
+near "$SUM" $((8 << 20)) 6 "one of three is idle"
 
 # The helper that serves is killed: another one takes over, the sum stays.
 kill -9 "$helper"

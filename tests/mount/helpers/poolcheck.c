@@ -141,7 +141,7 @@ static int compare(redisContext *c, const char *path, unsigned calls)
 			call.demand[k] = below(3) ? POOL_DEMAND_ALL : any_rate();
 			call.hold[k] = held[m][k];
 		}
-		now_us += (int64_t)below(below(300) ? 40000 : below(5) ? 800000 : 30000000);
+		now_us += (int64_t)below(below(300) ? 8000 : below(5) ? 800000 : 30000000);
 		if (below(300) == 0)
 			now_us -= (int64_t)below(5000000);
 		freeReplyObject(need(c, redisCommand(c, "SET {p}clock %lld", (long long)now_us)));
