@@ -181,7 +181,10 @@ static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns)
 {
 	if (lease_holds(m, now_ns))
 		return POOL_MODE_LEASED;
-	if (!m->leased && now_ns < m->began_ns + lease_ns(m))
+	/* Until the first lease: two leases' patience with a server that says nothing, and more with one that
+	 * answers and learns. */
+	uint64_t heard_ns = m->answered_ns ? m->answered_ns : m->began_ns + lease_ns(m);
+	if (!m->leased && now_ns < heard_ns + lease_ns(m))
 		return POOL_MODE_STARTING;
 	if (m->cfg.on_lost == POOL_LOST_OPEN)
 		return POOL_MODE_OPEN;

@@ -132,7 +132,7 @@ static int compare(redisContext *c, const char *path, unsigned calls)
 					 .leave = below(50) == 0,
 					 .set = below(100) == 0};
 		struct pool_answer here, there;
-		bool doubtful = below(500) == 0;
+		bool doubtful = below(2000) == 0;
 		snprintf(call.id, sizeof(call.id), "member%u", m);
 		snprintf(call.who, sizeof(call.who), "host%u", m);
 		for (unsigned k = 0; k < POOL_LIMITS; k++) {
@@ -141,8 +141,8 @@ static int compare(redisContext *c, const char *path, unsigned calls)
 			call.demand[k] = below(3) ? POOL_DEMAND_ALL : any_rate();
 			call.hold[k] = held[m][k];
 		}
-		now_us += (int64_t)below(below(300) ? 8000 : below(5) ? 800000 : 30000000);
-		if (below(300) == 0)
+		now_us += (int64_t)below(below(2000) ? 8000 : below(5) ? 800000 : 30000000);
+		if (below(2000) == 0)
 			now_us -= (int64_t)below(5000000);
 		freeReplyObject(need(c, redisCommand(c, "SET {p}clock %lld", (long long)now_us)));
 		if (doubtful && s.last_us)
