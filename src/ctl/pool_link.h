@@ -17,6 +17,8 @@ struct pool_link_ops {
 	/* Calls the server and waits for its answer, no longer than a lease or so.  0 or -1 with err. */
 	int (*call)(struct pool_link *l, const struct pool_call *c, struct pool_answer *out,
 		    struct error *err);
+	/* After a call: who takes part. */
+	bool (*list)(struct pool_link *l, struct pool_listing *out);
 	/* Descriptors to watch beside the daemon, and what to do when one is ready; NULL: none. */
 	unsigned (*watch)(struct pool_link *l, struct pollfd *fds, unsigned max);
 	void (*ready)(struct pool_link *l, const struct pollfd *fds, unsigned n);
@@ -26,6 +28,7 @@ struct pool_link {
 	const struct pool_link_ops *ops;
 	struct pool_setup setup;
 	void *state;
+	uint64_t listed_ms; /* when that was last asked for */
 };
 
 extern const struct pool_link_ops pool_redis_ops, pool_local_ops;

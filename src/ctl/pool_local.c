@@ -210,5 +210,20 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	return 0;
 }
 
+/* A client does not know. */
+static bool list(struct pool_link *l, struct pool_listing *out)
+{
+	struct local *s = l->state;
+	const struct pool_server *p = s->fd < 0 ? pool_of(s, l->setup.key) : NULL;
+	for (unsigned i = 0; p && i < p->n && out->n < POOL_LISTED; i++) {
+		struct pool_listed *m = &out->member[out->n++];
+		memcpy(m->who, p->member[i].who, sizeof(m->who));
+		m->weight = p->member[i].weight;
+		m->age_us = (uint64_t)(p->last_us - p->member[i].called_us);
+		memcpy(m->charged, p->member[i].charged, sizeof(m->charged));
+	}
+	return p;
+}
+
 const struct pool_link_ops pool_local_ops = {
-	.prepare = prepare, .call = call, .watch = watch, .ready = ready};
+	.prepare = prepare, .call = call, .list = list, .watch = watch, .ready = ready};

@@ -20,7 +20,7 @@
 #include "config.h"
 #include "ctl/pool_link.h"
 
-#define NOBODY 65534
+#define NOBODY	65534
 #define FDS_MAX 140
 
 uint64_t pool_now_ms(void)
@@ -85,6 +85,16 @@ static bool report_error(uint64_t seq, const struct error *err)
 	return report(&r);
 }
 
+static void list_members(struct pool_link *l, struct pool_report *r)
+{
+	uint64_t now_ms = pool_now_ms();
+	if (r->answer.members > POOL_LIST_MEMBERS ||
+	    (l->listed_ms && now_ms - l->listed_ms < POOL_LIST_MS))
+		return;
+	l->listed_ms = now_ms;
+	r->listed = l->ops->list(l, &r->listing);
+}
+
 /* False: the daemon is gone; its last call, which takes it out of the pool, has been made. */
 static bool serve_daemon(struct pool_link *l)
 {
@@ -96,6 +106,8 @@ static bool serve_daemon(struct pool_link *l)
 		return !gone;
 	int rc = l->ops->call(l, &c, &r.answer, &err);
 	r.answer.seq = c.seq;
+	if (rc == 0)
+		list_members(l, &r);
 	bool told = rc < 0 ? report_error(c.seq, &err) : report(&r);
 	return told && !gone;
 }

@@ -25,7 +25,7 @@ struct redis {
 	redisContext *c;
 	char host[POOL_SERVER_MAX], port[8], db[12];
 	bool tls;
-	char sha[41]; /* of the script; "": to be loaded */
+	char sha[41];		     /* of the script; "": to be loaded */
 	uint64_t pause_ms, retry_ms; /* after a failure: how long, until when */
 	struct error last;
 };
@@ -94,10 +94,10 @@ static void pause_after_failure(struct redis *r, const struct error *why)
 
 static int failed(struct redis *r, struct error *err, const char *what)
 {
-	const char *text = !r->c	       ? "out of memory"
+	const char *text = !r->c					  ? "out of memory"
 			   : r->c->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time"
-			   : r->c->errstr[0] ? r->c->errstr
-					     : strerror(errno);
+			   : r->c->errstr[0]				  ? r->c->errstr
+									  : strerror(errno);
 	error_set(err, "%s:%s: %s%s", r->host, r->port, what, text);
 	disconnect(r);
 	pause_after_failure(r, err);
@@ -115,7 +115,8 @@ static redisReply *command(struct redis *r, int n, const char **word, struct err
 	}
 	if (reply->type != REDIS_REPLY_ERROR)
 		return reply;
-	error_set(err, "%s:%s: %.*s", r->host, r->port, (int)strcspn(reply->str, "\r\n"), reply->str);
+	error_set(err, "%s:%s: %.*s", r->host, r->port, (int)strcspn(reply->str, "\r\n"),
+		  reply->str);
 	freeReplyObject(reply);
 	return NULL;
 }
@@ -180,7 +181,7 @@ static int connect_redis(struct pool_link *l, struct redis *r, struct error *err
 		return -1;
 	}
 	errno = 0;
-	r->c = redisConnectWithTimeout(r->host, atoi(r->port),
+	r->c = redisConnectWithTimeout(r->host, (int)strtol(r->port, NULL, 10),
 				       timeval_of(lease_ms > CONNECT_MS ? lease_ms : CONNECT_MS));
 	if (!r->c || r->c->err)
 		return failed(r, err, "");
@@ -337,8 +338,9 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 		rc = call_once(l, c, out, err);
 	}
 	/* What a restart or a new primary mends needs a new connection, to the name as it is then. */
-	if (rc < 0 && r->c && (strstr(err->text, "READONLY") || strstr(err->text, "LOADING") ||
-			       strstr(err->text, "MASTERDOWN"))) {
+	if (rc < 0 && r->c &&
+	    (strstr(err->text, "READONLY") || strstr(err->text, "LOADING") ||
+	     strstr(err->text, "MASTERDOWN"))) {
 		disconnect(r);
 		pause_after_failure(r, err);
 		parse_server(r, l->setup.server, &(struct error)ERROR_INIT);
@@ -346,4 +348,52 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	return rc;
 }
 
-const struct pool_link_ops pool_redis_ops = {.prepare = prepare, .call = call};
+/* --- who takes part --- */
+
+/* "seq called expires weight charge demand … host", as pool.lua writes it. */
+static bool parse_member(const char *text, struct pool_listed *m, double *called_us)
+{
+	double v[4 + 2 * POOL_LIMITS];
+	char *end = NULL;
+	for (unsigned i = 0; i < 4 + 2 * POOL_LIMITS; i++) {
+		v[i] = strtod(text, &end);
+		if (end == text || !(v[i] >= 0 && v[i] < 1e17))
+			return false;
+		text = end;
+	}
+	*called_us = v[1];
+	m->weight = v[3] <= POOL_WEIGHT_MAX ? (uint32_t)v[3] : 0;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		m->charged[k] = (uint64_t)v[4 + 2 * k];
+	snprintf(m->who, sizeof(m->who), "%.63s", *text == ' ' ? text + 1 : text);
+	make_one_line(m->who);
+	return true;
+}
+
+/* Ages are told against the newest call. */
+static bool list(struct pool_link *l, struct pool_listing *out)
+{
+	struct redis *r = l->state;
+	struct error err = ERROR_INIT;
+	const char *word[] = {"HGETALL", l->setup.key};
+	double called_us[POOL_LISTED], newest_us = 0;
+	redisReply *reply = r->c ? command(r, 2, word, &err) : NULL;
+	if (!reply)
+		return false;
+	for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+		const redisReply *key = reply->element[i], *value = reply->element[i + 1];
+		if (key->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING ||
+		    strncmp(key->str, "m:", 2) != 0 || out->n == POOL_LISTED)
+			continue;
+		if (parse_member(value->str, &out->member[out->n], &called_us[out->n]))
+			out->n++;
+	}
+	freeReplyObject(reply);
+	for (unsigned i = 0; i < out->n; i++)
+		newest_us = called_us[i] > newest_us ? called_us[i] : newest_us;
+	for (unsigned i = 0; i < out->n; i++)
+		out->member[i].age_us = (uint64_t)(newest_us - called_us[i]);
+	return true;
+}
+
+const struct pool_link_ops pool_redis_ops = {.prepare = prepare, .call = call, .list = list};

@@ -210,11 +210,35 @@ static void pool_limit(const char *name, const json_t *limit, FILE *out)
 {
 	char rate[TEXT_AMOUNT_MAX], granted[TEXT_AMOUNT_MAX], demand[TEXT_AMOUNT_MAX];
 	double base = strcmp(get_text(limit, "unit"), "bytes") == 0 ? 1024 : 1000;
-	fprintf(out, "  %-32s %8s %8s %8s\n", name, text_amount(get_real(limit, "rate"), base, rate),
-		get_true(limit, "limited_here") ? text_amount(get_real(limit, "granted"), base, granted)
-						: "no limit",
-		get_true(limit, "wants_all") ? "all"
-					     : text_amount(get_real(limit, "demand"), base, demand));
+	fprintf(out, "  %-32s %8s %8s %8s\n", name,
+		text_amount(get_real(limit, "rate"), base, rate),
+		get_true(limit, "limited_here")
+			? text_amount(get_real(limit, "granted"), base, granted)
+			: "no limit",
+		get_true(limit, "wants_all")
+			? "all"
+			: text_amount(get_real(limit, "demand"), base, demand));
+}
+
+static void pool_members(const json_t *list, const json_t *limits, FILE *out)
+{
+	char text[TEXT_AMOUNT_MAX];
+	const json_t *m;
+	json_t *share;
+	const char *name;
+	size_t i;
+	json_array_foreach(list, i, m)
+	{
+		fprintf(out, "  member %-25s weight %" PRIu64 ", %s ago", get_text(m, "host"),
+			get_u64(m, "weight"), text_ns(get_u64(m, "age_ns"), text));
+		json_object_foreach(get_part(m, "share"), name, share)
+		{
+			bool bytes = strcmp(get_text(get_part(limits, name), "unit"), "bytes") == 0;
+			fprintf(out, ", %s %s", name,
+				text_amount(json_real_value(share), bytes ? 1024 : 1000, text));
+		}
+		fputc('\n', out);
+	}
 }
 
 static void pool(const json_t *p, FILE *out)
@@ -232,6 +256,7 @@ static void pool(const json_t *p, FILE *out)
 		fprintf(out, ": %s", get_text(p, "error"));
 	fprintf(out, "\n  %-32s %8s %8s %8s\n", "LIMIT", "POOL", "HERE", "WANTED");
 	json_object_foreach(get_part(p, "limits"), name, limit) pool_limit(name, limit, out);
+	pool_members(get_part(p, "who"), get_part(p, "limits"), out);
 }
 
 static void pools(const json_t *a, FILE *out)

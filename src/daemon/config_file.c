@@ -171,8 +171,8 @@ static void parse_named(struct parser *ps, const struct scan_section *sec, const
 
 static void unknown_section(struct parser *ps, const struct scan_section *sec)
 {
-	static const char *const known[] = {"global", "weights", "fs:NAME", "mount:NAME",
-					    "class:NAME", "pool:NAME"};
+	static const char *const known[] = {"global",	  "weights",	"fs:NAME",
+					    "mount:NAME", "class:NAME", "pool:NAME"};
 	const char *colon = strchr(sec->name, ':'), *near = NULL;
 	unsigned best = 4; /* farther is not near */
 	for (unsigned i = 0; i < ARRAY_SIZE(known); i++) {

@@ -26,8 +26,8 @@
 		n, type, scopes, true, k, FIELD(of.limit[k]), syntax, def, help, 0, 0, NULL, false \
 	}
 #define LIMIT_ROWS_OF(prefix, n, scopes, pools, k, of, rate, tokens, what)                         \
-	LIMIT_ROW(prefix n, OPTION_RATE, (scopes) | (pools), k, of, rate, "off", what),                        \
-		LIMIT_ROW(prefix n "_burst", OPTION_BURST, (scopes) | (pools), k, of, tokens, "0",             \
+	LIMIT_ROW(prefix n, OPTION_RATE, (scopes) | (pools), k, of, rate, "off", what),            \
+		LIMIT_ROW(prefix n "_burst", OPTION_BURST, (scopes) | (pools), k, of, tokens, "0", \
 			  "tokens of " prefix n " that may be saved up beyond its window"),        \
 		LIMIT_ROW(prefix n "_once", OPTION_ONCE, scopes, k, of, tokens, "0",               \
 			  "extra tokens of " prefix n " at the start, that never come back"),      \
@@ -36,7 +36,7 @@
 #define LIMIT_ROWS(n, k, rate, tokens, what)                                                       \
 	LIMIT_ROWS_OF("", n, LIMITED, IN_POOL, k, limits, rate, tokens, what)
 #define EACH_ROWS(n, k, rate, tokens, what)                                                        \
-	LIMIT_ROWS_OF("each.", n, IN_MOUNT | IN_CLASS, 0, k, each, rate, tokens,                      \
+	LIMIT_ROWS_OF("each.", n, IN_MOUNT | IN_CLASS, 0, k, each, rate, tokens,                   \
 		      what ", of each process, user, ... (see fair)")
 #define LIMITS(ROWS)                                                                               \
 	ROWS("iops", LIMIT_IOPS, "OPS", "COUNT",                                                   \
@@ -90,8 +90,8 @@
 const struct option_def options[] = {
 	LIMITS(LIMIT_ROWS),
 	LIMITS(EACH_ROWS), /* together, so that they form one object in JSON */
-	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED | IN_POOL, "TIME", "100ms", NSEC_PER_MSEC,
-	       3600 * NSEC_PER_SEC, "how much of a rate may be saved up"),
+	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED | IN_POOL, "TIME", "100ms",
+	       NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, "how much of a rate may be saved up"),
 	NUMBER("max_inflight", OPTION_COUNT, limits.max_inflight, LIMITED, "COUNT", "off", 0,
 	       1ULL << 53, "requests at the backing filesystem at once"),
 	NUMBER("max_open", OPTION_COUNT, limits.max_open, LIMITED, "COUNT", "off", 0, 1ULL << 53,
@@ -415,7 +415,8 @@ void options_help(FILE *out)
 	for (unsigned i = 0; i < n_options; i++)
 		if (is_of_classes(&options[i]))
 			help_row(&options[i], out);
-	fprintf(out, "\nIn [pool:NAME] sections, or as pool.NAME; a pool has limits, too (pool.bps=...):\n");
+	fprintf(out,
+		"\nIn [pool:NAME] sections, or as pool.NAME; a pool has limits, too (pool.bps=...):\n");
 	for (unsigned i = 0; i < n_options; i++)
 		if (is_of_pools(&options[i]))
 			help_row(&options[i], out);

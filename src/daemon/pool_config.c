@@ -18,7 +18,8 @@ static int check_server(const char *server, struct error *err)
 		return error_set(err, "server: is too long");
 	if (strncmp(server, "redis://", 8) && strncmp(server, "rediss://", 9) &&
 	    strncmp(server, "unix:/", 6))
-		return error_set(err, "server: '%s' is neither redis://HOST[:PORT][/DB] nor unix:/PATH",
+		return error_set(err,
+				 "server: '%s' is neither redis://HOST[:PORT][/DB] nor unix:/PATH",
 				 server);
 	if (strchr(server, '@'))
 		return error_set(err, "server: names and passwords go into the file of auth_file");
@@ -45,7 +46,8 @@ int pool_config_check(struct settings *pool, struct error *err)
 	if (strlen(pool->name) >= 64)
 		return error_set(err, "the name is too long");
 	if (pool->key && (!*pool->key || strlen(pool->key) >= POOL_KEY_MAX))
-		return error_set(err, "key: must have between 1 and %d characters", POOL_KEY_MAX - 1);
+		return error_set(err, "key: must have between 1 and %d characters",
+				 POOL_KEY_MAX - 1);
 	if (!pool->key && asprintf(&pool->key, "ratefs:{%s}", pool->name) < 0) {
 		pool->key = NULL;
 		return error_set(err, "out of memory");
@@ -89,6 +91,7 @@ void pool_config_limits(const struct settings *pool, struct pool_limits *out)
 		if (!l->enabled)
 			continue;
 		out->rate[k] = l->rate_per_sec * POOL_MILLI;
-		out->capacity[k] = min_u64(limit_capacity(l, pool->limits.window_ns), POOL_CAPACITY_MAX);
+		out->capacity[k] =
+			min_u64(limit_capacity(l, pool->limits.window_ns), POOL_CAPACITY_MAX);
 	}
 }

@@ -10,7 +10,8 @@
 int pool_config_check(struct settings *pool, struct error *err);
 
 /* Gives a scope, and its classes, the rates of the pools that they name.  -1 with err: there is none. */
-int pool_config_join(struct settings *s, const struct settings *pool, unsigned n, struct error *err);
+int pool_config_join(struct settings *s, const struct settings *pool, unsigned n,
+		     struct error *err);
 
 /* Its limits as the server counts them. */
 void pool_config_limits(const struct settings *pool, struct pool_limits *out);

@@ -45,12 +45,15 @@ struct pool {
 	struct pool_rates rates;
 	struct attached attached[SCOPES_MAX];
 	unsigned n_attached;
-	struct watch helper;		 /* fd -1: there is none */
-	uint64_t restart_ns, restart_in; /* when to start the next helper; how long after the last */
+	struct watch helper; /* fd -1: there is none */
+	uint64_t restart_ns,
+		restart_in; /* when to start the next helper; how long after the last */
 	unsigned restarts;
 	bool answered; /* by this helper */
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
 	uint64_t told_ns, told_version;
+	struct pool_listing listing;
+	uint64_t listed_ns; /* 0: never */
 };
 
 struct pools {
@@ -170,10 +173,10 @@ static void note_demands(struct pool *p, uint64_t dt_ns)
 			uint64_t blocked_ns = a->use.blocking_ns[k] - a->before.blocking_ns[k];
 			if (used > POOL_RATE_MAX)
 				used = 0;
-			a->demand[k] =
-				a->use.waiting[k] || blocked_ns > dt_ns / 10
-					? POOL_DEMAND_ALL
-					: (uint64_t)((u128)used * POOL_MILLI * NSEC_PER_SEC / dt_ns);
+			a->demand[k] = a->use.waiting[k] || blocked_ns > dt_ns / 10
+					       ? POOL_DEMAND_ALL
+					       : (uint64_t)((u128)used * POOL_MILLI * NSEC_PER_SEC /
+							    dt_ns);
 		}
 		a->before = a->use;
 	}
@@ -193,11 +196,11 @@ static void tell_mode(struct pool *p, enum pool_mode was)
 		p->told_ns = 0;
 	}
 	bool new = strcmp(p->told, p->error) != 0 && now_ns - p->told_ns > NSEC_PER_SEC;
-	if (!lost || (p->told_ns && was == p->rates.mode && !new &&
-		      now_ns - p->told_ns < TELL_AGAIN_NS))
+	if (!lost ||
+	    (p->told_ns && was == p->rates.mode && !new &&now_ns - p->told_ns < TELL_AGAIN_NS))
 		return;
-	log_warning("pool '%s': %s; %s", p->s.name, *p->error ? p->error : "no answer from the server",
-		    meanwhile[p->rates.mode]);
+	log_warning("pool '%s': %s; %s", p->s.name,
+		    *p->error ? p->error : "no answer from the server", meanwhile[p->rates.mode]);
 	memcpy(p->told, p->error, sizeof(p->told));
 	p->told_ns = now_ns;
 }
@@ -223,7 +226,8 @@ static void apply(struct pool *p)
 			u128 part = (u128)p->rates.capacity[k] * share[k][i];
 			lease.limit[k] = (struct bucket_lease){
 				.milli_per_sec = share[k][i],
-				.capacity = max_u64(1, (uint64_t)(part / max_u64(p->rates.rate[k], 1))),
+				.capacity =
+					max_u64(1, (uint64_t)(part / max_u64(p->rates.rate[k], 1))),
 				.until_ns = p->rates.until_ns,
 			};
 		}
@@ -248,8 +252,8 @@ static void drop_helper(struct pool *p)
 static void helper_ended(struct pool *p)
 {
 	drop_helper(p);
-	p->restart_in = p->answered ? RESTART_FIRST_NS
-				    : min_u64(2 * p->restart_in, RESTART_MOST_NS);
+	p->restart_in =
+		p->answered ? RESTART_FIRST_NS : min_u64(2 * p->restart_in, RESTART_MOST_NS);
 	p->restart_ns = monotonic_ns() + p->restart_in;
 	p->answered = false;
 }
@@ -262,8 +266,9 @@ static int read_auth(const char *path, char *out, size_t size, struct error *err
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_set(err, "auth_file: %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || (st.st_mode & 077) || (st.st_uid && st.st_uid != geteuid()))
-		return error_set(err, "auth_file: %s must be a file that only its owner can read (mode 600)",
-				 path);
+		return error_set(
+			err, "auth_file: %s must be a file that only its owner can read (mode 600)",
+			path);
 	ssize_t n = read(fd, out, size - 1);
 	out[n > 0 ? n : 0] = '\0';
 	out[strcspn(out, "\r\n")] = '\0';
@@ -343,9 +348,19 @@ static void tell_limits(struct pool *p)
 		if (m->limits.rate[k] == m->cfg.limits.rate[k])
 			continue;
 		log_info("pool '%s': %s=%llu%s, set by %s", p->s.name, limit_kind_name(k),
-			 (unsigned long long)rate, first ? " on the server, not as configured here" : "",
-			 m->set_by);
+			 (unsigned long long)rate,
+			 first ? " on the server, not as configured here" : "", m->set_by);
 	}
+}
+
+static void take_listing(struct pool *p, const struct pool_report *r)
+{
+	if (!r->listed || r->listing.n > POOL_LISTED)
+		return;
+	p->listing = r->listing;
+	p->listed_ns = monotonic_ns();
+	for (unsigned i = 0; i < p->listing.n; i++)
+		p->listing.member[i].who[POOL_WHO_MAX - 1] = '\0';
 }
 
 static void take_report(struct pool *p, const struct pool_report *r)
@@ -359,6 +374,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 		return;
 	p->answered = true;
 	p->error[0] = '\0';
+	take_listing(p, r);
 	tell_limits(p);
 	apply(p);
 }
@@ -592,7 +608,8 @@ void pools_reload(struct pools *ps, const struct configuration *c)
 {
 	if (!ps) {
 		if (c->n_pools)
-			log_error("the daemon was started without pools: restart it to take part in one");
+			log_error(
+				"the daemon was started without pools: restart it to take part in one");
 		return;
 	}
 	for (unsigned i = 0; i < c->n_pools; i++) {
@@ -627,6 +644,8 @@ void pools_look(const struct pools *ps, unsigned i, struct pool_look *out)
 		.scopes = p->n_attached,
 		.error = p->error,
 		.restarts = p->restarts,
+		.listing = p->listed_ns ? &p->listing : NULL,
+		.listed_ns = p->listed_ns,
 	};
 	memcpy(out->rate, p->rates.rate, sizeof(out->rate));
 }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "daemon/settings.h"
 #include "pool/member.h"
+#include "pool/wire.h"
 #include "proto/json_out.h"
 
 struct loop;
@@ -39,9 +40,11 @@ struct pool_look {
 	enum pool_mode mode;
 	uint64_t rate[POOL_LIMITS]; /* that may be used here, 1/1000 token per second */
 	uint64_t now_ns;
-	unsigned scopes;   /* of this daemon that take part */
-	const char *error; /* the last; "": none since the last answer */
-	unsigned restarts; /* of its helper */
+	unsigned scopes;		    /* of this daemon that take part */
+	const char *error;		    /* the last; "": none since the last answer */
+	unsigned restarts;		    /* of its helper */
+	const struct pool_listing *listing; /* the last; NULL: there was none */
+	uint64_t listed_ns;		    /* when that was */
 };
 unsigned pools_count(const struct pools *ps);
 void pools_look(const struct pools *ps, unsigned i, struct pool_look *out);

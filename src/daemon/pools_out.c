@@ -22,6 +22,22 @@ static void put_limits(struct json_out o, const struct pool_look *l)
 	}
 }
 
+static void put_members(struct json_out list, const struct pool_look *l)
+{
+	for (unsigned i = 0; i < l->listing->n; i++) {
+		const struct pool_listed *m = &l->listing->member[i];
+		struct json_out one = put_object(list, NULL);
+		put_text(one, "host", m->who);
+		put_u64(one, "weight", m->weight);
+		put_u64(one, "age_ns", m->age_us * 1000 + l->now_ns - l->listed_ns);
+		struct json_out share = put_object(one, "share");
+		for (unsigned k = 0; k < POOL_LIMITS; k++)
+			if (l->member->limits.rate[k])
+				put_real(share, limit_kind_name(k),
+					 (double)m->charged[k] / POOL_MILLI);
+	}
+}
+
 static void put_pool(struct json_out o, const struct pool_look *l)
 {
 	const struct pool_member *m = l->member;
@@ -42,6 +58,8 @@ static void put_pool(struct json_out o, const struct pool_look *l)
 	put_u64(o, "helper_starts", l->restarts);
 	put_text(o, "error", l->error);
 	put_limits(put_object(o, "limits"), l);
+	if (l->listing)
+		put_members(put_array(o, "who"), l);
 }
 
 void put_pools(struct json_out o, const struct pools *ps, const struct settings *only)

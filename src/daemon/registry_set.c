@@ -36,8 +36,7 @@ int registry_set_global(struct registry *r, struct settings *s, struct error *er
 	return 0;
 }
 
-int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s,
-		    struct error *err)
+int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s, struct error *err)
 {
 	if (pools_join(r->pools, s, err) < 0)
 		return -1;

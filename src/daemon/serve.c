@@ -290,7 +290,8 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		return -1;
 	}
 	if (open_control(s, c, &err) < 0 || names_close(c->file != NULL, &err) < 0 ||
-	    pools_prepare(c, &err) < 0 || privileges_drop(&err) < 0 || registry_init(&s->registry, c, debug, &err) < 0) {
+	    pools_prepare(c, &err) < 0 || privileges_drop(&err) < 0 ||
+	    registry_init(&s->registry, c, debug, &err) < 0) {
 		log_error("%s", err.text);
 		return -1;
 	}

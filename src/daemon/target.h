@@ -16,10 +16,10 @@ struct target {
 	struct served_fs *fs; /* SCOPE_FS */
 	struct served_mount
 		*mount; /* SCOPE_MOUNT, SCOPE_CLASS; NULL: the configuration no longer names it */
-	struct settings *class;	    /* SCOPE_CLASS: one of the mount's */
-	char name[TARGET_NAME_MAX]; /* SCOPE_CLASS: MOUNT/CLASS */
+	struct settings *class;	     /* SCOPE_CLASS: one of the mount's */
+	char name[TARGET_NAME_MAX];  /* SCOPE_CLASS: MOUNT/CLASS */
 	const struct settings *pool; /* SCOPE_POOL */
-	struct ending *dropped;	    /* SCOPE_MOUNT: by a reload, and still on its way down */
+	struct ending *dropped;	     /* SCOPE_MOUNT: by a reload, and still on its way down */
 };
 
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err);

@@ -117,8 +117,7 @@ static struct bucket_view view_of(const struct params *p, uint64_t seen, uint64_
 		.from = seen,
 		.supply = (uint64_t)(supply_at(p, now_ns) >> 64),
 		.capacity = p->capacity,
-		.past_horizon = p->rate && now_ns >= p->horizon_ns &&
-				p->epoch_ns != BUCKET_LEASED,
+		.past_horizon = p->rate && now_ns >= p->horizon_ns && p->epoch_ns != BUCKET_LEASED,
 	};
 	i128 level = (int64_t)(v.supply - seen);
 	if (v.past_horizon) { /* what the line has brought since it began, less what was used since then */

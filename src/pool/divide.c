@@ -42,7 +42,7 @@ struct pool_level pool_divide(double rate, struct pool_wish *wish, unsigned n)
 
 double pool_share(const struct pool_level *l, double rate, double demand, double weight)
 {
-	double share = l->level >= 0	 ? fmin(demand, l->level * weight)
+	double share = l->level >= 0   ? fmin(demand, l->level * weight)
 		       : l->weight > 0 ? demand + l->spare * weight / l->weight
 				       : demand;
 	return floor(fmin(share, rate));

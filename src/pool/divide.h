@@ -13,8 +13,8 @@
 
 /* How a rate is divided at the moment: enough to tell any member's share. */
 struct pool_level {
-	double level; /* share per weight of those who want more; < 0: all demands are met … */
-	double spare; /* … and this is left … */
+	double level;  /* share per weight of those who want more; < 0: all demands are met … */
+	double spare;  /* … and this is left … */
 	double weight; /* … for members of this weight in all */
 };
 

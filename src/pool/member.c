@@ -213,8 +213,8 @@ static uint64_t capacity_of(const struct pool_member *m, uint64_t rate, unsigned
 {
 	if (rate >= POOL_DEMAND_ALL || !m->limits.rate[k])
 		return POOL_CAPACITY_MAX;
-	return max_u64(1, (uint64_t)((u128)m->limits.capacity[k] * min_u64(rate, m->limits.rate[k]) /
-				     m->limits.rate[k]));
+	return max_u64(1, (uint64_t)((u128)m->limits.capacity[k] *
+				     min_u64(rate, m->limits.rate[k]) / m->limits.rate[k]));
 }
 
 static void count_lost(struct pool_member *m, enum pool_mode mode, uint64_t now_ns)
@@ -243,7 +243,8 @@ void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, uint64_t *sha
 	struct pool_wish wish[64];
 	n = n < ARRAY_SIZE(wish) ? n : ARRAY_SIZE(wish);
 	for (unsigned i = 0; i < n; i++)
-		wish[i] = (struct pool_wish){.demand = (double)min_u64(demand[i], rate), .weight = 1};
+		wish[i] =
+			(struct pool_wish){.demand = (double)min_u64(demand[i], rate), .weight = 1};
 	struct pool_level l = pool_divide((double)rate, wish, n);
 	uint64_t left = rate;
 	for (unsigned i = 0; i < n; i++) {

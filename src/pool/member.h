@@ -48,7 +48,7 @@ struct pool_member {
 	bool set; /* cfg.limits are to become the pool's */
 	uint64_t seq, answered;
 	uint64_t began_ns, sent_ns, called_ns, answered_ns; /* called: last looked at the use */
-	uint64_t next_ns;				     /* of the next call */
+	uint64_t next_ns;				    /* of the next call */
 	/* the lease */
 	bool leased;
 	uint64_t grant[POOL_LIMITS], ends_ns;

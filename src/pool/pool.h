@@ -25,10 +25,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define POOL_LIMITS	  7			  /* kinds of limits; the layers above name them */
-#define POOL_MILLI	  1000ULL		  /* rates are in 1/1000 token per second */
-#define POOL_RATE_MAX	  (1ULL << 42)		  /* tokens per second */
-#define POOL_CAPACITY_MAX (1ULL << 52)		  /* tokens */
+#define POOL_LIMITS	  7	       /* kinds of limits; the layers above name them */
+#define POOL_MILLI	  1000ULL      /* rates are in 1/1000 token per second */
+#define POOL_RATE_MAX	  (1ULL << 42) /* tokens per second */
+#define POOL_CAPACITY_MAX (1ULL << 52) /* tokens */
 #define POOL_DEMAND_ALL	  (POOL_RATE_MAX * POOL_MILLI) /* whatever there is */
 #define POOL_WEIGHT_MAX	  10000U
 #define POOL_ID_MAX	  33 /* 32 hexadecimal digits */

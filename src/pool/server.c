@@ -109,9 +109,10 @@ static void compute_levels(struct pool_server *s)
 		if (!s->limits.rate[k])
 			continue;
 		for (unsigned i = 0; i < s->n; i++)
-			s->wish[i] = (struct pool_wish){
-				.demand = (double)min_u64(s->member[i].demand[k], s->limits.rate[k]),
-				.weight = s->member[i].weight};
+			s->wish[i] =
+				(struct pool_wish){.demand = (double)min_u64(s->member[i].demand[k],
+									     s->limits.rate[k]),
+						   .weight = s->member[i].weight};
 		s->level[k] = pool_divide((double)s->limits.rate[k], s->wish, s->n);
 	}
 	s->computed_us = s->last_us;
@@ -187,7 +188,7 @@ static enum pool_status serve_member(struct pool_server *s, struct pool_record *
 	bool new = !m, changed = adopt_limits(s, c);
 	if (new && !(m = add(s, c->id)))
 		return POOL_FULL;
-	if (new && holds_any(c)) /* a lease that nothing is known of */
+	if (new &&holds_any(c)) /* a lease that nothing is known of */
 		s->learn_until_us = s->last_us + s->lease_us;
 	take_note(s, m, c);
 	if (new || changed || s->n <= POOL_FEW || s->last_us - s->computed_us >= s->lease_us / 16) {

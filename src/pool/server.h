@@ -27,9 +27,9 @@ struct pool_server {
 	struct pool_limits limits;
 	uint64_t version;
 	char who[POOL_WHO_MAX];
-	int64_t lease_us;	 /* the longest that any member asked for */
-	int64_t last_us;	 /* of the last call; 0: there was none */
-	int64_t offset_us;	 /* what the clock was set back by, in all */
+	int64_t lease_us;  /* the longest that any member asked for */
+	int64_t last_us;   /* of the last call; 0: there was none */
+	int64_t offset_us; /* what the clock was set back by, in all */
 	int64_t learn_until_us;
 	int64_t computed_us; /* the levels */
 	struct pool_level level[POOL_LIMITS];

@@ -22,10 +22,27 @@ struct pool_setup {
 	uint32_t lease_ms;
 };
 
+/* Who takes part: for people, and outdated as soon as it is there.  Not of a pool of more than
+ * POOL_LIST_MEMBERS, which would be asked for too much. */
+#define POOL_LISTED	  16
+#define POOL_LIST_MEMBERS 64
+#define POOL_LIST_MS	  2000 /* how often, at most */
+struct pool_listing {
+	uint32_t n;
+	struct pool_listed {
+		char who[POOL_WHO_MAX];
+		uint32_t weight;
+		uint64_t age_us;	       /* of its last call */
+		uint64_t charged[POOL_LIMITS]; /* the most that it may use now */
+	} member[POOL_LISTED];
+};
+
 struct pool_report {
 	bool answered;		    /* else `error` says why not */
+	bool listed;		    /* `listing` is there */
 	struct pool_answer answer;  /* its seq is always that of the call */
 	char error[POOL_ERROR_MAX]; /* one line */
+	struct pool_listing listing;
 };
 
 struct pool_local_call {

@@ -347,7 +347,8 @@ int main(int argc, char **argv)
 {
 	struct limiter_config cfg = {.window_ns = 0}, dry = {.window_ns = 0};
 	cfg.limit[LIMIT_IOPS] = (struct limit_config){.enabled = true, .rate_per_sec = OPS_PER_SEC};
-	cfg.limit[LIMIT_BPS] = (struct limit_config){.enabled = true, .rate_per_sec = BYTES_PER_SEC};
+	cfg.limit[LIMIT_BPS] =
+		(struct limit_config){.enabled = true, .rate_per_sec = BYTES_PER_SEC};
 	dry.limit[LIMIT_IOPS] = (struct limit_config){.enabled = true, .rate_per_sec = 10};
 	dry.limit[LIMIT_BPS] = (struct limit_config){.enabled = true, .rate_per_sec = 1000000};
 	chain = make_chain(scope, &cfg);

@@ -62,7 +62,7 @@ near "$SUM" $((8 << 20)) 7 "after ratefsctl set"
 near "${RATE[2]}" $((4 << 20)) 15 "hosts share, not mounts"
 equal "$(ctl show pool:p -j | jq -r .options.bps.value)" 8M "show"
 ctl stats | grep -q '^pool p at unix:.*: leased, 2 members' || fail "stats do not show the pool"
-says 'there is no pool' ctl set pool:x bps=1M
+says 'no daemon has' ctl set pool:x bps=1M
 says 'between 1 and|no limit' ctl set pool:p bps=off
 
 # A reload with another limit does the same; without the pool, the mounts are free of it.

@@ -40,8 +40,8 @@ struct user { /* of a member's rate */
 	struct pool_member m;
 	bool alive;
 	unsigned life;
-	uint64_t wants;	 /* 1/1000 token per second */
-	double used;	 /* tokens, in all */
+	uint64_t wants; /* 1/1000 token per second */
+	double used;	/* tokens, in all */
 	struct pool_use use;
 	struct pool_rates now;
 	uint64_t since_ns; /* of what has been counted as used */
@@ -523,7 +523,8 @@ END_TEST
 
 START_TEST(max_min_meets_small_demands_and_levels_the_rest)
 {
-	struct pool_wish wish[] = {{10, 1, false}, {1000, 1, false}, {40, 1, false}, {1000, 2, false}};
+	struct pool_wish wish[] = {
+		{10, 1, false}, {1000, 1, false}, {40, 1, false}, {1000, 2, false}};
 	struct pool_level l = pool_divide(350, wish, 4);
 	static const double share[] = {10, 100, 40, 200};
 	for (unsigned i = 0; i < 4; i++)
@@ -547,8 +548,9 @@ START_TEST(a_host_divides_its_lease_between_its_scopes)
 END_TEST
 
 UNIT_MAIN("pool", max_min_meets_small_demands_and_levels_the_rest,
-	  a_host_divides_its_lease_between_its_scopes, a_lone_member_gets_everything_after_one_lease,
-	  shares_follow_weights, what_a_member_does_not_need_is_used_by_others_within_two_leases,
+	  a_host_divides_its_lease_between_its_scopes,
+	  a_lone_member_gets_everything_after_one_lease, shares_follow_weights,
+	  what_a_member_does_not_need_is_used_by_others_within_two_leases,
 	  a_newcomer_has_its_share_within_a_second_and_nobody_stops_meanwhile,
 	  one_who_leaves_frees_its_share_at_once_one_who_dies_after_a_lease,
 	  without_a_server_a_lease_runs_out_and_then_the_fallback_holds,

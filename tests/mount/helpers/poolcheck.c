@@ -101,8 +101,8 @@ static void show(const char *who, const struct pool_answer *a)
 		a->members, a->wants_more, (unsigned long long)a->version, a->who);
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
 		fprintf(stderr, "  rate %llu capacity %llu grant %llu\n",
-			(unsigned long long)a->limits.rate[k], (unsigned long long)a->limits.capacity[k],
-			(unsigned long long)a->grant[k]);
+			(unsigned long long)a->limits.rate[k],
+			(unsigned long long)a->limits.capacity[k], (unsigned long long)a->grant[k]);
 }
 
 static bool equal(const struct pool_answer *a, const struct pool_answer *b)
