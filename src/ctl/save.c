@@ -234,6 +234,19 @@ static char *read_text(const char *path, struct stat *st)
 	return take_ptr(&text);
 }
 
+int save_has_section(const char *path, const char *section, struct error *err)
+{
+	struct stat st;
+	struct line l;
+	AUTO_FREE char *text = read_text(path, &st);
+	if (!text)
+		return error_set(err, "%s: %s", path, strerror(errno));
+	for (const char *at = text; next_line(at, &l); at = l.next)
+		if (is_section(&l, section))
+			return 1;
+	return 0;
+}
+
 static int write_text(const char *path, const char *text, const struct stat *st)
 {
 	AUTO_FD fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -14,6 +14,9 @@ struct save_value {
  * section, else with a section of their own at the end.  NULL: out of memory. */
 char *save_edit(const char *text, const char *section, const struct save_value *v, unsigned n);
 
+/* True: the file has such a section.  -1 with err: it cannot be read. */
+int save_has_section(const char *path, const char *section, struct error *err);
+
 /* The same for a file, atomically (a new file takes its place).  0 or -1 with err. */
 int save_file(const char *path, const char *section, const struct save_value *v, unsigned n,
 	      struct error *err);
