@@ -166,6 +166,7 @@ int main(int argc, char **argv)
 	/* It ends when the daemon does: by the end of the socket, not by a signal to both. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
 	l.ops = strncmp(l.setup.server, "unix:", 5) == 0 ? &pool_local_ops : &pool_redis_ops;
 	if (l.ops->prepare(&l, &err) < 0 || drop_privileges(&err) < 0) {
 		report_error(0, &err);

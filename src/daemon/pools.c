@@ -210,6 +210,7 @@ static void apply(struct pool *p)
 {
 	uint64_t share[POOL_LIMITS][SCOPES_MAX], demand[SCOPES_MAX];
 	enum pool_mode was = p->rates.mode;
+	find_scopes(p); /* an answer may come long after the last look, when a mount is gone */
 	pool_member_rates(&p->member, monotonic_ns(), &p->rates);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		for (unsigned i = 0; i < p->n_attached; i++)
@@ -656,6 +657,29 @@ const struct settings *pools_find(const struct pools *ps, const char *name)
 	return p ? &p->s : NULL;
 }
 
+/* A pool may have limits of another kind now: its scopes meet them, too. */
+static int join_again(struct registry *r, struct error *err)
+{
+	struct settings s;
+	int rc = settings_copy(&s, &r->global) ? registry_set_global(r, &s, err) : -1;
+	settings_free(&s);
+	list_for_each (it, &r->fs) {
+		struct served_fs *fs = list_entry(it, struct served_fs, link);
+		if (rc == 0)
+			rc = settings_copy(&s, &fs->s) ? registry_set_fs(r, fs, &s, err) : -1;
+		settings_free(&s);
+	}
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (rc == 0)
+			rc = settings_copy(&s, &m->s) ? registry_set_mount(m, &s, err) : -1;
+		settings_free(&s);
+	}
+	if (rc < 0 && !error_is_set(err))
+		error_set(err, "out of memory");
+	return rc;
+}
+
 int pools_set(struct pools *ps, const char *name, struct settings *s, struct error *err)
 {
 	struct pool *p = find(ps, name);
@@ -663,7 +687,8 @@ int pools_set(struct pools *ps, const char *name, struct settings *s, struct err
 		return error_set(err, "there is no pool '%s'", name);
 	if (pool_config_check(s, err) < 0)
 		return -1;
+	uint32_t kinds = limiter_config_kinds(&p->s.limits);
 	change(p, s);
 	set_timer(ps);
-	return 0;
+	return limiter_config_kinds(&p->s.limits) == kinds ? 0 : join_again(ps->registry, err);
 }

@@ -39,14 +39,6 @@ load() { # NUMBER SECONDS [MORE]: reads on a host; the answer is in $TMP/out.NUM
 }
 sum_of() { cat "$TMP"/out.* | jq -s 'map(.total.bytes_per_s) | add'; }
 off() { awk -v g="$1" -v w="$R" 'BEGIN { d = (g - w) / w * 100; printf "%.2f\n", d < 0 ? -d : d }'; }
-# Bytes of all mounts, counted by their daemons.
-used() {
-	local n sum=0
-	for n in "${!HOST[@]}"; do
-		sum=$((sum + $(awk '/^rchar/ { print $2 }' "/proc/${HOST[$n]}/io")))
-	done
-	echo $sum
-}
 
 # --- the sum ---------------------------------------------------------------------------------
 

@@ -64,6 +64,11 @@ equal "$(ctl show pool:p -j | jq -r .options.bps.value)" 8M "show"
 ctl stats | grep -q '^pool p at unix:.*: leased, 2 members' || fail "stats do not show the pool"
 says 'no daemon has' ctl set pool:x bps=1M
 says 'between 1 and|no limit' ctl set pool:p bps=off
+# A limit of another kind is met, too.
+ok ctl set pool:p iops=20 >/dev/null
+nap 1s
+at_least 2s bash -c "for ((i = 0; i < 60; i++)); do stat --cached=never '$TMP/mb/file'; done" >/dev/null
+ok ctl set pool:p iops=off >/dev/null
 
 # A reload with another limit does the same; without the pool, the mounts are free of it.
 conf 2M

@@ -3,14 +3,17 @@
 # Three hosts, each in a network of its own, share a pool through Redis; then whatever can go wrong does.
 POOL_BIND=10.77.0.254
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
-requires jq redis-server redis-cli
+requires jq redis-server redis-cli python3
 
 # A network: a bridge with the server's address, and a cable to each host.
 mkdir -p /run/netns
 mount -t tmpfs tmpfs /run/netns
-ip link add br0 type bridge && ip addr add 10.77.0.254/24 dev br0 && ip link set br0 up || skip "needs bridges"
+ip link add br0 type bridge || skip "needs bridges"
+ip addr add 10.77.0.254/24 dev br0
+ip link set br0 up
 for n in 1 2 3; do
-	ip netns add "h$n" && ip link add "v$n" type veth peer name eth0 netns "h$n" || skip "needs veth"
+	ip netns add "h$n"
+	ip link add "v$n" type veth peer name eth0 netns "h$n" || skip "needs veth"
 	ip link set "v$n" master br0 up
 	ip -n "h$n" addr add "10.77.0.$n/24" dev eth0
 	ip -n "h$n" link set eth0 up
@@ -67,7 +70,8 @@ near "$SUM" "$RATE_POOL" 6 "after the server lost its data"
 pkill -9 -x ratefs-pool
 rates 3 1 2 3
 [ "$SUM" -le $((RATE_POOL * 110 / 100)) ] || fail "tokens were made up: $SUM"
-within 5s sh -c '[ "$(pgrep -xc ratefs-pool)" = 3 ]' || fail "helpers were not started again"
+three_helpers() { [ "$(pgrep -xc ratefs-pool)" = 3 ]; }
+within 5s three_helpers || fail "helpers were not started again"
 rates 3 1 2 3
 near "$SUM" "$RATE_POOL" 6 "after helpers were killed"
 
@@ -94,6 +98,30 @@ near "$SUM" "$RATE_POOL" 6 "after a host was killed"
 host_down 2
 host_down 1
 [ "$(redis-cli -s "$TMP/redis.sock" hkeys farm | grep -c ^m:)" -le 1 ] || fail "those who left are still there"
+
+# A bad line: 60 ms each way, and every twentieth packet cuts the connection.  No more than the rate, and most of it.
+python3 "$srcdir/tests/mount/pool_proxy.py" 6380 6379 60 5 &
+proxy=$!
+python3 "$srcdir/tests/mount/pool_proxy.py" 6381 0 0 0 &
+liar=$!
+for n in 1 2; do
+	host_up $n -o "pool.server=redis://10.77.0.254:6380,pool.key=bad,pool.bps=6M"
+done
+rates 2 1 2
+rates 5 1 2
+[ "$SUM" -le $((RATE_POOL * 108 / 100)) ] || fail "tokens were made up on a bad line: $SUM"
+[ "$SUM" -ge $((RATE_POOL * 75 / 100)) ] || fail "a bad line costs too much: $SUM"
+host_down 2
+host_down 1
+
+# A server that talks rubbish, and one that is not there.
+host_up 1 -o "pool.server=redis://10.77.0.254:6381,pool.key=x,pool.bps=6M"
+within 5s host_said 1 "pool 'pool': 10.77.0.254:6381: .*; nothing is admitted" || fail "rubbish is not told: $(cat "$TMP/log1")"
+host_down 1
+host_up 1 -o "pool.server=redis://no.such.host.invalid,pool.key=x,pool.bps=6M,pool.on_lost=open"
+within 15s host_said 1 "pool 'pool': no.such.host.invalid:6379: .*; the pool's limits are off" || fail "a bad name is not told: $(cat "$TMP/log1")"
+host_down 1
+kill "$proxy" "$liar"
 
 # A password: from a file that only its owner can read, and seen nowhere.
 redis_down
