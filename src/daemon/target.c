@@ -11,7 +11,7 @@
 #include "daemon/pools.h"
 #include "daemon/reserves.h"
 
-/* A mount's name has no '/' in front of a class; a path to somewhere in a mount has. */
+/* A mount's name has no '/' except before a class; a path inside a mount has. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
 	const char *slash = strchr(name, '/');

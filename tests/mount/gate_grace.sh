@@ -5,7 +5,7 @@
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq python3
-LOG_EXPECTED="$LOG_EXPECTED|still in use; its open files end here"
+LOG_EXPECTED="$LOG_EXPECTED|still in use; its open files stop working"
 
 backing tmpfs
 faults_ready
