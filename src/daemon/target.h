@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TARGET of ratefsctl: a mountpoint, a mount's name, MOUNT/CLASS, fs:NAME or global. */
+/* TARGET of ratefsctl: a mountpoint, a mount's name, MOUNT/CLASS, fs:NAME, pool:NAME or global. */
 #ifndef DAEMON_TARGET_H
 #define DAEMON_TARGET_H
 
@@ -18,6 +18,7 @@ struct target {
 		*mount;		/* SCOPE_MOUNT, SCOPE_CLASS; NULL: no longer in the configuration */
 	struct settings *class; /* SCOPE_CLASS: one of the mount's */
 	char name[TARGET_NAME_MAX]; /* SCOPE_CLASS: MOUNT/CLASS */
+	const struct settings *pool; /* SCOPE_POOL */
 	struct ending *dropped;	    /* SCOPE_MOUNT: removed by a reload and still being ended */
 };
 
