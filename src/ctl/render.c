@@ -63,6 +63,11 @@ static void name_key(json_t *key)
 	}
 	if (name)
 		json_object_set_new(key, "name", json_string(name));
+	if (json_object_get(key, "uid")) {
+		char user[TEXT_AMOUNT_MAX];
+		json_object_set_new(key, "user",
+				    json_string(render_user(get_u64(key, "uid"), user)));
+	}
 }
 
 void render_prepare(json_t *answer, bool people)

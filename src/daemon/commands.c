@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/commands_internal.h"
+#include "daemon/stats_out.h"
 
 /* --- replies -------------------------------------------------------------------------------- */
 
@@ -102,6 +103,7 @@ enum {
 	MAY_FORCE = 1 << 2,
 	NEEDS_VALUES = 1 << 3,
 	NEEDS_CLASS = 1 << 4,
+	MAY_KEYS = 1 << 6,
 	WHILE_ENDING = 1 << 5, /* also for a mount that a reload has dropped, while it goes */
 };
 
@@ -113,7 +115,7 @@ static const struct command {
 	{"list", do_list, 0},
 	{"show", do_show, NEEDS_TARGET},
 	{"set", do_set, NEEDS_TARGET | NEEDS_VALUES},
-	{"stats", do_stats, MAY_TARGET},
+	{"stats", do_stats, MAY_TARGET | MAY_KEYS},
 	{"reload", do_reload, MAY_TARGET | MAY_FORCE},
 	{"mount", do_mount, NEEDS_TARGET},
 	{"unmount", do_unmount, NEEDS_TARGET | MAY_FORCE | WHILE_ENDING},
@@ -144,6 +146,7 @@ static const struct member {
 	{"force", JSON_TRUE, MAY_FORCE, 0},
 	{"values", JSON_OBJECT, NEEDS_VALUES, NEEDS_VALUES},
 	{"class", JSON_STRING, NEEDS_CLASS, NEEDS_CLASS},
+	{"keys", JSON_INTEGER, MAY_KEYS, 0},
 };
 
 static bool is_of_type(const json_t *value, json_type type)
@@ -153,7 +156,16 @@ static bool is_of_type(const json_t *value, json_type type)
 
 static const char *type_name(json_type type)
 {
-	return type == JSON_STRING ? "a string" : type == JSON_TRUE ? "true or false" : "an object";
+	switch (type) {
+	case JSON_STRING:
+		return "a string";
+	case JSON_TRUE:
+		return "true or false";
+	case JSON_INTEGER:
+		return "a whole number";
+	default:
+		return "an object";
+	}
 }
 
 static int check_member(const char *name, const json_t *value, const struct command *c,
@@ -217,6 +229,14 @@ static const struct command *read_request(json_t *request, struct command_reply 
 	return NULL;
 }
 
+static unsigned keys_of(const json_t *request)
+{
+	json_int_t n = json_integer_value(json_object_get(request, "keys"));
+	if (!json_object_get(request, "keys"))
+		return STATS_TOP_KEYS;
+	return n < 0 ? 0 : n > STATS_MAX_KEYS ? STATS_MAX_KEYS : (unsigned)n;
+}
+
 void command_run(struct registry *r, json_t *request, struct command_reply *reply)
 {
 	struct request rq = {.registry = r, .reply = reply, .out = reply->data};
@@ -227,6 +247,7 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	rq.force = json_is_true(json_object_get(request, "force"));
 	rq.values = json_object_get(request, "values");
 	rq.class = json_string_value(json_object_get(request, "class"));
+	rq.keys = keys_of(request);
 	if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
 		reply->code = PROTO_NO_TARGET;
 	else if (rq.target.dropped && !rq.target.mount && !(c->has & WHILE_ENDING))

@@ -13,6 +13,7 @@ struct request {
 	bool force;
 	const char *class;    /* the class to be added */
 	const json_t *values; /* options, by name */
+	unsigned keys;	      /* how many stats shows */
 	struct command_reply *reply;
 	struct json_out out; /* reply->data */
 };

@@ -157,7 +157,7 @@ void do_show(struct request *rq)
 
 void do_stats(struct request *rq)
 {
-	put_stats(rq->out, rq->registry, &rq->target);
+	put_stats(rq->out, rq->registry, &rq->target, rq->keys);
 }
 
 /* Where options of the target can be saved: not those of an fs that is in no file. */

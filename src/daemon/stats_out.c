@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/stats_out.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "daemon/limits_out.h"
-#include "fs/cgroup.h"
 #include "fs/mount.h"
 
 /* --- one scope ------------------------------------------------------------------------------ */
@@ -152,24 +149,36 @@ unsigned stats_merge_keys(struct key_stats *k, unsigned n)
 		last->wait_ns += k[i].wait_ns;
 		last->max_wait_ns = max_u64(last->max_wait_ns, k[i].max_wait_ns);
 		last->capped = 0; /* several limits of its own are no one level */
+		if (k[i].limit.wait_ns > last->limit.wait_ns)
+			last->limit = k[i].limit;
+		if (k[i].oldest_ns > last->oldest_ns) {
+			last->oldest_ns = k[i].oldest_ns;
+			last->waits_for = k[i].waits_for;
+		}
 	}
 	return kept;
 }
 
-/* Names that cost no look into the user database: that is for the client to do. */
-static void put_name(struct json_out o, const struct fair_key *key)
+/* "limit": {"scope":"class","of":"backup","name":"bps"}; an own limit of each key is "each.bps". */
+static struct json_out put_waited_limit(struct json_out o, const char *key,
+					const struct waited_limit *l)
 {
-	char buf[4096] = "";
-	if (key->kind == FAIR_CGROUP)
-		cgroup_path(key->id, buf, sizeof(buf));
-	if (key->kind == FAIR_PROCESS) {
-		char path[40];
-		snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", key->id);
-		AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
-		ssize_t n = fd < 0 ? -1 : read(fd, buf, 64);
-		buf[n > 0 ? n - 1 : 0] = '\0'; /* its newline */
-	}
-	put_text(o, "name", buf);
+	char name[40];
+	struct json_out limit = put_object(o, key);
+	snprintf(name, sizeof(name), "%s%s", l->each ? "each." : "", l->name);
+	put_text(limit, "scope", scope_kind_name(l->scope));
+	if (l->of[0])
+		put_text(limit, "of", l->of);
+	put_text(limit, "name", name);
+	return limit;
+}
+
+static void put_waits(struct json_out o, const struct key_stats *k)
+{
+	if (k->limit.known)
+		put_u64(put_waited_limit(o, "limit", &k->limit), "wait_ns", k->limit.wait_ns);
+	if (k->waits_for.known)
+		put_waited_limit(o, "waits_for", &k->waits_for);
 }
 
 static void put_each(struct json_out o, const struct key_stats *k)
@@ -184,9 +193,10 @@ static void put_each(struct json_out o, const struct key_stats *k)
 
 static void put_keys(struct json_out list, const struct key_stats *k, unsigned n)
 {
-	for (unsigned i = 0; i < n && i < STATS_TOP_KEYS; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		const struct number row[] = {
 			{"id", k[i].key.id},
+			{"uid", k[i].uid},
 			{"weight", k[i].weight},
 			{"ops", k[i].ops},
 			{"bytes", k[i].bytes},
@@ -194,11 +204,13 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 			{"parked_total", k[i].parked},
 			{"wait_ns", k[i].wait_ns},
 			{"max_wait_ns", k[i].max_wait_ns},
+			{"oldest_ns", k[i].oldest_ns},
 		};
 		struct json_out one = put_object(list, NULL);
 		put_text(one, "kind", fair_kind_name(k[i].key.kind));
-		put_name(one, &k[i].key);
+		put_text(one, "name", k[i].name);
 		put_numbers(one, row, ARRAY_SIZE(row));
+		put_waits(one, &k[i]);
 		put_each(one, &k[i]);
 	}
 }
@@ -209,7 +221,8 @@ static bool in_scope(const struct target *t, const struct served_mount *m)
 }
 
 /* The keys of all mounts of the scope, equal ones together. */
-static void put_all_keys(struct json_out o, struct registry *r, const struct target *t)
+static void put_all_keys(struct json_out o, struct registry *r, const struct target *t,
+			 unsigned top)
 {
 	unsigned room = 0, n = 0;
 	AUTO_FREE struct key_stats *keys = NULL;
@@ -230,9 +243,9 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 	}
 	n = stats_merge_keys(keys, n);
 	qsort(keys, n, sizeof(*keys), by_wait);
-	put_keys(put_array(o, "keys_by_wait"), keys, n);
+	put_keys(put_array(o, "keys_by_wait"), keys, min_u64(n, top));
 	qsort(keys, n, sizeof(*keys), by_use);
-	put_keys(put_array(o, "keys_by_use"), keys, n);
+	put_keys(put_array(o, "keys_by_use"), keys, min_u64(n, top));
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
@@ -298,7 +311,7 @@ static void look_at_scope(struct registry *r, const struct target *t, struct sco
 		gate_stats_global(r->gate, s);
 }
 
-void put_stats(struct json_out o, struct registry *r, const struct target *t)
+void put_stats(struct json_out o, struct registry *r, const struct target *t, unsigned top)
 {
 	AUTO_FREE struct scope_stats *s = calloc(1, sizeof(*s));
 	struct fs_source_look source;
@@ -318,5 +331,5 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t)
 	put_source(put_object(o, "in_source"), &source);
 	put_limits_met(o, t);
 	put_scope_stats(o, s);
-	put_all_keys(o, r, t);
+	put_all_keys(o, r, t, top);
 }

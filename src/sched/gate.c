@@ -151,12 +151,16 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	if (n->kind == SCOPE_KEY)
 		f->each_wait[why->kind].would_wait++;
 	struct key *key = keys_get(f, id, now_ns);
+	unsigned index = why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES;
 	key->ever_parked++;
 	key->ops += c->ops;
 	key->bytes += c->bytes;
-	key->wait_ns = add_sat_u64(key->wait_ns, wait_ns);
-	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
+	key->uid = caller->uid;
+	key_waited(key, limit_of(f, n, index), wait_ns);
+	bool is_new = !key->described;
 	gate_unlock_deliver(g);
+	if (is_new)
+		key_describe(f->mount, caller, c->cls);
 }
 
 /* A dry run never waits.  A request that would have waited takes what is left, so that the next

@@ -222,6 +222,7 @@ void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
 	j->seq = g->seq++;
 	j->deadline = (struct heap_item){0};
 	j->waited = false;
+	j->blocked_by = (struct limit_ref){0};
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
 	job_set_deadline(g, j);
 	job_enqueue(j, now_ns);
@@ -250,6 +251,7 @@ static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *
 	if (!j->probe) {
 		leaf_count(f, j->cost.cls, COUNT_PARKED, 1);
 		key->ever_parked++;
+		key->uid = j->caller.uid;
 	}
 	return GATE_PARKED;
 }
@@ -301,13 +303,24 @@ static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_
 	return park_locked(f, j, keys_get(f, j->key, now_ns), now_ns);
 }
 
+static bool key_is_new(const struct leaf *f, struct fair_key id)
+{
+	const struct key *key = keys_find(&f->keys, id);
+	return key && !key->described;
+}
+
 enum gate_verdict gate_park(struct gate_mount *m, struct job *j)
 {
 	struct gate *g = m->leaf.node.gate;
-	struct leaf *f = leaf_of_lock(m, &j->caller, j->cost.cls, &j->key);
+	const struct caller caller = j->caller; /* the job may end at any time */
+	enum cost_class cls = j->cost.cls;
+	struct leaf *f = leaf_of_lock(m, &j->caller, cls, &j->key);
 	enum gate_verdict verdict = gate_park_locked(f, j, clock_now(g->clock));
+	bool is_new = verdict == GATE_PARKED && !j->probe && key_is_new(f, j->key);
 	gate_arm_locked(g);
 	gate_unlock_deliver(g);
+	if (is_new)
+		key_describe(m, &caller, cls);
 	if (verdict != GATE_PARKED && !j->probe)
 		leaf_count(f, j->cost.cls,
 			   verdict == GATE_GO		   ? COUNT_AT_ONCE

@@ -299,6 +299,46 @@ static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_n
 	}
 }
 
+/* The lane that stops this one: itself, or one above it. */
+static const struct resource *stopped_by(const struct lane *l)
+{
+	for (; l; l = lane_parent(l))
+		if (l->blocked)
+			return l->blocked;
+	return NULL;
+}
+
+static const struct job *oldest_job(const struct lane *l)
+{
+	list_for_each (it, (struct list *)&l->jobs) {
+		const struct job *j = list_entry(it, struct job, link);
+		if (!j->own && !j->probe)
+			return j;
+	}
+	return NULL;
+}
+
+static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_ns)
+{
+	const struct key_wait *most = &key->waits[0];
+	for (unsigned i = 1; i < KEY_WAITS; i++)
+		if (key->waits[i].ns > most->ns)
+			most = &key->waits[i];
+	limit_name(key, most->limit, &k->limit);
+	k->limit.wait_ns = most->ns;
+	for (unsigned i = 0; i < key->node.gate->lanes; i++) {
+		const struct lane *l = &key->node.lane[i];
+		const struct job *j = oldest_job(l);
+		uint64_t age_ns = j && now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
+		if (!j || (age_ns <= k->oldest_ns && k->waits_for.known))
+			continue;
+		const struct resource *r = stopped_by(l);
+		k->oldest_ns = age_ns;
+		if (r)
+			limit_name(key, limit_above(key, r), &k->waits_for);
+	}
+}
+
 static void copy_key(struct key_copy *c, const struct key *key)
 {
 	if (key->parked == key->parked_own && !key->ever_parked)
@@ -313,7 +353,10 @@ static void copy_key(struct key_copy *c, const struct key *key)
 		.parked_now = key->parked - key->parked_own,
 		.wait_ns = key->wait_ns,
 		.max_wait_ns = key->max_wait_ns,
+		.uid = key->uid,
 	};
+	memcpy(k->name, key->name, sizeof(k->name));
+	copy_waits(k, key, c->now_ns);
 	copy_caps(k, key, c->now_ns);
 }
 
@@ -419,6 +462,7 @@ unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_sta
 static void key_reset(struct key *key, void *arg)
 {
 	key->ops = key->bytes = key->ever_parked = key->wait_ns = key->max_wait_ns = 0;
+	memset(key->waits, 0, sizeof(key->waits));
 }
 
 void node_forget_waits(struct node *n, uint64_t now_ns)

@@ -64,9 +64,29 @@ struct scope_stats {
 	bool paused;
 };
 
+/* A limit that a request waited for. */
+#define LIMIT_OF_MAX 48
+struct waited_limit {
+	bool known;
+	bool each;	       /* a limit of each key */
+	enum scope_kind scope; /* of each key: the scope that sets it */
+	char of[LIMIT_OF_MAX]; /* the name of a class; "" for other scopes */
+	const char *name;      /* "read_bps", "max_inflight", "pause" */
+	uint64_t wait_ns;
+};
+
+#define KEY_NAME_MAX 48
+#define KEY_WAITS    4
+
 struct key_stats {
 	struct fair_key key;
 	uint32_t weight;
+	uint32_t uid; /* of its last caller that had to wait */
+	char name[KEY_NAME_MAX]; /* of its program or cgroup, as it was when it first had to wait; the end of a long one */
+	struct waited_limit limit; /* the one that it waited for longest … */
+	struct waited_limit
+		waits_for;   /* … and what it waits for now; not known: nothing of it waits */
+	uint64_t oldest_ns;  /* how long its oldest waiting request has waited */
 	uint64_t ops, bytes; /* of its requests that had to wait and were admitted */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;
