@@ -45,7 +45,7 @@ static void fill_standard_fds(void)
 {
 	for (int fd = 0; fd < 3; fd++)
 		if (fcntl(fd, F_GETFD) < 0 &&
-		    open("/dev/null", O_RDWR) != fd) /* no O_CLOEXEC for stdio */
+		    open("/dev/null", O_RDWR) != fd) /* cloexec: not for stdio */
 			return;
 }
 

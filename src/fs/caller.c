@@ -8,7 +8,6 @@
 #include "base/monotonic.h"
 #include "base/util.h"
 #include "fs/cgroup.h"
-#include "fs/handle.h"
 #include "fs/status.h"
 
 static ssize_t read_proc(uint32_t tid, const char *name, char *buf, size_t size)
@@ -92,20 +91,6 @@ static uint64_t cgroup_of_thread(uint32_t tid, uint64_t now_ns)
 	return id;
 }
 
-struct caller caller_of(const struct fuse_in_header *in, size_t len)
-{
-	struct caller c = {
-		.tid = in->pid, .uid = in->uid, .gid = in->gid, .handle = wire_fh(in, len)};
-	if (c.tid == 0 && c.handle) { /* no caller: whoever opened the file */
-		const struct handle *h = handle_from_fh(c.handle);
-		c.tid = (uint32_t)h->pid;
-		c.uid = h->uid;
-		c.gid = h->gid;
-		c.is_opener = true;
-	}
-	return c;
-}
-
 /* The name of the program, not of the thread: threads that io_uring works with have other names.  The
  * kernel adds a newline. */
 static void program_name(uint32_t tid, char buf[CALLER_NAME_MAX])
@@ -129,8 +114,7 @@ struct opener opener_of(uint32_t tid)
 /* NULL: a caller that can be asked, or nothing was remembered. */
 static const struct opener *opener_remembered(const struct caller *c)
 {
-	const struct opener *o = c->is_opener ? &handle_from_fh(c->handle)->opener : NULL;
-	return o && o->known ? o : NULL;
+	return c->opener && c->opener->known ? c->opener : NULL;
 }
 
 static uint64_t process_of_caller(const struct caller *c, uint64_t now_ns)

@@ -4,12 +4,9 @@
 #ifndef FS_CALLER_H
 #define FS_CALLER_H
 
-#include "fs/wire.h"
-#include "sched/job.h"
+#include <stdint.h>
 
-/* The caller of a request.  Requests without one (write-back, for example) belong to whoever opened
- * their file. */
-struct caller caller_of(const struct fuse_in_header *in, size_t len);
+#include "sched/job.h"
 
 /* What rules may ask about whoever opened a file, as of then: the process may be gone, or its number
  * another's, when the kernel writes back what it wrote. */

@@ -18,7 +18,7 @@
 #include "base/util.h"
 #include "fs/groups.h"
 #include "fs/mirror.h"
-#include "fs/wire.h"
+#include "fs/request.h"
 
 struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
@@ -226,67 +226,57 @@ static int be_caller(const struct fs *fs, uid_t uid, gid_t gid, pid_t pid, enum 
 	return become(uid, gid, &self.wanted, power);
 }
 
-static bool has_caller(const struct fuse_in_header *in, size_t len)
+static bool has_caller(const struct request *req)
 {
-	switch (in->opcode) {
-	case FUSE_INIT:
-	case FUSE_DESTROY:
-	case FUSE_FORGET:
-	case FUSE_BATCH_FORGET:
-	case FUSE_INTERRUPT:
-	case FUSE_RELEASE:
-	case FUSE_RELEASEDIR:
-		return false;
-	case FUSE_WRITE: {
-		const struct fuse_write_in *arg = wire_args(in, len, struct fuse_write_in);
-		return !arg || !(arg->write_flags & FUSE_WRITE_CACHE);
-	}
-	default:
-		return true;
-	}
+	if (req->in->opcode == FUSE_WRITE)
+		return !(((const struct fuse_write_in *)req->args)->write_flags & FUSE_WRITE_CACHE);
+	return !req->op->no_caller;
 }
 
-int creds_begin(const struct fs *fs, const struct fuse_in_header *in, size_t len)
+int creds_begin(const struct request *req)
 {
-	if (!fs->is_root || !has_caller(in, len))
+	const struct fuse_in_header *in = req->in;
+	if (!req->fs->is_root || !has_caller(req))
 		return 0;
-	return be_caller(fs, in->uid, in->gid, (pid_t)in->pid, in->uid ? any_caller() : any_full());
+	return be_caller(req->fs, in->uid, in->gid, (pid_t)in->pid,
+			 in->uid ? any_caller() : any_full());
 }
 
-static int be(const struct fs *fs, fuse_req_t req, enum power of_root, enum power of_others)
+static int be(const struct fs *fs, const struct request *req, enum power of_root,
+	      enum power of_others)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct fuse_in_header *ctx = req->in;
 	if (!fs->is_root)
 		return 0;
-	return be_caller(fs, ctx->uid, ctx->gid, ctx->pid, ctx->uid ? of_others : of_root);
+	return be_caller(fs, ctx->uid, ctx->gid, (pid_t)ctx->pid, ctx->uid ? of_others : of_root);
 }
 
-int creds_be_changer(const struct fs *fs, fuse_req_t req)
+int creds_be_changer(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, any_caller());
 }
 
-int creds_be_plain_caller(const struct fs *fs, fuse_req_t req)
+int creds_be_plain_caller(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, POWER_CALLER);
 }
 
-int creds_be_toucher(const struct fs *fs, fuse_req_t req)
+int creds_be_toucher(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, POWER_TOUCHER);
 }
 
-int creds_be_capability_setter(const struct fs *fs, fuse_req_t req)
+int creds_be_capability_setter(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, POWER_CAPABILITY);
 }
 
-int creds_be_member(const struct fs *fs, fuse_req_t req)
+int creds_be_member(const struct fs *fs, const struct request *req)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct fuse_in_header *ctx = req->in;
 	if (!fs->is_root)
 		return 0;
-	if (!groups_of((uint32_t)ctx->pid, &self.wanted)) {
+	if (!groups_of(ctx->pid, &self.wanted)) {
 		errno = ENOMEM;
 		return failed("its groups", ctx->uid, ctx->gid);
 	}
@@ -304,22 +294,22 @@ static int set_umask(mode_t mask)
 	return 0;
 }
 
-int creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode)
+int creds_be_maker(const struct fs *fs, const struct request *req, mode_t mode)
 {
 	const mode_t both = S_ISGID | S_IXGRP;
 	bool asks = (mode & both) == both && !S_ISDIR(mode);
 	int res = asks ? creds_be_member(fs, req) : be(fs, req, any_full(), any_caller());
-	return res < 0 ? res : set_umask(fuse_req_ctx(req)->umask);
+	return res < 0 ? res : set_umask(req->umask);
 }
 
-bool creds_membership_matters(fuse_req_t req, const struct stat *st)
+bool creds_membership_matters(const struct request *req, const struct stat *st)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct fuse_in_header *ctx = req->in;
 	return ctx->uid != 0 && (st->st_mode & (S_ISGID | S_IXGRP)) == S_ISGID &&
 	       st->st_gid != ctx->gid;
 }
 
-int creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters)
+int creds_be_writer(const struct fs *fs, const struct request *req, bool membership_matters)
 {
 	return membership_matters ? creds_be_member(fs, req) : creds_be_changer(fs, req);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The identity with which a thread accesses the source.
  *
- * Every access to the source is made as the caller: with the caller's fsuid and fsgid, and without
- * root's capabilities unless the caller is root.  creds_begin sets this up for each message before
- * anything else.  So a source that checks identity itself (NFS, CIFS, FUSE) sees the right user, new
- * files get the right owner, what only owners may do is checked by the source, set-id bits are
- * cleared, and reserved blocks and quotas are respected.  Messages without a caller act as the one
- * who opened the file.
+ * Every call to the backing tree is made as its caller: with the caller's fsuid and fsgid, and
+ * without root's capabilities unless the caller is root.  creds_begin does that for each request
+ * before anything else is done with it.  So a source that checks identity itself (NFS, CIFS, FUSE)
+ * sees the right user, what is made gets its owner, what needs an owner is asked of the backing
+ * filesystem, set-id bits are cleared, reserved blocks and quotas are kept.  Messages without a
+ * caller act as the one who opened the file.
  *
  * Supplementary groups.  The kernel's message does not carry them, and reading them from /proc for
  * each request would cost more than the request.
@@ -29,13 +29,13 @@
 #ifndef FS_CREDS_H
 #define FS_CREDS_H
 
-#include <fuse_lowlevel.h>
-#include <linux/fuse.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
 struct fs;
+struct request;
 
 /* Call once per thread. */
 void creds_thread_start(void);
@@ -44,33 +44,32 @@ void creds_thread_stop(void);
 /* True: this filesystem (statfs f_type) checks identity itself.  Unknown ones are assumed to. */
 bool creds_source_checks(uint64_t fs_type);
 
-/* Become the caller of a message.  Does nothing for messages without a caller: their operations do
- * not access the source, or become the opener of the file. */
-int creds_begin(const struct fs *fs, const struct fuse_in_header *in, size_t len);
+/* The caller of a request.  Does nothing for requests that have none: their operations make no
+ * backing call, or choose the opener of the file. */
+int creds_begin(const struct request *req);
 
 /* The rest is for operations that need other rights than creds_begin gives. */
 
-/* To change something: keeps CAP_FSETID for root, which creds_begin does not guarantee. */
-int creds_be_changer(const struct fs *fs, fuse_req_t req);
-/* For attributes and ioctl, where CAP_SYS_ADMIN would make a difference: a caller's thread may
- * still have it from a registration (see creds_be_registrar). */
-int creds_be_plain_caller(const struct fs *fs, fuse_req_t req);
-/* With the caller's current supplementary groups, whatever the source. */
-int creds_be_member(const struct fs *fs, fuse_req_t req);
-/* To create something with this mode (including type bits): with the caller's umask.  Only a
- * regular file that is created set-group-id in a set-group-id directory needs membership: it keeps
- * the bit for members of the group. */
-int creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode);
-/* To change the data of a file: one that is set-group-id without group execution keeps the bit if
+/* To change something: root has CAP_FSETID here, which creds_begin does not promise. */
+int creds_be_changer(const struct fs *fs, const struct request *req);
+/* Where CAP_SYS_ADMIN would make a difference, which a caller's thread may have left from a registration
+ * (see creds_be_registrar): attributes and ioctl. */
+int creds_be_plain_caller(const struct fs *fs, const struct request *req);
+/* With the caller's supplementary groups, as they are now, whatever the source. */
+int creds_be_member(const struct fs *fs, const struct request *req);
+/* To make something with this mode (type bits as well): with the caller's umask.  A regular file
+ * that is made set-group-id in a set-group-id directory keeps the bit only for members of the group;
+ * nothing else asks for membership or for CAP_FSETID. */
+int creds_be_maker(const struct fs *fs, const struct request *req, mode_t mode);
+/* To change the data of a file: one that is set-group-id without group execution keeps the bit when
  * a member of the group writes. */
-bool creds_membership_matters(fuse_req_t req, const struct stat *st);
-int creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters);
-/* With CAP_FOWNER and CAP_FSETID: for changes that come with writing, which any writer may make,
- * but which chown and utimes allow only to the owner.  The write itself decides which set-id bits
- * are cleared. */
-int creds_be_toucher(const struct fs *fs, fuse_req_t req);
-/* With CAP_SETFCAP: for file capabilities, which the kernel removes on behalf of a writer. */
-int creds_be_capability_setter(const struct fs *fs, fuse_req_t req);
+bool creds_membership_matters(const struct request *req, const struct stat *st);
+int creds_be_writer(const struct fs *fs, const struct request *req, bool membership_matters);
+/* With CAP_FOWNER and CAP_FSETID: for changes that come with writing, which any writer may make, but chown
+ * and utimes allow to the owner only.  What set-id bits must go is decided by the write itself. */
+int creds_be_toucher(const struct fs *fs, const struct request *req);
+/* With CAP_SETFCAP: for file capabilities, which the kernel takes away on behalf of a writer. */
+int creds_be_capability_setter(const struct fs *fs, const struct request *req);
 
 /* Become the opener of a file: to close it. */
 int creds_be_opener(const struct fs *fs, uid_t uid, gid_t gid);

@@ -86,6 +86,12 @@ bool fdlimit_client_try(uid_t uid)
 	return false;
 }
 
+void fdlimit_client_add(uid_t uid)
+{
+	atomic_fetch_add_explicit(slot_of(uid), 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&limit.client_fds, 1, memory_order_relaxed);
+}
+
 void fdlimit_client_done(uid_t uid)
 {
 	atomic_fetch_sub_explicit(slot_of(uid), 1, memory_order_relaxed);

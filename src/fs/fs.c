@@ -19,13 +19,18 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "fs/context.h"
 #include "fs/creds.h"
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
+#include "fs/request.h"
 #include "fs/splice.h"
 
-_Thread_local struct fs_context fs_context;
+static _Thread_local char *buffer;
+
+char *fs_thread_buffer(void)
+{
+	return buffer;
+}
 
 /* Threads for which there is no memory are retried continually: log it only now and then. */
 static void say_no_memory(void)
@@ -59,7 +64,7 @@ bool fs_thread_start(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, make_thread_end);
 	creds_thread_start();
-	if (fs_context.buffer)
+	if (buffer)
 		return true;
 	void *p = mmap(NULL, FS_BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
@@ -67,7 +72,7 @@ bool fs_thread_start(void)
 		say_no_memory();
 		return false;
 	}
-	fs_context.buffer = p;
+	buffer = p;
 	pthread_setspecific(thread_end, p); /* any value but NULL */
 	splice_thread_start();
 	return true;
@@ -77,9 +82,9 @@ void fs_thread_stop(void)
 {
 	splice_thread_stop();
 	creds_thread_stop();
-	if (fs_context.buffer)
-		munmap(fs_context.buffer, FS_BUFFER_SIZE);
-	fs_context.buffer = NULL;
+	if (buffer)
+		munmap(buffer, FS_BUFFER_SIZE);
+	buffer = NULL;
 }
 
 /* A clone of the mount that contains the source, without what is mounted below it.  A walk inside
@@ -188,7 +193,7 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 	}
 	memset(fs, 0, sizeof(*fs));
 	fs->root_fd = fs->mount_fd = fs->proc_fd = fs->dev_fd = -1;
-	handles_init(fs);
+	handle_table_init(&fs->handle_table);
 	fs->cfg = *cfg;
 	fs->cfg.source = strdup(cfg->source);
 	fs->is_root = geteuid() == 0;
@@ -270,7 +275,7 @@ static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
 	atomic_store(&fs->passthrough_usable, true);
 }
 
-static void op_init(void *userdata, struct fuse_conn_info *conn)
+static void agree(void *userdata, struct fuse_conn_info *conn)
 {
 	struct fs *fs = userdata;
 	static const uint64_t wanted[] = {
@@ -310,37 +315,4 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->time_gran = 1;
 }
 
-const struct fuse_lowlevel_ops fs_ops = {
-	.init = op_init,
-	.lookup = op_lookup,
-	.getattr = op_getattr,
-	.setattr = op_setattr,
-	.readlink = op_readlink,
-	.mknod = op_mknod,
-	.mkdir = op_mkdir,
-	.unlink = op_unlink,
-	.rmdir = op_rmdir,
-	.symlink = op_symlink,
-	.rename = op_rename,
-	.link = op_link,
-	.open = op_open,
-	.create = op_create,
-	.tmpfile = op_tmpfile,
-	.read = op_read,
-	.write = op_write,
-	.flush = op_flush,
-	.fsync = op_fsync,
-	.opendir = op_opendir,
-	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
-	.fsyncdir = op_fsyncdir,
-	.statfs = op_statfs,
-	.setxattr = op_setxattr,
-	.getxattr = op_getxattr,
-	.listxattr = op_listxattr,
-	.removexattr = op_removexattr,
-	.ioctl = op_ioctl,
-	.fallocate = op_fallocate,
-	.copy_file_range = op_copy_file_range,
-	.lseek = op_lseek,
-};
+const struct fuse_lowlevel_ops fs_ops = {.init = agree};

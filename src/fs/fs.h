@@ -51,18 +51,16 @@ void fs_attach(struct fs *fs, struct fuse_session *se);
 /* True: the source's own mount is read-only.  Mount "ro", so that programs get the same EROFS. */
 bool fs_source_is_read_only(const struct fs *fs);
 
-/* The operations; their userdata is the struct fs. */
+/* For libfuse, which negotiates with the kernel and nothing else: only init; userdata is the struct fs. */
 extern const struct fuse_lowlevel_ops fs_ops;
 
 /* Per-thread set-up: a umask of its own (unshare CLONE_FS), buffers, credentials.  False: out of
  * memory; the thread must not run operations. */
 bool fs_thread_start(void);
+/* Of this thread: FS_BUFFER_SIZE bytes (request.h), page-aligned. */
+char *fs_thread_buffer(void);
 /* Frees what fs_thread_start allocated. */
 void fs_thread_stop(void);
-
-/* Handles requests that libfuse 3.17 cannot parse (STATX) or that are faster without it.  True: a
- * reply was sent.  `msg` is the kernel's message, including its header. */
-bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, size_t len);
 
 /* Closes fds that were not used since the last call and can be reopened.  Otherwise files that are deleted in
  * the source would keep their blocks.  True: call it again after a while. */

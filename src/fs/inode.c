@@ -222,8 +222,8 @@ static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const
 	return NULL;
 }
 
-static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
-				const struct fhandle *fh)
+struct inode *inode_add_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
+			       const struct fhandle *fh, uint64_t id)
 {
 	if (s->n >= s->buckets &&
 	    !inode_resize_locked(s, s->buckets ? 2 * s->buckets : INODE_BUCKETS_MIN))
@@ -231,7 +231,7 @@ static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const stru
 	struct inode *inode = calloc(1, sizeof(*inode));
 	if (!inode)
 		return NULL;
-	inode->id = durable_id(&fs->durable, st, fh);
+	inode->id = id ? id : durable_id(&fs->durable, st, fh);
 	if (!inode->id)
 		inode->id = COUNTED_ID | (++s->next_id << INODE_SHARD_BITS) |
 			    (uint64_t)(s - fs->inodes.shards);
@@ -296,7 +296,7 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 	pthread_mutex_lock(&s->lock);
 	struct inode *inode = find_key_locked(fs, s, st, *fd, fh);
 	if (!inode)
-		inode = new_locked(fs, s, st, fh);
+		inode = inode_add_locked(fs, s, st, fh, 0);
 	if (inode) {
 		inode->nlookup++;
 		if (*fd >= 0 && inode->fd < 0)

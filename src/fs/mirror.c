@@ -68,7 +68,7 @@ int mirror_reopen(struct fs *fs, int fd, int flags)
 
 int mirror_check_name(const char *name)
 {
-	if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+	if (!name || !*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
 		return -EINVAL;
 	return 0;
 }

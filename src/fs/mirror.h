@@ -43,15 +43,10 @@ struct fs {
 	int dev_fd;			 /* of the session; -1 until fs_attach */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that is permanent */
 	_Atomic uint64_t handles, passthrough_handles, passthrough_maps;
-	struct handle_shard handle_shards[HANDLE_SHARDS];
+	struct handle_table handle_table;
 };
 
-static inline struct fs *fs_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
-}
-
-/* "/proc/self/fd/N": turns an O_PATH fd into a path, for calls that need a path or a real open. */
+/* "/proc/self/fd/N": the way from an O_PATH fd to calls that want a path or a real open. */
 struct fd_path {
 	char text[32];
 };
@@ -96,56 +91,5 @@ int mirror_entry_of_fd(struct fs *fs, const struct inode_ref *dir, const char *n
 double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode);
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e);
-
-/* The operations, by file. */
-void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
-		struct fuse_file_info *fi);
-void op_readlink(fuse_req_t req, fuse_ino_t ino);
-void op_statfs(fuse_req_t req, fuse_ino_t ino);
-void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
-	      struct fuse_file_info *fi, unsigned flags, const void *in_buf, size_t in_size,
-	      size_t out_size);
-
-void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
-void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
-void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name);
-void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname);
-void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-	       const char *newname, unsigned int flags);
-
-void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		    struct fuse_file_info *fi);
-void dir_release(struct fs *fs, uint64_t fh);
-void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-
-void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-	       struct fuse_file_info *fi);
-void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi);
-void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void file_release(struct fs *fs, uint64_t fh);
-void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-
-void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-	      struct fuse_file_info *fi);
-void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
-		  struct fuse_file_info *fi);
-void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
-void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
-			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
-			struct fuse_file_info *fi_out, size_t len, int flags);
-
-void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
-		 int flags);
-void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
-void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
-void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 
 #endif

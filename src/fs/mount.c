@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "fs/attach.h"
-#include "fs/context.h"
 #include "fs/handle.h"
 #include "fs/mount_internal.h"
 #include "fs/capture.h"

@@ -19,6 +19,7 @@
  * do not register the file twice. */
 #include <errno.h>
 #include <fcntl.h>
+#include <fuse_lowlevel.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
@@ -118,7 +119,7 @@ static bool same_time(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static struct open_state *open_state_locked(struct inode *inode)
+struct open_state *open_state_of_locked(struct inode *inode)
 {
 	if (!inode->open) {
 		inode->open = calloc(1, sizeof(*inode->open));
@@ -139,19 +140,9 @@ static bool cache_is_fresh_locked(struct open_state *o, const struct stat *st)
 	return fresh;
 }
 
-int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
-		     struct fuse_file_info *fi)
+/* Enters a handle whose mode is decided into the state of its inode. */
+static void enter_locked(struct handle *h, struct open_state *o)
 {
-	pthread_mutex_t *lock = inode_lock(fs, inode);
-	pthread_mutex_lock(lock);
-	struct open_state *o = open_state_locked(inode);
-	if (!o) {
-		pthread_mutex_unlock(lock);
-		return -ENOMEM;
-	}
-	h->inode = inode;
-	inode->nlookup++; /* until the handle is closed */
-	h->mode = choose_locked(fs, h, o, st);
 	list_push_tail(&o->handles, &h->of_inode);
 	switch (h->mode) {
 	case IO_DIRECT:
@@ -159,23 +150,50 @@ int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const
 		break;
 	case IO_CACHED:
 		o->n_cached++;
-		fi->keep_cache = cache_is_fresh_locked(o, st);
 		break;
 	case IO_PASS:
 	case IO_PASS_DIRECT:
 		o->n_pass++;
-		fi->backing_id = o->backing_id;
 		h->mappable = (h->flags & O_ACCMODE) == O_RDWR;
-		atomic_fetch_add_explicit(&inode->n_mappable, h->mappable, memory_order_relaxed);
+		atomic_fetch_add_explicit(&h->inode->n_mappable, h->mappable, memory_order_relaxed);
 		break;
 	}
-	pthread_mutex_unlock(lock);
-	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_relaxed);
-	count_bypass(fs, h, 1);
 	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
+	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_relaxed);
+}
+
+void handle_enter_mode(struct fs *fs, struct handle *h)
+{
+	pthread_mutex_t *lock = inode_lock(fs, h->inode);
+	pthread_mutex_lock(lock);
+	enter_locked(h, h->inode->open);
+	pthread_mutex_unlock(lock);
+	count_bypass(fs, h, 1);
+}
+
+int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
+		     struct fuse_file_info *fi)
+{
+	pthread_mutex_t *lock = inode_lock(fs, inode);
+	pthread_mutex_lock(lock);
+	struct open_state *o = open_state_of_locked(inode);
+	if (!o) {
+		pthread_mutex_unlock(lock);
+		return -ENOMEM;
+	}
+	h->inode = inode;
+	inode->nlookup++; /* until the handle is closed */
+	h->mode = choose_locked(fs, h, o, st);
+	enter_locked(h, o);
+	if (h->mode == IO_CACHED)
+		fi->keep_cache = cache_is_fresh_locked(o, st);
+	else if (h->mode != IO_DIRECT)
+		fi->backing_id = o->backing_id;
+	pthread_mutex_unlock(lock);
+	count_bypass(fs, h, 1);
 	fi->direct_io = h->direct_io;
 	fi->parallel_direct_writes = h->direct_io;
-	fi->fh = (uint64_t)(uintptr_t)h;
+	fi->fh = h->number;
 	return 0;
 }
 

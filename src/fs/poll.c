@@ -11,8 +11,10 @@
 #include <stdlib.h>
 
 #include "fs/handle.h"
-#include "fs/caller.h"
 #include "fs/mount_internal.h"
+#include "fs/ops.h"
+#include "fs/reply.h"
+#include "fs/wire.h"
 
 struct poller {
 	struct job job;
@@ -65,7 +67,7 @@ static const struct job_ops probe_ops = {.run = probe_run, .refuse = probe_refus
 
 static struct list *hash_of(struct poll_table *t, uint64_t fh)
 {
-	return &t->hash[(fh >> 4) % POLL_HASH]; /* fh is an address */
+	return &t->hash[(fh * 0x9E3779B97F4A7C15ULL >> 40) % POLL_HASH];
 }
 
 static struct poller *find_locked(struct poll_table *t, uint64_t fh, enum cost_class cls)
@@ -161,18 +163,18 @@ static bool probe(struct fs_mount *m, const struct poller *like)
 	return true;
 }
 
-static struct poller poller_like(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
-				 enum cost_class cls)
+static struct poller poller_like(const struct request *r, enum cost_class cls)
 {
 	return (struct poller){
 		.job = {.ops = &probe_ops,
-			.workers = m->workers,
+			.workers = r->mount->workers,
 			.cost = {.cls = cls, .ops = 1, .bytes = GATE_PARTIAL_BYTES},
-			.caller = caller_of(in, len),
+			.caller = r->caller,
 			.memory_bytes = sizeof(struct poller),
 			.probe = true,
 			.must_run = true},
-		.mount = m,
+		.mount = r->mount,
+		.fh = request_fh(r),
 		.entering = true,
 	};
 }
@@ -182,54 +184,46 @@ static _Atomic uint64_t *listener(struct handle *h, enum cost_class cls)
 	return &h->listener[cls == COST_WRITE];
 }
 
-static bool ready(struct fs_mount *m, const struct fuse_in_header *in,
-		  const struct fuse_poll_in *arg, size_t len, enum cost_class cls)
+static bool ready(const struct request *r, enum cost_class cls)
 {
-	if (gate_unlimited(m->gate, cls))
+	const struct fuse_poll_in *arg = r->args;
+	if (gate_unlimited(r->mount->gate, cls))
 		return true;
-	struct poller like = poller_like(m, in, len, cls);
-	like.fh = arg->fh;
+	struct poller like = poller_like(r, cls);
 	like.kh = arg->kh;
 	like.wanted = arg->flags & FUSE_POLL_SCHEDULE_NOTIFY;
-	if (!probe(m, &like))
+	if (!probe(r->mount, &like))
 		return false;
 	if (like.wanted)
-		atomic_store(listener(handle_from_fh(arg->fh), cls), arg->kh);
+		atomic_store(listener(r->handle, cls), arg->kh);
 	return true;
 }
 
-void poll_fell_short(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
-		     enum cost_class cls)
+void poll_fell_short(const struct request *r)
 {
-	struct handle *h = handle_from_fh(wire_fh(in, len));
-	if (!atomic_load_explicit(listener(h, cls), memory_order_relaxed))
+	_Atomic uint64_t *listens = listener(r->handle, r->cost.cls);
+	if (!atomic_load_explicit(listens, memory_order_relaxed))
 		return;
-	struct poller like = poller_like(m, in, len, cls);
-	like.fh = wire_fh(in, len);
-	like.kh = atomic_exchange(listener(h, cls), 0);
+	struct poller like = poller_like(r, r->cost.cls);
+	like.kh = atomic_exchange(listens, 0);
 	like.wanted = true;
-	if (like.kh && probe(m, &like))
-		wire_notify_poll(m->fd, like.kh);
+	if (like.kh && probe(r->mount, &like))
+		wire_notify_poll(r->mount->fd, like.kh);
 }
 
-void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len)
+void op_poll(struct request *r)
 {
-	uint64_t unique = in->unique;
-	const struct fuse_poll_in *arg = wire_args(in, len, struct fuse_poll_in);
-	if (!arg) {
-		wire_reply_err(m->fd, unique, EINVAL);
-		return;
-	}
+	const struct fuse_poll_in *arg = r->args;
 	struct fuse_poll_out out = {.revents = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM};
-	if (handle_from_fh(arg->fh)->direct_io) {
-		/* Without POLLIN or POLLOUT the kernel asks for everything (as select does). */
+	if (r->handle->direct_io) {
+		/* Without POLLIN or POLLOUT the kernel asks for everything (select does). */
 		uint32_t want = arg->events ? arg->events : out.revents;
-		if ((want & (POLLIN | POLLRDNORM)) && !ready(m, in, arg, len, COST_READ))
+		if ((want & (POLLIN | POLLRDNORM)) && !ready(r, COST_READ))
 			out.revents &= ~(uint32_t)(POLLIN | POLLRDNORM);
-		if ((want & (POLLOUT | POLLWRNORM)) && !ready(m, in, arg, len, COST_WRITE))
+		if ((want & (POLLOUT | POLLWRNORM)) && !ready(r, COST_WRITE))
 			out.revents &= ~(uint32_t)(POLLOUT | POLLWRNORM);
 	}
-	wire_reply(m->fd, unique, &out, sizeof(out));
+	reply_buf(r, &out, sizeof(out));
 }
 
 void poll_forget(struct fs_mount *m, uint64_t fh)

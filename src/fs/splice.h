@@ -13,9 +13,9 @@
 #define SPLICE_MIN (128U << 10)
 #define SPLICE_MAX ((1U << 20) - (16U << 10))
 
-/* Reads `size` bytes of fd at off and sends them as the reply to `unique`.  True: a reply was
- * sent, and fs_context has the result.  False: nothing was sent; use pread. */
-bool splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t off);
+/* Reads `size` bytes of fd at off and sends them as the answer to `unique`.  Returns how many
+ * bytes, or -1: nothing was sent; read it with pread. */
+ssize_t splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t off);
 
 /* Opens the thread's pipe, if the daemon is root.  Must run while the thread acts as root: callers may not be
  * allowed pipes of this size, or as many. */

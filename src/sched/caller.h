@@ -8,11 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct opener; /* fs/caller.h */
+
 struct caller {
 	uint32_t tid; /* 0: unknown, cannot be looked up */
 	uint32_t uid, gid;
-	bool is_opener;	 /* nobody called: this is who opened `handle`, and may be gone */
 	uint64_t handle; /* an open file; 0: none */
+	/* The request has no caller: these are the ids of the process that opened `handle`, which may be gone, and
+	 * what caller_ops remembers of it.  NULL: a caller that can be looked up. */
+	const struct opener *opener;
 };
 
 /* What a fair share belongs to.  Requests with equal keys share one turn. */

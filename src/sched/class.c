@@ -76,7 +76,7 @@ struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct 
 			*now_ns = clock_now(m->leaf.node.gate->clock);
 		like.tid = c->tid;
 		like.second = *now_ns / NSEC_PER_SEC + 1;
-		like.opened = c->is_opener ? c->handle : 0;
+		like.opened = c->opener ? c->handle : 0;
 	}
 	struct remembered *r = slot_of(&like);
 	if (r->classes_id == like.classes_id && r->second == like.second && r->tid == like.tid &&
