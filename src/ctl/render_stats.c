@@ -103,7 +103,8 @@ static void limits(const json_t *a, FILE *out)
 static uint64_t refused(const json_t *class)
 {
 	return get_u64(class, "would_block") + get_u64(class, "full") +
-	       get_u64(class, "timed_out") + get_u64(class, "misconfigured");
+	       get_u64(class, "timed_out") + get_u64(class, "misconfigured") +
+	       get_u64(class, "no_room") + get_u64(class, "too_many_open");
 }
 
 /* Since the counters began, or per second since `before`. */

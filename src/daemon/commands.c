@@ -104,6 +104,7 @@ enum {
 	NEEDS_VALUES = 1 << 3,
 	NEEDS_CLASS = 1 << 4,
 	MAY_KEYS = 1 << 6,
+	MAY_FILTER = 1 << 7,
 	WHILE_ENDING = 1 << 5, /* also for a mount that a reload has dropped, while it goes */
 };
 
@@ -125,6 +126,7 @@ static const struct command {
 	{"class-add", do_class_add, NEEDS_TARGET | NEEDS_CLASS | NEEDS_VALUES},
 	{"class-remove", do_class_remove, NEEDS_TARGET},
 	{"class-list", do_class_list, MAY_TARGET},
+	{"subscribe", do_subscribe, MAY_TARGET | MAY_FILTER},
 	{"find", do_find, NEEDS_TARGET | WHILE_ENDING},
 };
 
@@ -147,6 +149,8 @@ static const struct member {
 	{"values", JSON_OBJECT, NEEDS_VALUES, NEEDS_VALUES},
 	{"class", JSON_STRING, NEEDS_CLASS, NEEDS_CLASS},
 	{"keys", JSON_INTEGER, MAY_KEYS, 0},
+	{"key", JSON_STRING, MAY_FILTER, 0}, /* or a number */
+	{"min_wait_ns", JSON_INTEGER, MAY_FILTER, 0},
 };
 
 static bool is_of_type(const json_t *value, json_type type)
@@ -181,7 +185,8 @@ static int check_member(const char *name, const json_t *value, const struct comm
 	for (unsigned i = 0; i < ARRAY_SIZE(members); i++) {
 		if (strcmp(members[i].name, name) != 0 || !(c->has & members[i].may))
 			continue;
-		return is_of_type(value, members[i].type)
+		bool key = strcmp(name, "key") == 0 && json_is_integer(value);
+		return key || is_of_type(value, members[i].type)
 			       ? 0
 			       : command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" is not %s", name,
 					      type_name(members[i].type));
@@ -248,6 +253,9 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	rq.values = json_object_get(request, "values");
 	rq.class = json_string_value(json_object_get(request, "class"));
 	rq.keys = keys_of(request);
+	rq.key = json_object_get(request, "key");
+	json_int_t min_wait = json_integer_value(json_object_get(request, "min_wait_ns"));
+	rq.min_wait_ns = min_wait > 0 ? (uint64_t)min_wait : 0;
 	if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
 		reply->code = PROTO_NO_TARGET;
 	else if (rq.target.dropped && !rq.target.mount && !(c->has & WHILE_ENDING))

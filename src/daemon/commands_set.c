@@ -106,6 +106,8 @@ static void log_set(const struct target *t, const char *key, const char *value)
 	else
 		log_info("%s '%s': set %s=%s", scope_kind_name(t->scope), target_name(t), key,
 			 value);
+	registry_tell(t->registry, "limit_changed", scope_kind_name(t->scope), target_name(t), key,
+		      value);
 }
 
 /* Files of a mount that were opened while nothing limited reads and writes, and whose users do not feel that
@@ -223,6 +225,10 @@ static void set_paused(struct request *rq, bool paused)
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "a class cannot be paused");
 	} else if (rc < 0) {
 		command_fail(rq->reply, PROTO_FAILED, "%s", strerror(-rc));
+	} else {
+		registry_tell(rq->registry, paused ? "paused" : "resumed",
+			      scope_kind_name(rq->target.scope), target_name(&rq->target), NULL,
+			      NULL);
 	}
 	put_text(rq->out, "scope", scope_kind_name(rq->target.scope));
 	put_text(rq->out, "name", target_name(&rq->target));
@@ -270,6 +276,13 @@ static void change_classes(struct request *rq, struct settings *mount)
 		report_bypassing(rq);
 }
 
+static void tell_class(const struct served_mount *m, const char *class, bool added)
+{
+	log_info("mount '%s': class '%s' %s", m->s.name, class, added ? "added" : "removed");
+	registry_tell(m->registry, added ? "class_added" : "class_removed", "mount", m->s.name,
+		      "class", class);
+}
+
 void do_class_add(struct request *rq)
 {
 	struct settings mount;
@@ -281,8 +294,7 @@ void do_class_add(struct request *rq)
 		if (add_class(rq, &mount) == 0)
 			change_classes(rq, &mount);
 		if (!rq->reply->code)
-			log_info("mount '%s': class '%s' added", rq->target.mount->s.name,
-				 rq->class);
+			tell_class(rq->target.mount, rq->class, true);
 		settings_free(&mount);
 	}
 }
@@ -300,7 +312,7 @@ void do_class_remove(struct request *rq)
 		settings_remove_class(&mount, rq->target.class->name);
 		change_classes(rq, &mount);
 		if (!rq->reply->code && name)
-			log_info("mount '%s': class '%s' removed", rq->target.mount->s.name, name);
+			tell_class(rq->target.mount, name, false);
 		settings_free(&mount);
 	}
 }

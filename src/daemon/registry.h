@@ -23,6 +23,7 @@ struct ending;
 struct fs_mount;
 struct mounting;
 struct stepper;
+struct traces;
 struct use_look;
 
 struct served_fs {
@@ -54,6 +55,7 @@ struct served_mount {
 	struct error trouble;  /* why it could not be mounted */
 	bool paused;
 	bool failed; /* could not be mounted; a reload tries again */
+	enum served_state told; /* to subscribers */
 };
 enum served_state served_state(const struct served_mount *m);
 
@@ -76,6 +78,7 @@ struct registry {
 	struct gate *gate;
 	struct stepper *stepper;
 	int wake_fd;
+	struct traces *traces; /* who hears of what happens; NULL: nobody can */
 };
 
 /* An empty one, good for registry_free. */

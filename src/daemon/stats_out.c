@@ -45,10 +45,13 @@ static void put_class(struct json_out o, const struct class_stats *c)
 		{"parked_total", c->parked},
 		{"would_block", c->would_block},
 		{"full", c->full},
+		{"no_room", c->no_room},
+		{"too_many_open", c->too_many_open},
 		{"timed_out", c->timed_out},
 		{"cancelled", c->cancelled},
 		{"misconfigured", c->misconfigured},
 		{"ok", c->ok},
+		{"errors", c->errors},
 		{"failed", c->failed},
 		{"aborted", c->aborted},
 		{"device_now", c->device_now},
@@ -159,9 +162,7 @@ unsigned stats_merge_keys(struct key_stats *k, unsigned n)
 	return kept;
 }
 
-/* "limit": {"scope":"class","of":"backup","name":"bps"}; an own limit of each key is "each.bps". */
-static struct json_out put_waited_limit(struct json_out o, const char *key,
-					const struct waited_limit *l)
+struct json_out put_waited_limit(struct json_out o, const char *key, const struct waited_limit *l)
 {
 	char name[40];
 	struct json_out limit = put_object(o, key);

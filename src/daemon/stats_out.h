@@ -13,6 +13,8 @@
 /* With the `top` keys that waited longest, and those that moved most. */
 void put_stats(struct json_out o, struct registry *r, const struct target *t, unsigned top);
 
+/* "KEY":{"scope":"class","of":"backup","name":"bps"}; a limit of each key is "each.bps".  The object, to be added to. */
+struct json_out put_waited_limit(struct json_out o, const char *key, const struct waited_limit *l);
 /* The parts of it that need no daemon. */
 void put_scope_stats(struct json_out o, const struct scope_stats *s);
 /* Merges equal keys in place; returns how many are left. */

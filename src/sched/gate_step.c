@@ -99,6 +99,7 @@ static void count_admission(struct key *key, const struct job *j, uint64_t wait_
 	key->bytes += j->cost.bytes;
 	key->uid = j->caller.uid;
 	key_waited(key, j->blocked_by.known ? j->blocked_by : key->blocked_by, wait_ns);
+	event_of_job(EVENT_ADMITTED, j, j->parked_ns + wait_ns);
 }
 
 /* Records what was taken, to be settled later.  A dry run has taken nothing. */

@@ -87,10 +87,13 @@ static void add_class(struct class_stats *c, const uint64_t n[COUNTERS])
 	c->parked += n[COUNT_PARKED];
 	c->would_block += n[COUNT_WOULD_BLOCK];
 	c->full += n[COUNT_FULL];
+	c->no_room += n[COUNT_NO_ROOM];
+	c->too_many_open += n[COUNT_TOO_MANY_OPEN];
 	c->timed_out += n[COUNT_TIMED_OUT];
 	c->cancelled += n[COUNT_CANCELLED];
 	c->misconfigured += n[COUNT_MISCONFIGURED];
 	c->ok += n[COUNT_OK];
+	c->errors += n[COUNT_ERRORS];
 	c->failed += n[COUNT_FAILED];
 	c->aborted += n[COUNT_ABORTED];
 }

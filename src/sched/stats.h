@@ -23,8 +23,13 @@ struct class_stats {
 	uint64_t ops, bytes;	     /* admitted; refunded bytes are subtracted */
 	uint64_t at_once;	     /* admitted without waiting */
 	uint64_t parked, parked_now; /* had to wait, in total and now */
-	uint64_t would_block, full, timed_out, cancelled, misconfigured;
-	uint64_t ok, failed, aborted; /* outcomes of admitted operations */
+	uint64_t would_block, timed_out, cancelled, misconfigured;
+	uint64_t full;		/* refused by max_inflight with on_full=reject */
+	uint64_t no_room;	/* refused by max_parked or max_parked_bytes */
+	uint64_t too_many_open; /* refused by max_open */
+	/* Outcomes of admitted operations.  An answer such as ENOENT is ok, and counted among the errors as well; failed
+	 * means that the source failed. */
+	uint64_t ok, errors, failed, aborted;
 	struct histogram
 		wait; /* of parked requests (in a dry run: of those that would have been parked) */
 	uint64_t device_now;	 /* now in the device; not included in parked_now */
