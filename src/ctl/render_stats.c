@@ -47,7 +47,7 @@ static void stuck(const json_t *source, FILE *out)
 	if (!get_u64(source, "stuck"))
 		return;
 	fprintf(out, "STUCK in the source %" PRIu64, get_u64(source, "stuck"));
-	json_array_foreach(get_part(source, "ops"), i, op)
+	json_array_foreach (get_part(source, "ops"), i, op)
 		fprintf(out, "%s%" PRIu64 " %s for %s", i ? ", " : ": ", get_u64(op, "requests"),
 			get_text(op, "name"), text_ns(get_u64(op, "oldest_ns"), age));
 	if (queued)
@@ -95,7 +95,8 @@ static void limits(const json_t *a, FILE *out)
 		return;
 	fprintf(out, "\n  %-24s %11s %10s %10s %10s\n", "LIMIT", "RATE", "LEVEL", "CAPACITY",
 		get_true(a, "dry_run") ? "WOULD WAIT" : "BLOCKING");
-	json_array_foreach(list, i, limit) limit_row(a, limit, out);
+	json_array_foreach (list, i, limit)
+		limit_row(a, limit, out);
 }
 
 /* --- classes of requests -------------------------------------------------------------------- */
@@ -143,7 +144,7 @@ static void classes(const json_t *a, const json_t *before, FILE *out)
 		before ? "OPS/S" : "OPS", before ? "BYTES/S" : "BYTES", "AT ONCE",
 		get_true(a, "dry_run") ? "WOULD WAIT" : "WAITED", "NOW", "REFUSED", "CANCEL",
 		"FAILED", "P50", "P90", "P99", "MAX");
-	json_object_foreach(get_part(a, "classes"), name, class)
+	json_object_foreach (get_part(a, "classes"), name, class)
 		class_row(a, before, name, class, out);
 }
 
@@ -169,13 +170,15 @@ static void device(const json_t *a, FILE *out)
 	bool any = false;
 	const char *name;
 	json_t *class;
-	json_object_foreach(get_part(a, "classes"), name, class) any |= has_device(class);
+	json_object_foreach (get_part(a, "classes"), name, class)
+		any |= has_device(class);
 	if (!any)
 		return;
 	fprintf(out, "\n  %-10s %9s %6s %9s %8s %8s %8s %8s %8s\n", "IN DEVICE", "REQUESTS", "NOW",
 		"TIME", "MEAN", "P50", "P90", "P99", "MAX");
-	json_object_foreach(get_part(a, "classes"), name, class) if (has_device(class))
-		device_row(name, class, out);
+	json_object_foreach (get_part(a, "classes"), name, class)
+		if (has_device(class))
+			device_row(name, class, out);
 }
 
 /* --- keys ----------------------------------------------------------------------------------- */
@@ -219,7 +222,8 @@ static void keys(const json_t *a, const char *list, const char *title, FILE *out
 		return;
 	fprintf(out, "\n  %-32s %8s %8s %8s %6s %8s %8s %9s  %s\n", title, "WAIT", "MAX", "WAITED",
 		"NOW", "OLDEST", "OPS", "BYTES", "FOR");
-	json_array_foreach(get_part(a, list), i, key) key_row(a, key, out);
+	json_array_foreach (get_part(a, list), i, key)
+		key_row(a, key, out);
 }
 
 void render_stats_since(const json_t *a, const json_t *before, FILE *out)

@@ -105,6 +105,7 @@ enum {
 	NEEDS_CLASS = 1 << 4,
 	MAY_KEYS = 1 << 6,
 	MAY_FILTER = 1 << 7,
+	MAY_READ = 1 << 8,
 	WHILE_ENDING = 1 << 5, /* also for a mount that a reload has dropped, while it goes */
 };
 
@@ -118,7 +119,7 @@ static const struct command {
 	{"set", do_set, NEEDS_TARGET | NEEDS_VALUES},
 	{"stats", do_stats, MAY_TARGET | MAY_KEYS},
 	{"reload", do_reload, MAY_TARGET | MAY_FORCE},
-	{"mount", do_mount, NEEDS_TARGET},
+	{"mount", do_mount, NEEDS_TARGET | MAY_READ},
 	{"unmount", do_unmount, NEEDS_TARGET | MAY_FORCE | WHILE_ENDING},
 	{"pause", do_pause, NEEDS_TARGET},
 	{"resume", do_resume, NEEDS_TARGET},
@@ -146,6 +147,7 @@ static const struct member {
 } members[] = {
 	{"target", JSON_STRING, MAY_TARGET | NEEDS_TARGET, NEEDS_TARGET},
 	{"force", JSON_TRUE, MAY_FORCE, 0},
+	{"read", JSON_TRUE, MAY_READ, 0},
 	{"values", JSON_OBJECT, NEEDS_VALUES, NEEDS_VALUES},
 	{"class", JSON_STRING, NEEDS_CLASS, NEEDS_CLASS},
 	{"keys", JSON_INTEGER, MAY_KEYS, 0},
@@ -199,8 +201,9 @@ static int check_members(json_t *request, const struct command *c, struct comman
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach(request, name,
-			    value) if (check_member(name, value, c, reply) < 0) return -1;
+	json_object_foreach (request, name, value)
+		if (check_member(name, value, c, reply) < 0)
+			return -1;
 	for (unsigned i = 0; i < ARRAY_SIZE(members); i++)
 		if ((c->has & members[i].needs) && !json_object_get(request, members[i].name))
 			return command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" needs \"%s\"",
@@ -249,14 +252,18 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	if (!c)
 		return;
 	const char *target = json_string_value(json_object_get(request, "target"));
+	rq.name = target;
 	rq.force = json_is_true(json_object_get(request, "force"));
+	rq.read = json_is_true(json_object_get(request, "read"));
 	rq.values = json_object_get(request, "values");
 	rq.class = json_string_value(json_object_get(request, "class"));
 	rq.keys = keys_of(request);
 	rq.key = json_object_get(request, "key");
 	json_int_t min_wait = json_integer_value(json_object_get(request, "min_wait_ns"));
 	rq.min_wait_ns = min_wait > 0 ? (uint64_t)min_wait : 0;
-	if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
+	if (rq.read) /* need not be known */
+		c->run(&rq);
+	else if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
 		reply->code = PROTO_NO_TARGET;
 	else if (rq.target.dropped && !rq.target.mount && !(c->has & WHILE_ENDING))
 		command_fail(reply, PROTO_WRONG_STATE,

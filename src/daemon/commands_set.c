@@ -79,8 +79,7 @@ static int set_values(struct settings *s, struct request *rq, bool batch[OPTIONS
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach((json_t *)rq->values, name, value)
-	{
+	json_object_foreach ((json_t *)rq->values, name, value) {
 		char buf[24];
 		const char *text = value_text(value, buf);
 		if (!text)
@@ -160,21 +159,22 @@ static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 		advise(&rq->target.mount->s, add_warning, &warnings);
 }
 
-/* What was set, in its canonical form, and where it would be saved. */
+/* What was set, in its canonical form, and where it would be saved.  A class is saved for its own mount. */
 static void report_set(struct request *rq)
 {
 	const struct settings *s = target_settings(&rq->target);
 	struct json_out values = put_object(rq->out, "values");
 	const char *name;
 	json_t *ignored;
+	if (rq->class)
+		put_text(values, "mounts", rq->target.mount->s.section);
 	put_text(rq->out, "file", rq->registry->file);
 	if (rq->target.mount) /* or a class of it */
 		put_text(rq->out, "section", s->section ? s->section : s->name);
 	else
 		put_text(rq->out, "section", target_name(&rq->target));
 	put_text(rq->out, "scope", scope_kind_name(rq->target.scope));
-	json_object_foreach((json_t *)rq->values, name, ignored)
-	{
+	json_object_foreach ((json_t *)rq->values, name, ignored) {
 		option_scope_of(&name);
 		const struct option_def *o = option_find(name);
 		AUTO_FREE char *value = option_text(o, s);
@@ -182,7 +182,8 @@ static void report_set(struct request *rq)
 			command_fail(rq->reply, PROTO_NO_MEMORY,
 				     "was changed, but there is no memory to say so");
 		put_text(values, o->name, value);
-		log_set(&rq->target, o->name, value ? value : "");
+		if (!rq->class)
+			log_set(&rq->target, o->name, value ? value : "");
 	}
 }
 
@@ -293,8 +294,11 @@ void do_class_add(struct request *rq)
 	} else {
 		if (add_class(rq, &mount) == 0)
 			change_classes(rq, &mount);
-		if (!rq->reply->code)
+		if (!rq->reply->code) {
 			tell_class(rq->target.mount, rq->class, true);
+			rq->target.class = settings_find_class(&rq->target.mount->s, rq->class);
+			report_set(rq);
+		}
 		settings_free(&mount);
 	}
 }

@@ -187,8 +187,7 @@ static bool send_events(struct client *cl)
 		trace_sent(t, (size_t)n);
 		cl->since_s = cl->control->now_s;
 	}
-	loop_watch(cl->control->loop, &cl->watch,
-		   t->done < t->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	loop_watch(cl->control->loop, &cl->watch, t->done < t->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
 	return true;
 }
 
@@ -327,7 +326,8 @@ static bool next_line(struct client *cl)
 static void on_subscriber(struct client *cl, uint32_t events)
 {
 	char ignored[4096];
-	ssize_t n = events & EPOLLIN ? recv(cl->watch.fd, ignored, sizeof(ignored), MSG_DONTWAIT) : 1;
+	ssize_t n =
+		events & EPOLLIN ? recv(cl->watch.fd, ignored, sizeof(ignored), MSG_DONTWAIT) : 1;
 	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
 		drop(cl);
 	else

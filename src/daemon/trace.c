@@ -128,7 +128,7 @@ static char *event_line(const struct event *e, const char *mount, size_t *size)
 	put_u64(o, "bytes", e->cost.bytes);
 	put_text(o, "kind", fair_kind_name(e->key.kind));
 	put_u64(o, "id", e->key.id);
-	put_text(o, "name", e->name);
+	put_text(o, "command", e->name);
 	put_u64(o, "uid", e->uid);
 	put_u64(o, "tid", e->tid);
 	put_u64(o, "wait_ns", e->wait_ns);
@@ -224,8 +224,8 @@ void traces_tell(struct traces *t, const char *event, const char *scope, const c
 	wake(t); /* not from here: we may be in the middle of a command */
 }
 
-void registry_tell(const struct registry *r, const char *event, const char *scope,
-		   const char *name, const char *key, const char *value)
+void registry_tell(const struct registry *r, const char *event, const char *scope, const char *name,
+		   const char *key, const char *value)
 {
 	if (r->traces)
 		traces_tell(r->traces, event, scope, name, key, value);

@@ -21,7 +21,7 @@ struct trace_filter {
 	char mount[256], class[64];
 	bool has_key;
 	uint64_t key;
-	char name[64]; /* of a key: its program, or the end of its cgroup's path */
+	char name[64];	      /* of a key: its program, or the end of its cgroup's path */
 	uint64_t min_wait_ns; /* only requests that waited that long, and no events of the daemon */
 };
 
@@ -37,7 +37,7 @@ struct trace {
 struct traces {
 	struct list all;
 	struct registry *registry;
-	struct watch wake; /* fd -1: there is none */
+	struct watch wake;	  /* fd -1: there is none */
 	void (*ready)(void *ctx); /* subscribers have lines to be sent */
 	void *ctx;
 	bool listening; /* to the scheduler */
@@ -59,8 +59,8 @@ void traces_tell(struct traces *t, const char *event, const char *scope, const c
 		 const char *key, const char *value);
 
 /* The same, wherever the registry is known. */
-void registry_tell(const struct registry *r, const char *event, const char *scope,
-		   const char *name, const char *key, const char *value);
+void registry_tell(const struct registry *r, const char *event, const char *scope, const char *name,
+		   const char *key, const char *value);
 /* Tells of mounts that have come up or gone down. */
 void registry_tell_states(struct registry *r);
 

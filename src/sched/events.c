@@ -22,9 +22,12 @@
 const char *event_kind_name(enum event_kind kind)
 {
 	static const char *const names[EVENT_KINDS] = {
-		[EVENT_ADMITTED] = "admitted",	 [EVENT_WOULD_BLOCK] = "would_block",
-		[EVENT_FULL] = "full",		 [EVENT_NO_ROOM] = "no_room",
-		[EVENT_TIMED_OUT] = "timed_out", [EVENT_CANCELLED] = "cancelled",
+		[EVENT_ADMITTED] = "admitted",
+		[EVENT_WOULD_BLOCK] = "would_block",
+		[EVENT_FULL] = "full",
+		[EVENT_NO_ROOM] = "no_room",
+		[EVENT_TIMED_OUT] = "timed_out",
+		[EVENT_CANCELLED] = "cancelled",
 		[EVENT_MISCONFIGURED] = "misconfigured",
 	};
 	return names[kind];
