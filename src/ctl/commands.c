@@ -323,7 +323,6 @@ int run_everywhere(struct ctl *c)
 struct view {
 	struct daemon_ref *daemon;
 	char *name;
-	json_t *before; /* what was shown last */
 };
 
 struct views {
@@ -337,7 +336,7 @@ static bool add_view(struct views *all, struct daemon_ref *d, const char *name)
 	if (!more)
 		return false;
 	all->view = more;
-	more[all->n] = (struct view){d, strdup(name), NULL};
+	more[all->n] = (struct view){d, strdup(name)};
 	all->n += more[all->n].name != NULL;
 	return true;
 }
@@ -356,10 +355,8 @@ static void add_mounts(struct views *all, struct daemon_ref *d)
 
 static void free_views(struct views *all)
 {
-	for (unsigned i = 0; i < all->n; i++) {
+	for (unsigned i = 0; i < all->n; i++)
 		free(all->view[i].name);
-		json_decref(all->view[i].before);
-	}
 	free(all->view);
 }
 
@@ -395,35 +392,27 @@ int run_on_mounts(struct ctl *c)
 	return rc;
 }
 
-static int paint(struct ctl *c, struct view *v)
+static int put_view(struct ctl *c, const struct view *v)
 {
-	json_t *now;
+	AUTO_JSON *now = NULL;
 	enum proto_code code = ctl_ask(c, v->daemon, v->name, &now);
-	if (code) {
-		json_decref(now);
+	if (code)
 		return proto_exit_status(code);
-	}
-	render_prepare(now, !c->json);
-	if (c->json) {
-		put_json(now);
-	} else {
-		render_stats_since(now, v->before, stdout);
-		putchar('\n');
-	}
-	json_decref(v->before);
-	v->before = now;
+	render_prepare(now, false);
+	put_json(now);
 	return 0;
 }
 
+/* With --json one object of statistics per mount and second; else what top shows. */
 int run_watch(struct ctl *c)
 {
 	struct views all;
+	if (!c->json)
+		return run_plain_top(c);
 	int rc = find_views(c, &all);
 	while (rc == 0 && !ferror(stdout)) {
-		if (!c->json && isatty(STDOUT_FILENO))
-			fputs("\033[H\033[2J", stdout);
 		for (unsigned i = 0; i < all.n && rc == 0; i++)
-			rc = paint(c, &all.view[i]);
+			rc = put_view(c, &all.view[i]);
 		fflush(stdout);
 		if (rc == 0)
 			sleep(1);

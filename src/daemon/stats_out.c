@@ -117,7 +117,9 @@ static int by_key(const void *a, const void *b)
 	const struct key_stats *x = a, *y = b;
 	if (x->key.kind != y->key.kind)
 		return x->key.kind < y->key.kind ? -1 : 1;
-	return x->key.id < y->key.id ? -1 : x->key.id > y->key.id;
+	if (x->key.id != y->key.id)
+		return x->key.id < y->key.id ? -1 : 1;
+	return strcmp(x->leaf, y->leaf);
 }
 
 static int by_wait(const void *a, const void *b)
@@ -182,6 +184,39 @@ static void put_waits(struct json_out o, const struct key_stats *k)
 		put_waited_limit(o, "waits_for", &k->waits_for);
 }
 
+/* "wait_bounds_ns" and "waits": how long requests of a mount waited, by class of callers and limit. */
+#define WAITS_MAX (CHAIN_SCOPES_MAX * WAIT_KINDS)
+
+static void put_waits_of(struct json_out list, const struct served_mount *m, const char *class,
+			 struct limit_wait *wait)
+{
+	unsigned n = gate_stats_waits(m->gate, *class ? class : NULL, wait, WAITS_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		struct json_out one = put_object(list, NULL);
+		put_text(one, "class", class);
+		put_waited_limit(one, "limit", &wait[i].limit);
+		put_u64(one, "sum_ns", wait[i].times.sum_ns);
+		struct json_out counts = put_array(one, "counts");
+		for (unsigned k = 0; k <= WAIT_BOUNDS; k++)
+			put_u64(counts, NULL, wait[i].times.count[k]);
+	}
+}
+
+static void put_mount_waits(struct json_out o, const struct served_mount *m)
+{
+	AUTO_FREE struct limit_wait *wait = calloc(WAITS_MAX, sizeof(*wait));
+	if (!wait) {
+		*o.failed = true;
+		return;
+	}
+	struct json_out bounds = put_array(o, "wait_bounds_ns"), list = put_array(o, "waits");
+	for (unsigned i = 0; i < WAIT_BOUNDS; i++)
+		put_u64(bounds, NULL, wait_bound_ns[i]);
+	put_waits_of(list, m, "", wait);
+	for (unsigned i = 0; i < m->s.n_classes; i++)
+		put_waits_of(list, m, m->s.class[i].name, wait);
+}
+
 static void put_each(struct json_out o, const struct key_stats *k)
 {
 	if (!k->capped)
@@ -210,6 +245,7 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 		struct json_out one = put_object(list, NULL);
 		put_text(one, "kind", fair_kind_name(k[i].key.kind));
 		put_text(one, "name", k[i].name);
+		put_text(one, "class", k[i].leaf);
 		put_numbers(one, row, ARRAY_SIZE(row));
 		put_waits(one, &k[i]);
 		put_each(one, &k[i]);
@@ -246,7 +282,7 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 	qsort(keys, n, sizeof(*keys), by_wait);
 	put_keys(put_array(o, "keys_by_wait"), keys, min_u64(n, top));
 	qsort(keys, n, sizeof(*keys), by_use);
-	put_keys(put_array(o, "keys_by_use"), keys, min_u64(n, top));
+	put_keys(put_array(o, "keys_by_use"), keys, min_u64(n, min_u64(top, STATS_TOP_KEYS)));
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
@@ -332,5 +368,7 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t, un
 	put_source(put_object(o, "in_source"), &source);
 	put_limits_met(o, t);
 	put_scope_stats(o, s);
+	if (t->mount && !t->class)
+		put_mount_waits(o, t->mount);
 	put_all_keys(o, r, t, top);
 }

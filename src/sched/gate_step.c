@@ -98,7 +98,7 @@ static void count_admission(struct key *key, const struct job *j, uint64_t wait_
 	key->ops += j->cost.ops;
 	key->bytes += j->cost.bytes;
 	key->uid = j->caller.uid;
-	key_waited(key, j->blocked_by.known ? j->blocked_by : key->blocked_by, wait_ns);
+	key_waited(key, j->blocked_by.known ? j->blocked_by : lane_waited_for(j->lane), wait_ns);
 	event_of_job(EVENT_ADMITTED, j, j->parked_ns + wait_ns);
 }
 

@@ -153,6 +153,8 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	if (r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
+	l->refused_by = r->index;
+	l->refused_ns = at_ns;
 	l->turn = NULL;
 	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)

@@ -104,6 +104,8 @@ struct leaf {
 		uint32_t waiting;
 		uint64_t since_ns, sum_ns, would_wait;
 	} each_wait[LIMIT_KINDS];
+	/* by the depth of the limit's scope (see struct limit_ref) and WAIT_* */
+	struct wait_times waited[CHAIN_SCOPES_MAX][WAIT_KINDS];
 	/* used if it is a class: */
 	struct list of_mount; /* in mount->class_leaves, or mount->spare_leaves once removed */
 	struct counter_sums before; /* counted by a class that used this struct before */
@@ -246,12 +248,17 @@ static inline void each_unpin(struct key *key)
 void job_blocked_by(struct job *j, const struct resource *r);
 /* A request of the key has waited this long for the limit (in a dry run: would have). */
 void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns);
+/* What refused a lane of this key, or one above it, last: what its jobs waited for that were never at the front
+ * themselves. */
+struct limit_ref lane_waited_for(const struct lane *bottom);
 /* The limit of a node on the way up from a leaf. */
 struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index);
 /* The same for a resource on the way up from a key. */
 struct limit_ref limit_above(const struct key *key, const struct resource *r);
 /* Names a limit for people.  `key` as it is now. */
 void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out);
+/* The same for WAIT_* of the scope that is `depth` above the keys of a leaf. */
+void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out);
 /* Finds out what the program of a new key is called.  Call without gate->lock. */
 void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls);
 

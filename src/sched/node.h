@@ -89,6 +89,9 @@ struct lane {
 	uint64_t claim_due_ns; /* the date for which it has claimed bytes */
 	/* sequence number of when it last joined the end of a line; NEVER: idle */
 	uint64_t in_line;
+	/* for statistics: what of its own node refused it last (index in node->res), and when; 0: nothing has */
+	unsigned refused_by;
+	uint64_t refused_ns;
 };
 
 /* Time per op and per byte on the tightest limit of a node and its ancestors, in ns << 32. */

@@ -2,6 +2,7 @@
 /* Statistics.  Nothing here influences scheduling. */
 #include "sched/stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -277,6 +278,40 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
 	return n;
 }
 
+/* --- waiting by limit --- */
+
+static bool anybody_waited(const struct wait_times *t)
+{
+	uint64_t n = 0;
+	for (unsigned i = 0; i <= WAIT_BOUNDS; i++)
+		n += t->count[i];
+	return n;
+}
+
+static unsigned copy_times(const struct leaf *f, struct limit_wait *out, unsigned room)
+{
+	unsigned n = 0;
+	for (unsigned depth = 0; depth < CHAIN_SCOPES_MAX; depth++)
+		for (unsigned k = 0; k < WAIT_KINDS && n < room; k++) {
+			if (!anybody_waited(&f->waited[depth][k]))
+				continue;
+			leaf_limit_name(f, depth, k, &out[n].limit);
+			out[n++].times = f->waited[depth][k];
+		}
+	return n;
+}
+
+unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_wait *out,
+			  unsigned n)
+{
+	struct gate *g = m->leaf.node.gate;
+	gate_lock(g);
+	const struct leaf *f = class ? find_class(m, class) : &m->leaf;
+	n = f ? copy_times(f, out, n) : 0;
+	gate_unlock_deliver(g);
+	return n;
+}
+
 /* --- keys: copied in slices, with the gate unlocked in between; sorted without its lock --- */
 
 #define SLICE_BUCKETS  256
@@ -359,6 +394,8 @@ static void copy_key(struct key_copy *c, const struct key *key)
 		.uid = key->uid,
 	};
 	memcpy(k->name, key->name, sizeof(k->name));
+	if (key->node.parent->kind == SCOPE_CLASS)
+		snprintf(k->leaf, sizeof(k->leaf), "%s", key->node.parent->branch->name);
 	copy_waits(k, key, c->now_ns);
 	copy_caps(k, key, c->now_ns);
 }
@@ -482,6 +519,7 @@ void node_forget_waits(struct node *n, uint64_t now_ns)
 	if (node_is_leaf(n)) {
 		struct leaf *f = node_leaf(n);
 		keys_each(&f->keys, key_reset, NULL);
+		memset(f->waited, 0, sizeof(f->waited));
 		for (unsigned k = 0; k < LIMIT_KINDS; k++)
 			f->each_wait[k] = (struct each_wait){.waiting = f->each_wait[k].waiting,
 							     .since_ns = now_ns};

@@ -80,13 +80,33 @@ struct waited_limit {
 	uint64_t wait_ns;
 };
 
+/* What a request can wait for in one scope: a limit of each kind, permits, the end of a pause. */
+enum { WAIT_INFLIGHT = LIMIT_KINDS, WAIT_PAUSE, WAIT_KINDS };
+
+/* Wait times with few, fixed bounds, which a monitoring system can add up. */
+#define WAIT_BOUNDS 15
+extern const uint64_t wait_bound_ns[WAIT_BOUNDS];
+struct wait_times {
+	/* up to and including each bound but above the one before it; the last: above all of them */
+	uint64_t count[WAIT_BOUNDS + 1];
+	uint64_t sum_ns;
+};
+
+/* How long requests of one leaf waited for one limit.  If several limits refused a request one after the
+ * other, its whole wait is counted for the last. */
+struct limit_wait {
+	struct waited_limit limit;
+	struct wait_times times;
+};
+
 #define KEY_NAME_MAX 48
 #define KEY_WAITS    4
 
 struct key_stats {
 	struct fair_key key;
 	uint32_t weight;
-	uint32_t uid; /* of its last caller that had to wait */
+	uint32_t uid;		 /* of its last caller that had to wait */
+	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */
 	char name[KEY_NAME_MAX]; /* of its program or cgroup, as it was when it first had to wait; the end of a long one */
 	struct waited_limit limit; /* the one that it waited for longest … */
 	struct waited_limit

@@ -35,21 +35,49 @@ static const char *index_name(unsigned index)
 	return index == RES_PAUSE ? "pause" : limit_kind_name(index / BUCKET_ROLES);
 }
 
-void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out)
+static unsigned kind_of(unsigned index)
 {
-	const struct node *n = &key->node;
-	for (unsigned i = 0; n && i < limit.depth; i++)
-		n = n->parent;
-	*out = (struct waited_limit){.known = limit.known && n};
-	if (!out->known)
+	return index == RES_INFLIGHT ? WAIT_INFLIGHT
+	       : index == RES_PAUSE  ? WAIT_PAUSE
+				     : index / BUCKET_ROLES;
+}
+
+static unsigned index_of(unsigned kind)
+{
+	return kind == WAIT_INFLIGHT ? RES_INFLIGHT
+	       : kind == WAIT_PAUSE  ? RES_PAUSE
+				     : kind * BUCKET_ROLES;
+}
+
+/* `n`: the node that has the limit; NULL: there is none. */
+static void name_limit(const struct node *n, bool each, unsigned index, struct waited_limit *out)
+{
+	*out = (struct waited_limit){.known = n != NULL, .each = each};
+	if (!n)
 		return;
-	out->each = n->kind == SCOPE_KEY;
-	if (out->each)
-		n = n->parent;
 	out->scope = n->kind;
-	out->name = index_name(limit.index);
+	out->name = index_name(index);
 	if (n->kind == SCOPE_CLASS)
 		snprintf(out->of, sizeof(out->of), "%s", n->branch->name);
+}
+
+/* The limits of a key are set by its leaf. */
+static const struct node *scope_above(const struct node *leaf, unsigned depth)
+{
+	for (; leaf && depth > 1; depth--)
+		leaf = leaf->parent;
+	return leaf;
+}
+
+void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out)
+{
+	name_limit(scope_above(&f->node, depth), depth == 0, index_of(kind), out);
+}
+
+void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out)
+{
+	const struct node *n = limit.known ? scope_above(key->node.parent, limit.depth) : NULL;
+	name_limit(n, limit.depth == 0, limit.index, out);
 }
 
 /* --- waiting --- */
@@ -83,6 +111,37 @@ static struct key_wait *place_of(struct key *key, struct limit_ref limit)
 	return least;
 }
 
+/* A request that had to wait did so because a lane on its way was refused; those behind it in the queue waited for
+ * the same.  Of equal dates the widest scope counts: it was asked last. */
+struct limit_ref lane_waited_for(const struct lane *bottom)
+{
+	struct limit_ref last = {0};
+	uint64_t last_ns = 0;
+	uint8_t depth = 0;
+	for (const struct lane *l = bottom; l; l = lane_parent(l), depth++)
+		if (l->refused_ns && l->refused_ns >= last_ns) {
+			last = (struct limit_ref){true, depth, (uint8_t)l->refused_by};
+			last_ns = l->refused_ns;
+		}
+	return last;
+}
+
+const uint64_t wait_bound_ns[WAIT_BOUNDS] = {
+	1 * NSEC_PER_MSEC,   2500 * NSEC_PER_USEC, 5 * NSEC_PER_MSEC,	 10 * NSEC_PER_MSEC,
+	25 * NSEC_PER_MSEC,  50 * NSEC_PER_MSEC,   100 * NSEC_PER_MSEC,	 250 * NSEC_PER_MSEC,
+	500 * NSEC_PER_MSEC, 1 * NSEC_PER_SEC,	   2500 * NSEC_PER_MSEC, 5 * NSEC_PER_SEC,
+	10 * NSEC_PER_SEC,   30 * NSEC_PER_SEC,	   60 * NSEC_PER_SEC,
+};
+
+static void wait_times_add(struct wait_times *t, uint64_t ns)
+{
+	unsigned i = 0;
+	while (i < WAIT_BOUNDS && ns > wait_bound_ns[i])
+		i++;
+	t->count[i]++;
+	t->sum_ns = add_sat_u64(t->sum_ns, ns);
+}
+
 void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns)
 {
 	key->wait_ns = add_sat_u64(key->wait_ns, wait_ns);
@@ -91,6 +150,8 @@ void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns)
 		return;
 	struct key_wait *w = place_of(key, limit);
 	w->ns = add_sat_u64(w->ns, wait_ns);
+	struct leaf *f = node_leaf(key->node.parent);
+	wait_times_add(&f->waited[limit.depth][kind_of(limit.index)], wait_ns);
 }
 
 /* --- names --- */
