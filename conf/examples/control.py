@@ -17,12 +17,12 @@ def connect():
 
 
 def call(daemon, **request):
-    """One request; its answer, or an exception with the daemon's error."""
+    """One request and its answer; ends the program where the daemon refuses."""
     daemon.write(json.dumps({"v": 1, **request}) + "\n")
     daemon.flush()
     answer = json.loads(daemon.readline())
     if not answer["ok"]:
-        raise RuntimeError("{code}: {text}".format(**answer["error"]))
+        sys.exit("{code}: {text}".format(**answer["error"]))
     return answer
 
 
