@@ -9,37 +9,37 @@
 #define MANY 500
 
 const struct command commands[] = {
-	{"list", "", "--json", "list the mounts of all daemons, with their limits", 0, 0, run_list,
+	{"list", "", "--json", "all mounts of all daemons, and their scopes", 0, 0, run_list,
 	 "list", NULL},
-	{"show", "TARGET", "--json", "show the options of a target and the limits that apply", 1, 1,
-	 run_on_target, "show", render_show},
+	{"show", "TARGET", "--json", "the options in force", 1, 1, run_on_target, "show",
+	 render_show},
 	{"set", "TARGET KEY=VALUE...", "--save",
-	 "change options immediately; --save: also in the configuration file", 2, MANY,
+	 "change options at once; --save writes them into the configuration file, too", 2, MANY,
 	 run_on_target, "set", render_set},
-	{"stats", "[TARGET]", "--json", "show who waited, how long, and for which limit", 0, 1,
-	 run_on_mounts, "stats", render_stats},
-	{"watch", "[TARGET]", "--json", "show statistics every second", 0, 1, run_watch, "stats",
-	 NULL},
+	{"stats", "[TARGET]", "--json", "who waited, how long, on which limit", 0, 1, run_on_mounts,
+	 "stats", render_stats},
+	{"watch", "[TARGET]", "--json", "the same, once a second", 0, 1, run_watch, "stats", NULL},
 	{"reload", "[TARGET]", "--force",
-	 "reload the configuration file; --force: even if that ends a mount in use", 0, 1,
+	 "read the configuration file again; --force: also where a mount in use goes", 0, 1,
 	 run_everywhere, "reload", NULL},
-	{"mount", "NAME", "", "mount a mount of the configuration file", 1, 1, run_on_target,
-	 "mount", NULL},
-	{"unmount", "NAME", "--force", "unmount; --force: even if it is in use", 1, 1,
-	 run_on_target, "unmount", NULL},
-	{"pause", "TARGET", "", "hold all requests until resume; df and umount wait, too", 1, 1,
+	{"mount", "NAME", "", "mount what the configuration names", 1, 1, run_on_target, "mount",
+	 NULL},
+	{"unmount", "NAME", "--force",
+	 "unmount it; --force: also while it is in use, which ends then", 1, 1, run_on_target,
+	 "unmount", NULL},
+	{"pause", "TARGET", "", "let nothing pass until resume; df and umount wait, too", 1, 1,
 	 run_on_target, "pause", render_pause},
-	{"resume", "TARGET", "", "continue after pause", 1, 1, run_on_target, "resume", NULL},
-	{"reset-stats", "[TARGET]", "", "reset the statistics", 0, 1, run_everywhere, "reset-stats",
+	{"resume", "TARGET", "", "let it pass again", 1, 1, run_on_target, "resume", NULL},
+	{"reset-stats", "[TARGET]", "", "count from zero", 0, 1, run_everywhere, "reset-stats",
 	 NULL},
 	{"class add", "MOUNT NAME KEY=VALUE...", "--save",
-	 "add a class to a mount, after the others; --save: also in the file", 3, MANY,
+	 "give a mount one more class, asked after the others; --save: in the file, too", 3, MANY,
 	 run_on_target, "class-add", render_set},
-	{"class remove", "MOUNT/CLASS", "",
-	 "remove a class; its requests belong to the next that matches", 1, 1, run_on_target,
-	 "class-remove", render_set},
-	{"class list", "[MOUNT]", "--json", "list classes in the order in which they are tried", 0,
-	 1, run_list, "class-list", render_classes},
+	{"class remove", "MOUNT/CLASS", "", "take a class away; its requests go on elsewhere", 1, 1,
+	 run_on_target, "class-remove", render_set},
+	{"class list", "[MOUNT]", "--json",
+	 "the classes of mounts, in the order in which they are asked", 0, 1, run_list,
+	 "class-list", render_classes},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);
 
@@ -54,7 +54,7 @@ const struct command *command_find(const char *name)
 const char *command_nearest(const char *name)
 {
 	const char *nearest = NULL;
-	unsigned best = 3; /* larger distances are not similar */
+	unsigned best = 3; /* farther is not near */
 	for (unsigned i = 0; i < n_commands; i++) {
 		unsigned d = text_distance(name, commands[i].name);
 		if (d < best) {

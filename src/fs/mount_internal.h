@@ -107,8 +107,8 @@ struct fs_mount {
 	struct poll_table polls;
 
 	struct receiver receiver[RECEIVERS_MAX];
-	unsigned receivers_busy;  /* number of receivers while requests arrive … */
-	unsigned receivers_floor; /* … and now; used by the watchdog */
+	unsigned receivers_busy;  /* as many are there while requests come … */
+	unsigned receivers_floor; /* … or now; the watchdog's */
 	_Atomic unsigned receivers_wanted;
 	unsigned calm_ticks;	       /* the watchdog's */
 	_Atomic bool draining;	       /* new requests are refused */
