@@ -464,7 +464,7 @@ int volumes_unmount(struct volumes *v, const char *name, const char *id, struct 
 
 /* --- remove --------------------------------------------------------------------------------- */
 
-/* A new name in the trash at once, so that the volume is gone for everybody; deleting may take long. */
+/* Renamed into the trash first, so that the volume is gone for everybody; deleting may take long. */
 static void to_trash(const struct volumes *v, const char *name, unsigned id)
 {
 	AUTO_FREE char *from = data_of(v, name, id), *to = in_state(v, "trash/%s-%u", name, id);

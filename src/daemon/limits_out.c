@@ -144,7 +144,7 @@ static void add_level(struct level *level, unsigned *n, enum scope_kind scope, c
 	level[(*n)++] = (struct level){.scope = scope, .name = name, .s = s};
 }
 
-/* What a request meets in any case, narrow to wide. */
+/* The limits that apply to every request, narrow to wide. */
 static unsigned add_way(const struct target *t, struct level *level)
 {
 	const struct settings *mount = t->mount ? &t->mount->s : NULL;

@@ -95,7 +95,7 @@ static void note_fixed(struct changes *j, const struct settings *old, const stru
 		if (o->live || !option_is_in(o, SCOPE_MOUNT) || option_equal(o, old, new))
 			continue;
 		note(j, LOG_LEVEL_WARNING,
-		     "mount '%s': %s counts from the next mount on (ratefsctl unmount, then mount)",
+		     "mount '%s': %s takes effect at the next mount (ratefsctl unmount, then mount)",
 		     new->name, o->name);
 	}
 }
@@ -165,7 +165,7 @@ static void change_global(struct changes *j)
 		return;
 	}
 	if (differs(&j->r->global, &s, "control"))
-		note(j, LOG_LEVEL_WARNING, "global: control counts from the next start on");
+		note(j, LOG_LEVEL_WARNING, "global: control takes effect at the next start");
 	note_live(j, SCOPE_GLOBAL, &j->r->global, &s);
 	if (!same_options(SCOPE_GLOBAL, &j->r->global, &s))
 		apply(j, "global", registry_set_global(j->r, &s, &err), &err);

@@ -126,7 +126,7 @@ struct gate_pool_scope {
 	struct gate_mount *mount;
 	const char *class; /* of the mount */
 };
-/* What may be used here of each limit of the pool, from now on.  Takes effect for waiting jobs at once, and
+/* What may be used here of each limit of the pool, from now on.  Takes effect immediately for waiting jobs, and
  * rebuilds nothing: O(1), beside the jobs that it lets go.  False: there is no such class. */
 struct gate_lease {
 	struct bucket_lease limit[LIMIT_KINDS];
