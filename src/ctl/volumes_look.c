@@ -120,7 +120,9 @@ json_t *volumes_list(struct volumes *v)
 	const char *name;
 	pthread_mutex_lock(&v->look);
 	json_object_foreach(volume_all(v->state.root), name, volume)
+	{
 		json_array_append_new(list, describe(v, name, volume));
+	}
 	pthread_mutex_unlock(&v->look);
 	return list;
 }

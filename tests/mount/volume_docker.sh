@@ -38,6 +38,7 @@ space() {
 	full=$(allocated "$data")
 	[ "$full" -le 8388608 ] && [ "$full" -gt $((8388608 - 8192)) ] || fail "full with $full of 8388608 bytes"
 	run --rm -v full:/data box df /data | grep -Eq ' 8192 .* 100% ' || fail "df: $(run --rm -v full:/data box df /data)"
+	# shellcheck disable=SC2016 # for sh
 	run --rm -v full:/data box sh -c 'echo >/data/f; for i in 1 2 3 4 5 6 7 8 9 0; do touch /data/$i /data/a$i || exit 1; done' \
 		2>/dev/null && fail "more than 20 inodes"
 	[ "$(find "$data" | wc -l)" -le 20 ] || fail "$(find "$data" | wc -l) inodes"
