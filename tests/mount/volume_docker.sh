@@ -6,7 +6,7 @@
 . "${srcdir:-.}/tests/mount/docker_lib.sh" || exit 1
 
 start_plugin --collect-after=3
-says 'iops: .x.: not a number' docker volume create -d ratefs -o iops=x bad
+says "iops: .x.: " docker volume create -d ratefs -o iops=x bad
 says 'is chosen by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
 says 'not allowed: no source is' docker volume create -d ratefs -o source=/etc bad
 ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o cache=strict vol >/dev/null
