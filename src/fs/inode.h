@@ -46,6 +46,7 @@ struct inode {
 	mode_t type;		     /* S_IFMT part only */
 	int fd;			     /* O_PATH, or -1 */
 	uint32_t users;		     /* operations that use fd now */
+	_Atomic uint32_t n_open;     /* handles */
 	_Atomic uint32_t n_mappable; /* open files whose mapped stores nobody tells us of */
 	bool recently_used;
 	bool pinned; /* has no name any more: the fd is the only way to it */

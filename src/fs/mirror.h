@@ -31,6 +31,9 @@ struct fs {
 	bool by_handle;	    /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
+	/* cache=strict: the shortest time that the kernel knows, for attributes that the call which is
+	 * going on needs again.  0: not even that. */
+	double moment_s;
 	uint64_t generation; /* of counted node ids: another for each life of the mount */
 	struct durable_ids durable;
 	struct inode_table inodes;
@@ -85,8 +88,16 @@ int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 int mirror_entry_of_fd(struct fs *fs, const struct inode_ref *dir, const char *name, int fd,
 		       struct fuse_entry_param *e);
 /* How long the kernel may remember attributes: not at all where they change without its notice.
- * `inode` may be NULL for what is no regular file. */
+ * `inode` may be NULL for what is no regular file.
+ *
+ * With cache=strict nothing is remembered beyond the call, but a call asks for some things twice: to check
+ * permissions the kernel wants the attributes of each directory on the way and of a file to be opened, and right after a
+ * lookup those of the file that it found.  So a directory's are good for a moment (which ends with the timer tick that
+ * follows the current one), and so are those of a file that nobody has open, when a lookup brings them.  Every call
+ * still reaches the daemon: by its lookup, or by what it asks of an open file. */
 double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode);
+/* Before a file that was looked up is open, and fstat can be asked of it: the moment is over. */
+void mirror_end_moment(const struct fs *fs, uint64_t ino);
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e);
 
