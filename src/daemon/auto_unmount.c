@@ -17,7 +17,7 @@
 #include "daemon/background.h"
 #include "fs/detach.h"
 
-#define GRACE_NS (500 * NSEC_PER_MSEC) /* for mounts on it or in it, which may be going too */
+#define GRACE_NS (500 * NSEC_PER_MSEC) /* for mounts on it or in it, which may be ending as well */
 
 static uint64_t now_ns(void)
 {
@@ -26,8 +26,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* Nothing that the daemon had open may stay open here: not the FUSE device, which would keep the mount
- * from being seen as dead, and not the output of whoever started the daemon. */
+/* Closes everything inherited from the daemon: the FUSE device would keep the mount from being
+ * seen as dead, and whoever started the daemon may wait for its output to be closed. */
 static void let_go(int keep)
 {
 	background_close_inherited(keep);

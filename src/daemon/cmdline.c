@@ -89,7 +89,8 @@ static int parse_words(struct configuration *c, struct batches *b, const char *t
 
 /* --- remount -------------------------------------------------------------------------------- */
 
-/* mount(8) gives all options of a mount and its line in fstab again, and those of the kernel. */
+/* For a remount, mount(8) passes all options of the mount and its fstab line again, and those of
+ * the kernel. */
 static bool of_the_kernel(const char *name)
 {
 	return !strcmp(name, "user_id") || !strcmp(name, "group_id") || !strcmp(name, "blksize") ||
@@ -125,7 +126,7 @@ static int check_remount(struct cmdline *c, struct error *err)
 	return 0;
 }
 
-/* Adds the text of an -o to those that were given. */
+/* Appends the text of an -o to the previous ones. */
 static int take_words(struct cmdline *c, const char *text, struct error *err)
 {
 	char *all;
@@ -154,7 +155,7 @@ static int make_absolute(char **path)
 	return 0;
 }
 
-/* "iops=5", "dry_run": somebody has forgotten the -o. */
+/* "iops=5", "dry_run": probably the -o is missing. */
 static bool looks_like_option(const char *text)
 {
 	AUTO_FREE char *copy = strndup(text, strcspn(text, "="));
@@ -177,7 +178,7 @@ static int take_places(struct settings *m, char **place, int n, struct error *er
 	if (n < 2)
 		return error_set(err, "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
 	const char *source = place[0];
-	if (strncmp(source, "ratefs#", 7) == 0) /* the old way of fstab */
+	if (strncmp(source, "ratefs#", 7) == 0) /* old syntax of fstab */
 		source += 7;
 	m->source = strdup(source);
 	m->mountpoint = strdup(place[1]);
@@ -192,7 +193,7 @@ static int take_places(struct settings *m, char **place, int n, struct error *er
 	return 0;
 }
 
-/* The mount and its fs are called like the mountpoint unless told otherwise. */
+/* The mount and its fs are named after the mountpoint unless a name is given. */
 static int take_names(struct configuration *c, struct error *err)
 {
 	struct settings *m = &c->mount[0], *fs = &c->fs[0];
@@ -238,7 +239,8 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 		return c->remount ? 0 : parse_words(&c->config, b, optarg, err);
 	case 'c':
 		free(c->file);
-		c->file = path_absolute(optarg); /* to be found again by a reload */
+		/* a reload needs it when the working directory has changed */
+		c->file = path_absolute(optarg);
 		return c->file ? 0 : error_set(err, "out of memory");
 	case 'f':
 		if (helper)
@@ -271,7 +273,7 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 		c->action = CMDLINE_DUMP;
 		return 0;
 	default:
-		return 0; /* -n -s -v -t: for mount(8)'s sake */
+		return 0; /* -n -s -v -t: accepted for mount(8) */
 	}
 }
 

@@ -14,6 +14,7 @@
 #include <iniparser.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/config_check.h"
 #include "daemon/options.h"
 #include "daemon/profile.h"
@@ -177,7 +178,7 @@ static void unknown_section(struct parser *ps, const struct scan_section *sec)
 		const char *k = strchr(known[i], ':');
 		AUTO_FREE char *a = strndup(sec->name, colon ? colon - sec->name : SCAN_LINE_MAX);
 		AUTO_FREE char *b = strndup(known[i], k ? k - known[i] : SCAN_LINE_MAX);
-		unsigned d = a && b ? option_distance(a, b) : best;
+		unsigned d = a && b ? text_distance(a, b) : best;
 		if (d < best) {
 			best = d;
 			near = known[i];

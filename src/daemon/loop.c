@@ -49,7 +49,8 @@ void loop_run(struct loop *l)
 {
 	int64_t last_tick = loop_now_ms();
 	while (!l->stop) {
-		/* One at a time: a call may free what a later event of the same batch points to. */
+		/* One at a time: a callback may free what a later event of the same batch refers
+		 * to. */
 		struct epoll_event ev;
 		int n = epoll_wait(l->epoll_fd, &ev, 1, l->tick ? 1000 : -1);
 		if (n < 0 && errno != EINTR) {

@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/name_service.h"
 #include "daemon/resolver.h"
 
 struct known {
 	enum name_kind kind;
 	char *name;
-	int64_t id; /* or RESOLVER_NONE, RESOLVER_FAILED, UNKNOWN */
+	int64_t id; /* or NAME_SERVICE_NONE, NAME_SERVICE_FAILED, UNKNOWN */
 };
 #define UNKNOWN (-3)
 
@@ -23,7 +24,7 @@ static struct {
 	int fd; /* of the helper; 0: none */
 	struct known *known;
 	unsigned n;
-	bool asked; /* the answer to `known` is on its way */
+	bool asked; /* the helper has been asked for `known` */
 	size_t answered_bytes;
 } names;
 
@@ -35,7 +36,7 @@ static const char *kind_name(enum name_kind kind)
 static int says(enum name_kind kind, const char *name, int64_t answer, uint64_t *id,
 		struct error *err)
 {
-	if (answer == RESOLVER_NONE)
+	if (answer == NAME_SERVICE_NONE)
 		return error_set(err, "there is no %s '%s'", kind_name(kind), name);
 	if (answer < 0)
 		return error_set(err, "%s '%s' cannot be looked up now; give the number",
@@ -59,7 +60,7 @@ static void want(enum name_kind kind, const char *name)
 int names_find(enum name_kind kind, const char *name, uint64_t *id, struct error *err)
 {
 	if (!names.closed)
-		return says(kind, name, resolver_look_up(kind == NAME_USER ? 'u' : 'g', name), id,
+		return says(kind, name, name_service_find(kind == NAME_USER ? 'u' : 'g', name), id,
 			    err);
 	for (unsigned i = 0; i < names.n; i++)
 		if (names.known[i].kind == kind && strcmp(names.known[i].name, name) == 0)
@@ -94,7 +95,7 @@ static void forget(void)
 	names.n = 0;
 }
 
-/* Answers that are there, or on their way, are kept. */
+/* Keeps answers that have arrived or are expected. */
 void names_begin(void)
 {
 	if (!names.asked && names_wanted())
@@ -115,7 +116,7 @@ static void lose_helper(const char *why)
 	names_stop();
 	names.asked = false;
 	for (unsigned i = 0; i < names.n; i++)
-		names.known[i].id = RESOLVER_FAILED;
+		names.known[i].id = NAME_SERVICE_FAILED;
 }
 
 bool names_ask(void)
@@ -134,7 +135,7 @@ bool names_ask(void)
 		uint32_t head = (uint32_t)size;
 		struct iovec iov[2] = {{&head, sizeof(head)}, {text, size}};
 		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
-		/* The helper reads at once, unless something is wrong with it. */
+		/* The helper reads immediately, unless something is wrong with it. */
 		ssize_t n = sendmsg(names.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 		names.asked = n == (ssize_t)(sizeof(head) + size);
 		names.answered_bytes = 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows, and looking them up.  Adding an option is one row here, its paragraph in the man page,
- * a line in the example configuration and a test. */
+/* The option table and look-ups in it.  A new option needs a row here, a paragraph in the man
+ * page, a line in the example configuration and a test. */
 #include "daemon/options.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/text.h"
 
 #define FIELD(f)	offsetof(struct settings, f)
 #define IN_GLOBAL	(1U << SCOPE_GLOBAL)
@@ -16,7 +18,7 @@
 #define LIMITED		(IN_GLOBAL | IN_FS | IN_MOUNT | IN_CLASS)
 #define MAX_WAIT_MAX_NS (1000 * 3600ULL * NSEC_PER_SEC) /* a thousand hours */
 
-/* A limit is four rows: the rate first. */
+/* A limit has four rows, the rate first. */
 #define LIMIT_ROW(n, type, scopes, k, of, syntax, def, help)                                       \
 	{                                                                                          \
 		n, type, scopes, true, k, FIELD(of.limit[k]), syntax, def, help, 0, 0, NULL, false \
@@ -85,7 +87,7 @@
 
 const struct option_def options[] = {
 	LIMITS(LIMIT_ROWS),
-	LIMITS(EACH_ROWS), /* together, so that JSON has one object for them */
+	LIMITS(EACH_ROWS), /* together, so that they form one object in JSON */
 	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED, "TIME", "100ms", NSEC_PER_MSEC,
 	       3600 * NSEC_PER_SEC, "how much of a rate may be saved up"),
 	NUMBER("max_inflight", OPTION_COUNT, limits.max_inflight, LIMITED, "COUNT", "off", 0,
@@ -254,46 +256,20 @@ const struct option_def *option_find(const char *name)
 		if (same_name(name, options[i].name))
 			return &options[i];
 	if (strncasecmp(name, "x-", 2) == 0)
-		return option_find("comment"); /* mount(8): for other programs */
+		return option_find("comment"); /* an option of mount(8) for other programs */
 	return NULL;
-}
-
-/* Edit distance with swaps of neighbours; names are short. */
-#define NAME_MAX_NEAR 32
-unsigned option_distance(const char *a, const char *b)
-{
-	size_t la = strlen(a), lb = strlen(b);
-	unsigned d[NAME_MAX_NEAR + 1][NAME_MAX_NEAR + 1];
-	if (la > NAME_MAX_NEAR || lb > NAME_MAX_NEAR)
-		return NAME_MAX_NEAR;
-	for (size_t i = 0; i <= la; i++)
-		d[i][0] = i;
-	for (size_t j = 0; j <= lb; j++)
-		d[0][j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		for (size_t j = 1; j <= lb; j++) {
-			char ca = a[i - 1] == '-' ? '_' : (char)tolower((unsigned char)a[i - 1]);
-			unsigned best = d[i - 1][j - 1] + (ca != b[j - 1]);
-			best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
-			best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	}
-	return d[la][lb];
 }
 
 const char *option_nearest(const char *name, enum scope_kind scope)
 {
 	const char *nearest = NULL;
-	unsigned best = strlen(name) / 2 < 3 ? strlen(name) / 2 + 1 : 4; /* farther is not near */
+	/* larger distances are not similar */
+	unsigned best = strlen(name) / 2 < 3 ? strlen(name) / 2 + 1 : 4;
 	for (unsigned i = 0; i < n_options; i++) {
 		unsigned d;
 		if (!option_is_in(&options[i], scope) || options[i].type == OPTION_NOISE)
 			continue;
-		d = option_distance(name, options[i].name);
+		d = text_distance(name, options[i].name);
 		if (d < best) {
 			best = d;
 			nearest = options[i].name;
@@ -375,7 +351,7 @@ void options_dump(FILE *out)
 	}
 }
 
-/* What is said once for all limits. */
+/* Options described once for all limits. */
 static bool is_limit_extra(const struct option_def *o)
 {
 	return o->type == OPTION_BURST || o->type == OPTION_ONCE || o->type == OPTION_PEAK ||

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "daemon/options.h"
 
@@ -23,7 +24,7 @@ struct line {
 
 struct profile {
 	char name[NAME_SIZE];
-	char *title, *source, *date, *sizes; /* sizes: NULL where none is needed */
+	char *title, *source, *date, *sizes; /* sizes: NULL if none is needed */
 	struct line option[LINES_MAX];
 	unsigned n_options;
 	uint64_t size, size_min, size_max;
@@ -62,7 +63,7 @@ static unsigned directories(char dir[DIRS_MAX][PATH_MAX])
 	return n;
 }
 
-/* "aws-gp2.ini" is a profile; its name, without the end. */
+/* "aws-gp2.ini" is a profile; its name, without the extension. */
 static bool profile_name(const char *file, char name[NAME_SIZE])
 {
 	size_t len = strlen(file);
@@ -78,7 +79,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* All names, sorted, each once. */
+/* All names, sorted, without duplicates. */
 static unsigned names(char name[PROFILES_MAX][NAME_SIZE])
 {
 	char dir[DIRS_MAX][PATH_MAX];
@@ -102,8 +103,8 @@ static int unknown(const char *name, struct error *err)
 	unsigned best = strlen(name) / 2 < 4 ? (unsigned)strlen(name) / 2 + 1 : 5;
 	unsigned n = known ? names(known) : 0;
 	for (unsigned i = 0; i < n; i++) {
-		/* options are compared with '_', which profiles have none of */
-		unsigned d = option_distance(known[i], name);
+		/* options are compared with '_', which names of profiles do not contain */
+		unsigned d = text_distance(known[i], name);
 		if (strncmp(known[i], name, strlen(name)) == 0 || strstr(known[i], name))
 			d = 1;
 		if (d < best) {
@@ -228,7 +229,7 @@ static int read_profile(struct profile *p, const char *name, struct error *err)
 
 #define GIB 1073741824.0
 
-/* "3", "0.12M", "40M": bytes and operations alike. */
+/* "3", "0.12M", "40M", for bytes and operations. */
 static int parse_number(const char *text, double *out, const char **rest, struct error *err)
 {
 	static const struct {
@@ -291,7 +292,7 @@ static int evaluate(char *text, double size, double *out, struct error *err)
 	return 0;
 }
 
-/* The part of "A up to SIZE, B up to SIZE, C" that holds for the size; cuts the text. */
+/* The part of "A up to SIZE, B up to SIZE, C" that applies to the size; modifies the text. */
 static int choose(char *text, uint64_t size, char **out, struct error *err)
 {
 	char *save = NULL;

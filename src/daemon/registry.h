@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What this process serves: its scopes and mounts, from settings to gate and FUSE session.
+/* What this process serves: its scopes and mounts, with their settings, gate and FUSE sessions.
  *
  *	configuration ─▶ registry ─┬─ gate: global, fs, mount scopes
  *	                           └─ fs_mount: one per mount that is up
  *
- * Threads  everything here is called by the main thread only, and returns at once.  What may wait for
- *          a disk is a task (mounting.c, ending.c); when one has finished, or a mount has ended by
- *          itself, `wake_fd` says so, and registry_progress does what follows.
- * Names    a mount without fs= has an fs scope of its own, called like the mount. */
+ * Threads  everything here is called by the main thread only and returns immediately.  What may wait
+ *          for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
+ *          unmounted from outside, `wake_fd` becomes readable, and registry_progress continues.
+ * Names    a mount without fs= has an fs scope of its own, named like the mount. */
 #ifndef DAEMON_REGISTRY_H
 #define DAEMON_REGISTRY_H
 
@@ -29,10 +29,10 @@ struct served_fs {
 	struct list link;
 	struct settings s;
 	struct gate_fs *gate;
-	unsigned mounts; /* whose scopes are below it */
-	bool own;	 /* of one mount, not of an [fs:NAME] */
+	unsigned mounts; /* number of mounts in this scope */
+	bool own;	 /* of one mount, not of an [fs:NAME] section */
 	bool paused;
-	bool dropped; /* goes with its last mount; nobody finds it any more */
+	bool dropped; /* removed with its last mount; cannot be found any more */
 };
 
 enum served_state { SERVED_DOWN, SERVED_MOUNTING, SERVED_UP, SERVED_ENDING };
@@ -41,15 +41,15 @@ struct served_mount {
 	struct list link;
 	struct settings s;
 	struct registry *registry;
-	struct served_fs *fs;	  /* NULL: down */
-	struct gate_mount *gate;  /* NULL: down */
-	struct fs_mount *session; /* NULL: down, or still on its way up */
-	char *real_mountpoint;	  /* links resolved; NULL: never up */
-	bool wanted;		  /* to be mounted when it is its turn */
-	bool asked;		  /* by a client, which hears what comes of it; else the log does */
+	struct served_fs *fs;	  /* NULL: not mounted */
+	struct gate_mount *gate;  /* NULL: not mounted */
+	struct fs_mount *session; /* NULL: not mounted, or being mounted */
+	char *real_mountpoint;	  /* links resolved; NULL: was never mounted */
+	bool wanted;		  /* is to be mounted when its turn comes */
+	bool asked;		  /* by a client, which gets the result; otherwise it is logged */
 	struct mounting *mounting;
-	struct ending *ending; /* on its way down; the rest is still there for looking */
-	struct ending *end;    /* while it is up: memory for its end */
+	struct ending *ending; /* is being ended; the rest is still there for display */
+	struct ending *end;    /* while it is mounted: memory for its end */
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
 	struct error trouble;  /* why it could not be mounted */
 	bool paused;
@@ -64,15 +64,15 @@ struct registry {
 	bool debug;
 	bool force; /* see path_check_mountpoint */
 	bool paused;
-	bool started;  /* the mounts of the start are up */
+	bool started;  /* the mounts of the startup are up */
 	bool finished; /* nothing is left to serve, by request or because it was unmounted */
-	bool leaving;  /* all mounts go down, and none comes up any more */
+	bool leaving;  /* all mounts are being ended, and no new ones are made */
 	struct list fs, mounts;
 	struct list mountings, endings;
-	unsigned looks; /* tasks of daemon/in_use.h that are on their way */
-	bool looked;	/* one has ended: what waits for it can be tried again */
+	unsigned looks; /* tasks of daemon/in_use.h that are running */
+	bool looked;	/* one has ended: what waits for it can be retried */
 	struct tasks tasks;
-	uint64_t last_serial; /* of an ending */
+	uint64_t last_serial; /* the last serial number of an ending */
 	struct gate *gate;
 	struct stepper *stepper;
 	int wake_fd;

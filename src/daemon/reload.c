@@ -12,12 +12,11 @@
 #include "daemon/in_use.h"
 #include "daemon/names.h"
 #include "daemon/options.h"
-#include "daemon/proto.h"
 
 struct changes {
 	struct registry *r;
 	const struct configuration *c;
-	FILE *out;
+	struct command_reply *reply; /* NULL: nobody waits for one */
 	struct await *await;
 };
 
@@ -30,8 +29,8 @@ static void note(struct changes *j, enum log_level level, const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	log_write(level, "%s", line);
-	if (j->out)
-		record_text(j->out, line, "notes.%u", j->await->notes++);
+	if (j->reply)
+		command_note(j->reply, line);
 }
 
 /* --- what is there stays, as far as it can --------------------------------------------------- */
@@ -198,7 +197,7 @@ static enum reload_result look_at_users(const struct changes *j, struct problems
 		unknown |= use == USE_UNKNOWN;
 		if (use != USE_SOME)
 			continue;
-		AUTO_FREE char *text = in_use_text(m, !j->out);
+		AUTO_FREE char *text = in_use_text(m, !j->reply);
 		problems_add(
 			p, 0,
 			"mount '%s' would go, but is in use (%s); reload --force takes it away",
@@ -316,12 +315,13 @@ static void drop_fs(struct changes *j)
 	}
 }
 
-enum reload_result reload(struct registry *r, bool force, struct problems *p, FILE *out,
-			  struct await *await)
+enum reload_result reload(struct registry *r, bool force, struct problems *p,
+			  struct command_reply *reply)
 {
 	struct configuration c;
-	struct changes j = {r, &c, out, await};
-	await->reload = true;
+	struct await nobody = {0};
+	struct changes j = {r, &c, reply, reply ? &reply->await : &nobody};
+	j.await->reload = true;
 	names_begin();
 	int rc = config_load(&c, r->file, p);
 	if (rc < 0 && names_wanted() && names_ask()) {
@@ -345,6 +345,7 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p, FI
 	change_mounts(&j);
 	drop_fs(&j);
 	configuration_free(&c);
+	await_free(&nobody);
 	log_info("%s: reloaded", r->file);
 	return RELOAD_DONE;
 }

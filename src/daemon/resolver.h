@@ -5,20 +5,13 @@
  * one that crashes spoils the next.
  *
  * A query is its length (uint32_t) and for each name 'u' or 'g', the name, NUL.  The answer is an
- * int64_t for each: the number, RESOLVER_NONE or RESOLVER_FAILED. */
+ * int64_t for each, as of name_service_find (base/name_service.h). */
 #ifndef DAEMON_RESOLVER_H
 #define DAEMON_RESOLVER_H
 
-#include <stdint.h>
-
-#define RESOLVER_NONE	    (-1)
-#define RESOLVER_FAILED	    (-2)
 #define RESOLVER_PATIENCE_S 5
 
 /* The socket, or -errno.  The process ends when the socket is closed. */
 int resolver_start(void);
-
-/* Looks one name up here and now. */
-int64_t resolver_look_up(char kind, const char *name);
 
 #endif

@@ -30,9 +30,9 @@ static const struct {
 	{"-h, --help", "this text"},
 };
 
-/* What is being put together. */
+/* The configuration that is being built. */
 struct draft {
-	struct settings global, fs, mount; /* of every mount */
+	struct settings global, fs, mount; /* for every mount */
 	bool batch_global[OPTIONS_MAX], batch_fs[OPTIONS_MAX], batch_mount[OPTIONS_MAX];
 	char *dir[RUN_DIRS_MAX];
 	unsigned n_dirs;
@@ -40,7 +40,7 @@ struct draft {
 
 /* --- options -------------------------------------------------------------------------------- */
 
-/* A limit without a prefix is for the command as a whole, whatever the number of directories: it
+/* A limit without a prefix applies to the whole command, whatever the number of directories: it
  * belongs to the global scope, which all mounts share. */
 static int set_option(struct draft *d, const char *name, const char *value, struct error *err)
 {
@@ -136,7 +136,7 @@ static int add_dir(struct draft *d, const char *path, struct error *err)
 	return 0;
 }
 
-/* A user's own FUSE mount would allow what the filesystem below forbids. */
+/* Otherwise a user's own FUSE mount would allow what the filesystem below forbids. */
 static bool inherit_flags(struct settings *m, const char *dir)
 {
 	struct statvfs st;
@@ -222,7 +222,7 @@ static int parse_flags(struct run *r, struct draft *d, int argc, char **argv, st
 	return 0;
 }
 
-/* Nothing would be seen of what the kernel answers from its cache, or by passthrough. */
+/* What the kernel answers from its cache, or by passthrough, would not be measured. */
 static int measure_all(struct draft *d, struct error *err)
 {
 	const struct option_def *cache = option_find("cache");
@@ -244,7 +244,8 @@ static int complete(struct run *r, struct draft *d, struct error *err)
 	if (!option_is_given(option_find("log_level"), &d->global))
 		d->global.log_level = r->quiet ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
 	r->dry_run = d->mount.dry_run;
-	r->limited = has_limits(&d->global) || has_limits(&d->fs) || has_limits(&d->mount);
+	r->limited = has_limits(&d->global) || has_limits(&d->fs) || has_limits(&d->mount) ||
+		     device_config_models(&d->mount.device);
 	settings_free(&r->config.global);
 	if (!settings_copy(&r->config.global, &d->global))
 		return error_set(err, "out of memory");

@@ -25,8 +25,8 @@ static uint64_t now_ns(void)
 
 /* --- signals -------------------------------------------------------------------------------- */
 
-/* All that somebody may send and that would end or stop the wrapper, and not those that tell of a
- * fault of its own. */
+/* All signals that others may send and that would end or stop the wrapper, but not those that
+ * report a fault of its own. */
 static void forwarded(sigset_t *set)
 {
 	static const int one[] = {SIGHUP,  SIGINT,  SIGQUIT,   SIGTERM, SIGUSR1,  SIGUSR2, SIGALRM,
@@ -44,7 +44,7 @@ int run_signals_begin(struct run_signals *s)
 	sigset_t set;
 	struct sigaction old;
 	forwarded(&set);
-	/* Where it is ignored, children cannot be waited for. */
+	/* If SIGCHLD is ignored, children cannot be waited for. */
 	const struct sigaction def = {.sa_handler = SIG_DFL};
 	sigaction(SIGCHLD, &def, &old);
 	s->child_ignored = old.sa_handler == SIG_IGN;
@@ -53,7 +53,7 @@ int run_signals_begin(struct run_signals *s)
 	return s->fd < 0 ? -errno : 0;
 }
 
-/* The terminal sends to the whole process group, so that the command has had such a signal itself. */
+/* The terminal sends a signal to the whole process group, so that the command has had it already. */
 static bool is_for_command(const struct signalfd_siginfo *info)
 {
 	return info->ssi_code != SI_KERNEL && info->ssi_signo != SIGPIPE &&

@@ -65,12 +65,11 @@ static void on_hangup(struct server *s)
 {
 	struct registry *r = &s->registry;
 	struct problems problems = {0};
-	struct await await = {0};
 	if (!r->file) {
 		log_warning("nothing to reload: started without a configuration file");
 		return;
 	}
-	enum reload_result res = reload(r, false, &problems, NULL, &await);
+	enum reload_result res = reload(r, false, &problems, NULL);
 	s->hangup_waits = res == RELOAD_LATER;
 	if (!s->hangup_waits)
 		in_use_end(r);
@@ -79,7 +78,6 @@ static void on_hangup(struct server *s)
 		log_error("%s: not reloaded, nothing has changed", r->file);
 	}
 	problems_free(&problems);
-	await_free(&await); /* the log hears of it */
 }
 
 /* The first time: with patience.  The second time what hangs is abandoned. */

@@ -105,8 +105,7 @@ static char *joined(const struct words *w)
 	return fclose(out) == 0 ? take_ptr(&text) : NULL;
 }
 
-char *fuse_options_of(const struct settings *s, const char *source, bool *multi_user,
-		      struct error *err)
+char *fuse_options_of(const struct settings *s, const char *source, struct error *err)
 {
 	struct settings copy;
 	if (!settings_copy(&copy, s)) {
@@ -116,7 +115,6 @@ char *fuse_options_of(const struct settings *s, const char *source, bool *multi_
 	words_remove(&copy.fuse, "auto_unmount"); /* done by daemon/auto_unmount.c */
 	words_remove(&copy.fuse, "strictatime");  /* for the source: see mount_config_of */
 	char *text = add_defaults(&copy.fuse, s, source) ? joined(&copy.fuse) : NULL;
-	*multi_user = geteuid() == 0 && words_find(&copy.fuse, "allow_other");
 	settings_free(&copy);
 	if (!text)
 		error_set(err, "out of memory");
@@ -126,7 +124,7 @@ char *fuse_options_of(const struct settings *s, const char *source, bool *multi_
 /* --- up and down ---------------------------------------------------------------------------- */
 
 /* The [fs:NAME], or a scope of the mount's own. */
-static struct served_fs *fs_of(struct served_mount *m)
+static struct served_fs *fs_for_mount(struct served_mount *m)
 {
 	struct served_fs *fs = m->s.fs ? registry_find_fs(m->registry, m->s.fs)
 				       : registry_find_own_fs(m->registry, m->s.name, true);
@@ -140,7 +138,7 @@ static struct served_fs *fs_of(struct served_mount *m)
 }
 
 struct mount_config mount_config_of(const struct settings *s, const char *source,
-				    const char *fuse_options, bool multi_user)
+				    const char *fuse_options)
 {
 	const struct words *w = &s->fuse;
 	return (struct mount_config){
@@ -152,7 +150,6 @@ struct mount_config mount_config_of(const struct settings *s, const char *source
 					s->attr_timeout_ns < 0 ? -1 : s->attr_timeout_ns / 1e9,
 				.entry_timeout_s =
 					s->entry_timeout_ns < 0 ? -1 : s->entry_timeout_ns / 1e9,
-				.multi_user = multi_user,
 				.owner_only = words_find(w, "allow_root"),
 				.no_atime = words_find(w, "noatime") || words_find(w, "ro"),
 				.strict_atime = words_find(w, "strictatime"),
@@ -169,7 +166,7 @@ int scope_make(struct served_mount *m, struct error *err)
 {
 	struct gate_mount_config cfg;
 	struct weight_rule *rules;
-	m->fs = fs_of(m);
+	m->fs = fs_for_mount(m);
 	if (!m->fs || !gate_config_of(&m->s, &m->registry->weights, &cfg, &rules)) {
 		m->fs = NULL;
 		return error_set(err, "out of memory");

@@ -19,9 +19,8 @@ bool gate_config_of(const struct settings *s, const struct weights *common,
 		    struct gate_mount_config *out, struct weight_rule **rules);
 struct mount_policy policy_of(const struct settings *s);
 struct mount_config mount_config_of(const struct settings *s, const char *source,
-				    const char *fuse_options, bool multi_user);
+				    const char *fuse_options);
 /* "ro,allow_other,fsname=…" with the defaults of who we are; to be freed.  NULL with err. */
-char *fuse_options_of(const struct settings *s, const char *source, bool *multi_user,
-		      struct error *err);
+char *fuse_options_of(const struct settings *s, const char *source, struct error *err);
 
 #endif

@@ -82,7 +82,7 @@ static bool copy_classes(struct settings *to, const struct settings *from)
 	if (from->n_classes && !to->class)
 		return false;
 	for (; to->n_classes < from->n_classes; to->n_classes++)
-		if (!settings_copy(&to->class[to->n_classes], &from -> class[to->n_classes]))
+		if (!settings_copy(to->class + to->n_classes, from->class + to->n_classes))
 			return false;
 	return true;
 }

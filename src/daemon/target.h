@@ -29,7 +29,9 @@ bool target_covers(const struct target *t, const struct served_mount *m);
 /* "mount", "fs" or "global": whose pause stops the mount; NULL: none does. */
 const char *served_paused_by(const struct served_mount *m);
 bool target_paused(const struct target *t);
-/* Takes over what is in *s on success; -1 with err and nothing changed. */
+/* New settings; reservations must be what the scopes above have.  Takes over what is in *s on success; -1 with err
+ * and nothing changed. */
+int target_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err);
 int target_pause(struct registry *r, const struct target *t, bool paused); /* 0 or -errno */
 

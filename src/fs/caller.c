@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/monotonic.h"
 #include "base/util.h"
 #include "fs/cgroup.h"
 #include "fs/status.h"
@@ -47,7 +48,7 @@ static void cache_put(struct cache_slot *cache, uint64_t tag, uint64_t id)
 	atomic_store_explicit(&s->tag, tag, memory_order_release);
 }
 
-/* The process of a thread, or the thread itself where /proc does not say. */
+/* The process of a thread, or the thread itself if /proc does not tell. */
 static uint64_t process_of(uint32_t tid)
 {
 	char status[1024];
@@ -69,7 +70,7 @@ uint64_t caller_process(uint32_t tid, uint64_t now_ns)
 	return tgid;
 }
 
-static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
+static uint64_t cgroup_of_thread(uint32_t tid, uint64_t now_ns)
 {
 	static struct cache_slot cache[CACHE_SLOTS];
 	char text[4096];
@@ -90,12 +91,6 @@ static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
 	return id;
 }
 
-static void cgroup_path_or_empty(uint64_t cgroup, char *buf, size_t size)
-{
-	if (!cgroup_path(cgroup, buf, size))
-		buf[0] = '\0';
-}
-
 /* The name of the program, not of the thread: threads that io_uring works with have other names.  The
  * kernel adds a newline. */
 static void program_name(uint32_t tid, char buf[CALLER_NAME_MAX])
@@ -107,9 +102,50 @@ static void program_name(uint32_t tid, char buf[CALLER_NAME_MAX])
 	memcpy(buf, text, strlen(text) + 1);
 }
 
+struct opener opener_of(uint32_t tid)
+{
+	struct opener o = {.known = true, .cgroup = cgroup_of_thread(tid, monotonic_ns())};
+	program_name(tid, o.name);
+	return o;
+}
+
+/* --- for the gate --- */
+
+/* NULL: a caller that can be asked, or nothing was remembered. */
+static const struct opener *opener_remembered(const struct caller *c)
+{
+	return c->opener && c->opener->known ? c->opener : NULL;
+}
+
+static uint64_t process_of_caller(const struct caller *c, uint64_t now_ns)
+{
+	return caller_process(c->tid, now_ns);
+}
+
+static uint64_t cgroup_of(const struct caller *c, uint64_t now_ns)
+{
+	const struct opener *o = opener_remembered(c);
+	return o ? o->cgroup : cgroup_of_thread(c->tid, now_ns);
+}
+
+static void cgroup_path_or_empty(uint64_t cgroup, char *buf, size_t size)
+{
+	if (!cgroup_path(cgroup, buf, size))
+		buf[0] = '\0';
+}
+
+static void name_of(const struct caller *c, char buf[CALLER_NAME_MAX])
+{
+	const struct opener *o = opener_remembered(c);
+	if (o)
+		memcpy(buf, o->name, CALLER_NAME_MAX);
+	else
+		program_name(c->tid, buf);
+}
+
 const struct caller_ops fs_caller_ops = {
-	.process = caller_process,
+	.process = process_of_caller,
 	.cgroup = cgroup_of,
 	.cgroup_path = cgroup_path_or_empty,
-	.name = program_name,
+	.name = name_of,
 };

@@ -8,6 +8,15 @@
 
 #include "sched/job.h"
 
+/* What rules may ask about whoever opened a file, as of then: the process may be gone, or its number
+ * another's, when the kernel writes back what it wrote. */
+struct opener {
+	bool known;
+	uint64_t cgroup;
+	char name[CALLER_NAME_MAX];
+};
+struct opener opener_of(uint32_t tid);
+
 /* The process of a thread.  Answers may be a second old. */
 uint64_t caller_process(uint32_t tid, uint64_t now_ns);
 

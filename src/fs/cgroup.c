@@ -6,16 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Paths of the cgroups that were seen, so that statistics can name them.  A new one replaces whatever
- * was in its slot. */
-#define CGROUP_NAMES 1024
+/* Paths of the cgroups that were seen: rules match them and statistics name them.  Each row keeps the last
+ * few that it has seen, so that cgroups in use at the same time do not displace each other. */
+#define ROWS	1024
+#define PER_ROW 16
+struct name {
+	uint64_t id;
+	char *path; /* NULL: free */
+};
 static struct {
 	pthread_mutex_t lock;
 	struct {
-		uint64_t id;
-		char *path;
-	} slot[CGROUP_NAMES];
+		struct name name[PER_ROW];
+		unsigned next; /* to be displaced */
+	} row[ROWS];
 } cgroups = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct name *find_locked(uint64_t id)
+{
+	const struct name *n = cgroups.row[id % ROWS].name;
+	for (unsigned i = 0; i < PER_ROW; i++)
+		if (n[i].path && n[i].id == id)
+			return &n[i];
+	return NULL;
+}
 
 uint64_t cgroup_id(const char *path)
 {
@@ -28,10 +42,11 @@ uint64_t cgroup_id(const char *path)
 void cgroup_remember(uint64_t id, const char *path)
 {
 	pthread_mutex_lock(&cgroups.lock);
-	if (cgroups.slot[id % CGROUP_NAMES].id != id) {
-		free(cgroups.slot[id % CGROUP_NAMES].path);
-		cgroups.slot[id % CGROUP_NAMES].path = strdup(path);
-		cgroups.slot[id % CGROUP_NAMES].id = id;
+	if (!find_locked(id)) {
+		struct name *n =
+			&cgroups.row[id % ROWS].name[cgroups.row[id % ROWS].next++ % PER_ROW];
+		free(n->path);
+		*n = (struct name){id, strdup(path)};
 	}
 	pthread_mutex_unlock(&cgroups.lock);
 }
@@ -39,10 +54,9 @@ void cgroup_remember(uint64_t id, const char *path)
 bool cgroup_path(uint64_t id, char *buf, size_t size)
 {
 	pthread_mutex_lock(&cgroups.lock);
-	const char *path = cgroups.slot[id % CGROUP_NAMES].path;
-	bool found = path && cgroups.slot[id % CGROUP_NAMES].id == id;
+	const struct name *found = find_locked(id);
 	if (found)
-		snprintf(buf, size, "%s", path);
+		snprintf(buf, size, "%s", found->path);
 	pthread_mutex_unlock(&cgroups.lock);
 	return found;
 }

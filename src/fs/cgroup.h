@@ -13,7 +13,7 @@ uint64_t cgroup_id(const char *path);
 
 /* Remembers the path of an id, for cgroup_path. */
 void cgroup_remember(uint64_t id, const char *path);
-/* False: no request of this cgroup has been seen, or its slot has been reused. */
+/* False: no request of this cgroup has been seen, or not for long. */
 bool cgroup_path(uint64_t id, char *buf, size_t size);
 
 /* Finds the path in the text of a /proc/PID/cgroup, and ends it there.  NULL: there is none. */

@@ -24,8 +24,8 @@ struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
 };
 
-/* What a thread may do.  For root: everything, or all but keeping set-id bits.  For others: reach
- * what the kernel has let them reach; and that with a capability more. */
+/* What a thread may do.  For root: everything, or everything but keeping set-id bits.  For others:
+ * access what the kernel has let them access, or that with one more capability. */
 enum power {
 	POWER_FULL,
 	POWER_NO_FSETID,
@@ -37,7 +37,7 @@ enum power {
 	POWERS
 };
 
-/* CAP_SETUID and CAP_SETGID: to become the next one. */
+/* CAP_SETUID and CAP_SETGID: to become the next caller. */
 static const int caller_caps[] = {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID};
 static const int more_caps[POWERS][2] = {
 	[POWER_TOUCHER] = {CAP_FOWNER, CAP_FSETID},
@@ -48,7 +48,7 @@ static const int more_caps[POWERS][2] = {
 
 static _Thread_local struct {
 	bool started;
-	bool known; /* uid, gid, groups and power are what the thread is */
+	bool valid; /* uid, gid, groups and power are those of the thread */
 	uid_t uid;
 	gid_t gid;
 	struct groups groups;
@@ -56,7 +56,7 @@ static _Thread_local struct {
 	bool own_umask;
 	mode_t mask;
 	struct caps caps[POWERS];
-	struct groups wanted; /* room to look them up */
+	struct groups wanted; /* buffer for looking them up */
 } self;
 
 static const struct groups no_groups;
@@ -82,7 +82,7 @@ static void plan_power(enum power power)
 			raise_cap(caps, more_caps[power][i]);
 }
 
-/* An own umask needs an own fs_struct; without it the umask of one caller would be another's. */
+/* A umask of its own requires an fs_struct of its own; otherwise threads would share one umask. */
 static int own_umask(void)
 {
 	if (unshare(CLONE_FS) < 0)
@@ -97,7 +97,7 @@ void creds_thread_stop(void)
 {
 	groups_free(&self.groups);
 	groups_free(&self.wanted);
-	self.started = self.known = false;
+	self.started = self.valid = false;
 }
 
 /* --- changing ---------------------------------------------------------------------------------- */
@@ -118,7 +118,8 @@ static int failed(const char *what, uid_t uid, gid_t gid)
 	return -EIO;
 }
 
-/* In a user namespace that forbids setgroups the groups are those of its maker, for all in it. */
+/* In a user namespace that forbids setgroups, the groups are those of its creator, for all
+ * processes in it. */
 static bool groups_are_fixed(void)
 {
 	char text[8] = "";
@@ -138,8 +139,8 @@ static bool set_groups(const struct groups *groups)
 	return groups_copy(&self.groups, groups->id, groups->n);
 }
 
-/* setfsuid and setfsgid return who the thread was, and nothing tells success from failure; but with
- * an id that nobody can have they change nothing and say who it is. */
+/* setfsuid and setfsgid return the previous ID, which does not tell success from failure.  Called
+ * with an invalid ID they change nothing and return the current one. */
 static bool set_id(long call, uint32_t id)
 {
 	errno = 0;
@@ -155,13 +156,13 @@ static bool set_caps(enum power power)
 
 static int become(uid_t uid, gid_t gid, const struct groups *groups, enum power power)
 {
-	bool all = !self.known;
+	bool all = !self.valid;
 	bool new_groups = all || !groups_equal(&self.groups, groups);
-	/* Entering or leaving fsuid 0 makes the kernel raise or drop capabilities by itself. */
+	/* When fsuid becomes 0 or stops being 0, the kernel itself raises or drops capabilities. */
 	bool new_caps = all || self.power != power || (self.uid == 0) != (uid == 0);
 	if (!new_groups && !new_caps && self.uid == uid && self.gid == gid)
 		return 0;
-	self.known = false; /* until all of it is done */
+	self.valid = false; /* until everything is done */
 	if (new_groups && !set_groups(groups))
 		return failed("setgroups", uid, gid);
 	if ((all || self.gid != gid) && !set_id(SYS_setfsgid, gid))
@@ -173,18 +174,18 @@ static int become(uid_t uid, gid_t gid, const struct groups *groups, enum power 
 	self.uid = uid;
 	self.gid = gid;
 	self.power = power;
-	self.known = true;
+	self.valid = true;
 	return 0;
 }
 
-/* Where CAP_FSETID does not matter, root's thread keeps what it has of the two. */
+/* Root's thread keeps the power that it has, if CAP_FSETID does not matter. */
 static enum power any_full(void)
 {
 	return self.power == POWER_NO_FSETID ? POWER_NO_FSETID : POWER_FULL;
 }
 
-/* The same with CAP_SYS_ADMIN for others: a user who opens one file after the other in passthrough is not
- * to pay for losing it each time. */
+/* The same for other callers and CAP_SYS_ADMIN: a user who opens many files in passthrough should
+ * not pay for dropping it each time. */
 static enum power any_caller(void)
 {
 	return self.power == POWER_REGISTRAR ? POWER_REGISTRAR : POWER_CALLER;
@@ -196,11 +197,11 @@ void creds_thread_start(void)
 	if (self.started)
 		return;
 	self.started = true;
-	/* If one of these fails, so do the requests that depend on it. */
+	/* If one of these fails, requests that depend on it fail later. */
 	own_umask();
 	if (syscall(SYS_capget, &head, self.caps[POWER_FULL].set) < 0)
 		memset(&self.caps, 0, sizeof(self.caps));
-	/* The thread that made this one may have been somebody else at that moment. */
+	/* The thread that created this one may have been acting as somebody else. */
 	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
 		self.caps[POWER_FULL].set[i].effective = self.caps[POWER_FULL].set[i].permitted;
 	self.caps[POWER_NO_FSETID] = self.caps[POWER_FULL];
@@ -338,7 +339,7 @@ int creds_be_registrar(const struct fs *fs, uid_t uid, gid_t gid)
 
 /* --- sources -------------------------------------------------------------------------------------- */
 
-/* Those whose permissions the kernel checks, by the attributes that stat shows. */
+/* Filesystems whose permissions the kernel checks, by the attributes that stat shows. */
 static const uint32_t local_types[] = {
 	EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,	 BTRFS_SUPER_MAGIC,    TMPFS_MAGIC,
 	RAMFS_MAGIC,	   F2FS_SUPER_MAGIC,	 NILFS_SUPER_MAGIC,    OVERLAYFS_SUPER_MAGIC,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a mirror: opening its source, agreeing with the kernel on abilities, counting. */
+/* The life of a mirror: opens its source, negotiates with the kernel, provides counts. */
 #include "fs/fs.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ char *fs_thread_buffer(void)
 	return buffer;
 }
 
-/* Threads without memory are tried again and again: said once in a while. */
+/* Threads for which there is no memory are retried continually: log it only now and then. */
 static void say_no_memory(void)
 {
 	static _Atomic time_t said;
@@ -45,7 +45,7 @@ static void say_no_memory(void)
 			"no memory for the buffer of another thread: fewer requests run concurrently");
 }
 
-/* Whatever kind of thread it is, what it holds goes with it: workers end without a word. */
+/* Frees what a thread holds when it ends, whatever kind of thread it is. */
 static pthread_key_t thread_end;
 
 static void on_thread_end(void *unused)
@@ -87,15 +87,16 @@ void fs_thread_stop(void)
 	buffer = NULL;
 }
 
-/* A clone of the mount that holds the source, without what is mounted below it: steps inside never
- * leave it, and a mount over the source or inside it does not exist in it. */
+/* A clone of the mount that contains the source, without what is mounted below it.  A walk inside
+ * never leaves it, and mounts on top of the source or inside it do not exist in it. */
 static int clone_tree(const char *source)
 {
 	return (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-/* Access times are the backing's affair, so it has to be told what was asked of the mount.  Reads that
- * move them though they should not do little harm; who asks for strictatime relies on it. */
+/* Access times are updated by the source, so its mount flags must be those of this mount.  An
+ * unwanted update does little harm; a caller that sets strictatime relies on it, so that failure
+ * is an error. */
 static int set_atime(const struct fs *fs, struct error *err)
 {
 	struct mount_attr attr = {0};
@@ -150,7 +151,7 @@ static bool source_checks(const struct fs *fs)
 	return fstatfs(fs->root_fd, &st) < 0 || creds_source_checks((uint64_t)st.f_type);
 }
 
-/* Here a handle is good only for as long as the kernel remembers the file. */
+/* On these filesystems a handle is valid only as long as the kernel remembers the file. */
 static bool handles_fade(const struct fs *fs)
 {
 	struct statfs st;
@@ -158,7 +159,7 @@ static bool handles_fade(const struct fs *fs)
 	       st.f_type == MSDOS_SUPER_MAGIC || st.f_type == EXFAT_SUPER_MAGIC;
 }
 
-/* Handles must not only be given but be accepted back: that needs CAP_DAC_READ_SEARCH. */
+/* Checks that handles can be opened, not only obtained: that needs CAP_DAC_READ_SEARCH. */
 static bool handles_work(struct fs *fs)
 {
 	struct fhandle fh;
@@ -183,8 +184,8 @@ static void set_timeouts(struct fs *fs)
 
 struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 {
-	/* pthread_cancel and friends load this when they are first used, which fails (and aborts)
-	 * when no fd is left. */
+	/* pthread_cancel and others load this library when first used, which fails and aborts the
+	 * process when no fd is left. */
 	dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
 	fdlimit_init();
 	struct fs *fs = aligned_alloc(64, (sizeof(*fs) + 63) / 64 * 64);
@@ -261,7 +262,7 @@ void fs_look(const struct fs *fs, struct fs_counts *out)
 	};
 }
 
-/* -- what the kernel and we agree on -- */
+/* -- negotiation with the kernel -- */
 
 static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
 {
@@ -269,8 +270,8 @@ static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
 		return;
 	if (!fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH))
 		return;
-	/* A backing that is itself stacked needs one level more, and then nothing can be stacked on
-	 * us: only there. */
+	/* If the source is itself stacked, we need one more level, and then nothing can be stacked
+	 * on us: do that only there. */
 	struct statfs st;
 	bool stacked = fstatfs(fs->root_fd, &st) == 0 &&
 		       (st.f_type == OVERLAYFS_SUPER_MAGIC || st.f_type == FUSE_SUPER_MAGIC);
@@ -285,29 +286,29 @@ static void agree(void *userdata, struct fuse_conn_info *conn)
 	static const uint64_t wanted[] = {
 		FUSE_CAP_ASYNC_READ,
 		FUSE_CAP_ASYNC_DIO,
-		FUSE_CAP_ATOMIC_O_TRUNC,  /* open(O_TRUNC) is one step at the backing as well */
-		FUSE_CAP_PARALLEL_DIROPS, /* one slow lookup must not hold up its directory */
+		FUSE_CAP_ATOMIC_O_TRUNC,  /* open(O_TRUNC) is a single step in the source as well */
+		FUSE_CAP_PARALLEL_DIROPS, /* a slow lookup must not block its directory */
 		FUSE_CAP_DIRECT_IO_ALLOW_MMAP,
 		FUSE_CAP_IOCTL_DIR,
 		FUSE_CAP_SPLICE_WRITE,
-		/* Default ACLs decide whether the umask counts, so the backing applies both. */
+		/* Default ACLs decide whether the umask applies, so the source applies both. */
 		FUSE_CAP_DONT_MASK,
 		FUSE_CAP_POSIX_ACL,
-		/* Set-id bits and file capabilities are cleared by the backing: writes, truncations
+		/* The source clears set-id bits and file capabilities, because writes, truncations
 		 * and opens run as the caller. */
 		FUSE_CAP_HANDLE_KILLPRIV_V2,
 		FUSE_CAP_AUTO_INVAL_DATA,
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		fuse_set_feature_flag(conn, wanted[i]);
-	/* Attributes with a listing only where the kernel keeps them; and not _AUTO: see habit.h. */
+	/* Sends attributes with listings only if the kernel caches them.  Not _AUTO: see habit.h. */
 	fuse_unset_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 	fuse_unset_feature_flag(conn, FUSE_CAP_READDIRPLUS_AUTO);
 	if (fs->attr_timeout_s > 0 && fs->entry_timeout_s > 0) {
 		fuse_set_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 		fuse_set_feature_flag(conn, FUSE_CAP_CACHE_SYMLINKS);
 	}
-	/* File handles only where those that a program or an NFS client keeps outlive us. */
+	/* File handles are offered only if those that a program or an NFS client keeps outlive us. */
 	fuse_unset_feature_flag(conn, FUSE_CAP_EXPORT_SUPPORT);
 	fuse_set_feature_flag(conn, fs->durable.format ? FUSE_CAP_EXPORT_SUPPORT
 						       : FUSE_CAP_NO_EXPORT_SUPPORT);
@@ -315,7 +316,7 @@ static void agree(void *userdata, struct fuse_conn_info *conn)
 	conn->max_write = 1U << 20;
 	conn->max_background = 65535;
 	conn->congestion_threshold = 65535;
-	conn->no_interrupt = 1; /* the receive loop has its own table of what can be interrupted */
+	conn->no_interrupt = 1; /* the receive loop keeps track of what can be interrupted */
 	conn->time_gran = 1;
 }
 

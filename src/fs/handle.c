@@ -14,7 +14,8 @@
 int handle_reserve(struct request *req)
 {
 	struct fs *fs = req->fs;
-	const struct caller caller = {req->in->pid, req->in->uid, req->in->gid, 0};
+	const struct caller caller = {
+		.tid = req->in->pid, .uid = req->in->uid, .gid = req->in->gid};
 	if (!fdlimit_client_try(req->in->uid))
 		return -ENFILE;
 	req->reserved = fs->cfg.gate ? gate_open_try(fs->cfg.gate, &caller) : NULL;
@@ -89,6 +90,8 @@ struct handle *handle_new(struct request *req, int *fd, int flags)
 	h->pid = (pid_t)req->in->pid;
 	h->uid = req->in->uid;
 	h->gid = req->in->gid;
+	if (fs->cfg.gate && gate_asks_for_openers(fs->cfg.gate))
+		h->opener = opener_of(req->in->pid);
 	h->counted = req->reserved;
 	list_init(&h->of_inode);
 	if (handle_table_add(&fs->handle_table, h) < 0) {

@@ -20,6 +20,7 @@
 
 #include "base/list.h"
 #include "base/util.h"
+#include "fs/caller.h"
 #include "fs/overwrite.h"
 
 struct fs;
@@ -59,6 +60,7 @@ struct handle {
 	pid_t pid;		      /* the opener: release and write-back come without one */
 	uid_t uid;
 	gid_t gid;
+	struct opener opener;
 	const struct open_way *counted; /* where max_open counts it; NULL: nowhere */
 	struct inode *inode;
 	struct list of_inode;	/* in open_state->handles */

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* How the data of an open file goes.  The kernel accepts only some mixtures on one inode, and
- * answers EIO to the program otherwise, so the open files of an inode agree:
+/* Chooses how the data of an open file is transferred.  The kernel accepts only some combinations
+ * on one inode and returns EIO to the program otherwise, so the open files of an inode have to
+ * agree:
  *
- *	limited  open now                 the new handle
- *	no       nothing                  PASS, or CACHED where passthrough cannot be had
+ *	limited  already open             the new handle
+ *	no       nothing                  PASS, or CACHED where passthrough is not available
  *	no       PASS, PASS_DIRECT        PASS
- *	no       DIRECT                   DIRECT, until the last one closes
+ *	no       DIRECT                   DIRECT, until the last one is closed
  *	no       CACHED                   CACHED
  *	yes      nothing, DIRECT, CACHED  DIRECT
- *	yes      PASS, PASS_DIRECT        PASS_DIRECT with the same backing id
+ *	yes      PASS, PASS_DIRECT        PASS_DIRECT with the same backing ID
  *
- * Reads and writes of a PASS_DIRECT handle reach us, but the kernel maps the backing file itself, whatever
- * the flags of the open: what is loaded and stored through a map of it is neither limited nor counted.  So
- * such handles are counted (passthrough_maps).
+ * Reads and writes of a PASS_DIRECT handle reach us, but the kernel maps the file of the source itself,
+ * whatever the flags of the open: loads and stores through such a mapping are neither limited nor
+ * counted.  So such handles are counted (passthrough_maps).
  *
- * All of it under the inode's lock, which is kept over the ioctl so that two first opens do not
- * register the file twice. */
+ * All of this happens under the inode's lock, which is held during the ioctl so that two first opens
+ * do not register the file twice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
@@ -51,8 +52,9 @@ static bool limited(const struct fs *fs)
 				 gate_unlimited(fs->cfg.gate, COST_WRITE));
 }
 
-/* 0: not for this file.  The kernel does the file's I/O with the credentials of the thread that
- * registers it; without CAP_FSETID writes clear set-id bits, as those of nearly every caller do. */
+/* 0: not for this file.  The kernel transfers the data with the credentials of the thread that
+ * registers the file.  Without CAP_FSETID, writes clear set-id bits, as they do for nearly every
+ * caller. */
 static int32_t register_backing(struct fs *fs, const struct handle *h)
 {
 	struct fuse_backing_map map = {.fd = h->fd};
@@ -73,9 +75,9 @@ static void unregister_backing(struct fs *fs, const struct handle *h, int32_t id
 		(void)ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_CLOSE, &which);
 }
 
-/* What passthrough does otherwise than the backing would for the caller, and we do not:
- * root keeps set-id bits when it writes; O_APPEND and O_DIRECT can be switched off by fcntl (dd does
- * for its last block), which the kernel's own backing file does not follow. */
+/* True: passthrough would behave differently from the source.  Root keeps set-id bits when it
+ * writes; and O_APPEND and O_DIRECT can be cleared by fcntl (dd does for its last block), which
+ * the file registered with the kernel does not follow. */
 static bool needs_us(const struct handle *h, const struct stat *st)
 {
 	if (h->flags & (O_APPEND | O_DIRECT))
@@ -88,7 +90,7 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 {
 	if (fs->cfg.cache == CACHE_PAGE)
 		return IO_CACHED;
-	/* Who may use reserved blocks, and whose quota it is, depends on who writes. */
+	/* Reserved blocks and quotas depend on who writes. */
 	bool others = o->n_pass && o->backing_uid != h->uid && (h->flags & O_ACCMODE) != O_RDONLY;
 	bool direct = limited(fs) || needs_us(h, st) || others;
 	if (o->n_pass)
@@ -129,7 +131,7 @@ struct open_state *open_state_of_locked(struct inode *inode)
 	return inode->open;
 }
 
-/* The page cache stays when the file is as we left it: close-to-open consistency, as on NFS. */
+/* The page cache is kept if the file is as we left it: close-to-open consistency, as on NFS. */
 static bool cache_is_fresh_locked(struct open_state *o, const struct stat *st)
 {
 	bool fresh = same_time(o->cached_mtime, st->st_mtim) && o->cached_size == st->st_size;

@@ -147,7 +147,8 @@ static int find_handle(struct request *r)
 	uint64_t fh = handle_number(r);
 	bool must = r->op->handle != NO_HANDLE && r->op->handle != IF_FLAGGED;
 	r->handle = NULL;
-	r->caller = (struct caller){r->in->pid, r->in->uid, r->in->gid, fh};
+	r->caller = (struct caller){
+		.tid = r->in->pid, .uid = r->in->uid, .gid = r->in->gid, .handle = fh};
 	if (!fh && !must)
 		return 0;
 	r->handle = handle_find(&r->fs->handle_table, fh);
@@ -157,6 +158,7 @@ static int find_handle(struct request *r)
 		r->caller.tid = (uint32_t)r->handle->pid;
 		r->caller.uid = r->handle->uid;
 		r->caller.gid = r->handle->gid;
+		r->caller.opener = &r->handle->opener;
 	}
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which requests are in the source, since when, and with which operation.
  *
- * Every thread that carries requests out, receiver or worker, has a record of its own and writes it
- * with plain stores; nobody counts in a shared place.  A receiver does not read the clock for it:
- * the watchdog dates what it finds in the same place as before.  So the age of a request is right to
- * a few milliseconds, and what ends sooner has none. */
+ * Every thread that carries out requests, receiver or worker, writes to a record of its own with
+ * plain stores, so nothing shared is updated.  A receiver does not read the clock for it: the watchdog
+ * dates a request when it finds it unchanged.  So ages are accurate to a few milliseconds, and shorter
+ * requests have none. */
 #include <errno.h>
 #include <string.h>
 

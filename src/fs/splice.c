@@ -32,7 +32,7 @@ static bool have_pipe(void)
 	if (pipe2(line.fd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return false;
 	line.open = true;
-	/* The limit on pipe memory may forbid it; then there is no use in trying each time. */
+	/* The limit on pipe memory may forbid it; do not try again for each request. */
 	if (fcntl(line.fd[0], F_SETPIPE_SZ, PIPE_SIZE) < (int)PIPE_SIZE) {
 		splice_thread_stop();
 		line.unusable = true;
@@ -70,8 +70,8 @@ static ssize_t send_short(int dev_fd, uint64_t unique, size_t got, int fd, size_
 	return (ssize_t)got;
 }
 
-/* Bytes now in the pipe behind the header.  Never SPLICE_F_MOVE: it would let the kernel take clean
- * pages away from the backing file's cache. */
+/* Returns the number of bytes now in the pipe behind the header.  Never uses SPLICE_F_MOVE: it
+ * would let the kernel take clean pages away from the page cache of the source's file. */
 static size_t fill_pipe(int fd, size_t size, off_t off)
 {
 	size_t got = 0;
@@ -95,7 +95,8 @@ ssize_t splice_read(int dev_fd, uint64_t unique, int fd, uint32_t size, off_t of
 	}
 	size_t got = fill_pipe(fd, size, off);
 	if (got == 0) {
-		/* The end of the file, an error, or a file that cannot be spliced: pread tells. */
+		/* The end of the file, an error, or a file that cannot be spliced: pread finds
+		 * out. */
 		char rest[sizeof(out)];
 		if (read(line.fd[0], rest, sizeof(rest)) != (ssize_t)sizeof(rest))
 			splice_thread_stop();

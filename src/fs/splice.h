@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers large reads with splice, so that the data is not copied through a buffer of the daemon.  This saves
- * about a sixth of the CPU time for requests between SPLICE_MIN and SPLICE_MAX.  For smaller ones the extra
- * system call costs more than the copy; larger ones do not fit into a pipe.  Each thread has its own pipe. */
+/* Replies to large reads with splice, so that the data is not copied through a buffer of the
+ * daemon.  This saves about a sixth of the CPU time for requests between SPLICE_MIN and
+ * SPLICE_MAX.  For smaller ones the extra system call costs more than the copy; larger ones do not
+ * fit into a pipe.  Each thread has its own pipe. */
 #ifndef FS_SPLICE_H
 #define FS_SPLICE_H
 

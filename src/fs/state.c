@@ -334,7 +334,7 @@ static struct handle *new_handle(struct fs *fs, const struct handle_record *r, i
 	struct handle *h = calloc(1, sizeof(*h));
 	if (!h)
 		return NULL;
-	const struct caller opener = {r->pid, r->uid, r->gid, 0};
+	const struct caller opener = {.tid = r->pid, .uid = r->uid, .gid = r->gid};
 	h->number = r->number;
 	h->fd = fd;
 	atomic_store(&h->flags, r->flags);

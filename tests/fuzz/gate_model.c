@@ -174,7 +174,7 @@ void model_done(struct model *m, const struct grant *g, uint64_t bytes_moved)
 void model_check_empty(const struct model *m)
 {
 	for (unsigned i = 0; i < m->shadows; i++)
-		MUST(atomic_load(&m->shadow[i].bucket->gate) == 0);
+		MUST(atomic_load(&m->shadow[i].bucket->waiters) == 0);
 	for (unsigned i = 0; i < m->helds; i++) {
 		MUST(m->held[i].n == 0);
 		MUST(permits_look(m->held[i].permits).in_flight == 0);

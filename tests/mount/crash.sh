@@ -100,7 +100,7 @@ out=$("$RATEFS" "$SRC" "$MNT" -o auto_unmount 2>&1) || fail "background start: $
 # What somebody else has mounted there meanwhile stays.
 mount -t tmpfs tmpfs "$MNT"
 touch "$MNT/other"
-kill -9 "$(pgrep -x "$(basename "$RATEFS")")"
+kill_the_daemon
 within 2s no_watchers || fail "the process that unmounts stays"
 ok test -e "$MNT/other"
 umount "$MNT"

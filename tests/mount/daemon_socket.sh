@@ -16,7 +16,7 @@ alive() {
 }
 sockets() { find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l; }
 only_the_listener() { [ "$(sockets)" = 1 ]; }
-for noise in garbage half long nul binary empty pipelined hangup; do
+for noise in garbage half deep long nul binary empty pipelined hangup; do
 	ok ctlnoise "$noise" "$SOCK"
 	alive
 done

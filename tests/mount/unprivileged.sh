@@ -66,7 +66,7 @@ ok as_user alice touch "$MNT/x"
 ok as_user alice fusermount3 -u "$MNT"
 # auto_unmount, by a process of their own.
 own -o auto_unmount
-kill -9 "$(pgrep -x "$(basename "$RATEFS")")"
+kill_the_daemon
 wait "$DAEMON" 2>/dev/null
 DAEMON=
 not_mounted() { ! grep -q " $MNT " /proc/self/mounts; }

@@ -308,6 +308,34 @@ START_TEST(reservations_above_what_there_is_are_told)
 	     "f:14: [class:y] reserve.iops: is above its own iops=9\n"
 	     "f:19: [class:z] reserve.iops: reservations in class 'y' add up to 10 or more, above its "
 	     "iops=9");
+	/* what a class reserves, its parent's parent must have, too */
+	says(TWO
+	     "[class:x]\nmatch = none\n[class:y]\nmatch = uid:1\nparent = x\nreserve.bps = 51M\n",
+	     "f:8: [class:x] reserve.bps: reservations in mount 'a' add up to 51M or more, above its "
+	     "bps=50M");
+}
+END_TEST
+
+START_TEST(reservations_of_all_mounts_together_are_held_against_the_limits_that_they_share)
+{
+	static const char shared[] =
+		"[global]\nbps = 100M\niops = 100\n[fs:f]\nsource = /f\niops = 50\n"
+		"[mount:a]\nfs = f\nmountpoint = /a\n"
+		"[mount:b]\nfs = f\nmountpoint = /b\n"
+		"[mount:c]\nsource = /c\nmountpoint = /c\n"
+		"[class:x]\nmatch = uid:1\n";
+	char text[600];
+	snprintf(text, sizeof(text), "%sreserve.iops = 26\n", shared);
+	says(text,
+	     "f:18: [class:x] reserve.iops: reservations in fs 'f' add up to 52 or more, above its "
+	     "iops=50");
+	snprintf(text, sizeof(text), "%sreserve.bps = 34M\n", shared);
+	says(text,
+	     "f:18: [class:x] reserve.bps: reservations in global add up to 102M or more, above its "
+	     "bps=100M");
+	snprintf(text, sizeof(text), "%sreserve.bps = 33M\nreserve.iops = 25\n", shared);
+	ck_assert_int_eq(parse(text), 0);
+	configuration_free(&c);
 }
 END_TEST
 
@@ -315,6 +343,7 @@ UNIT_MAIN("config", every_mount_has_its_own_classes_in_the_order_of_the_file,
 	  what_is_wrong_with_a_class_is_told_with_its_place,
 	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,
 	  reservations_above_what_there_is_are_told,
+	  reservations_of_all_mounts_together_are_held_against_the_limits_that_they_share,
 	  a_problem_is_told_with_its_own_line_and_section, all_problems_of_options_are_told,
 	  case_of_keys_does_not_matter, a_good_file_gives_its_values,
 	  every_option_of_the_command_line_is_a_key_and_the_other_way_round,

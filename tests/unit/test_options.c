@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/ctl_names.h"
+#include "ctl/names.h"
 #include "daemon/options.h"
 #include "daemon/serve_mount.h"
 #include "unit/unit.h"
@@ -334,10 +334,9 @@ END_TEST
 
 START_TEST(fuse_gets_its_options_escaped_and_with_defaults)
 {
-	bool multi_user;
 	fresh();
 	set("ro", NULL);
-	char *text = fuse_options_of(&s, "/a,b\\c", &multi_user, &err);
+	char *text = fuse_options_of(&s, "/a,b\\c", &err);
 	ck_assert_ptr_nonnull(strstr(text, "ro"));
 	ck_assert_ptr_nonnull(strstr(text, "fsname=/a\\,b\\\\c"));
 	ck_assert_ptr_nonnull(strstr(text, "subtype=ratefs"));
