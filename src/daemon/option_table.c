@@ -160,6 +160,8 @@ const struct option_def options[] = {
 
 	CHOICE("cache", cache, IN_MOUNT, false, "auto|strict|page", "auto",
 	       "auto: limited classes uncached; strict: nothing cached; page: page cache"),
+	CHOICE("transport", transport, IN_MOUNT, false, "auto|dev|uring", "auto",
+	       "how requests come from the kernel: /dev/fuse or io_uring; auto: dev"),
 	{"attr_timeout", OPTION_TIMEOUT, IN_MOUNT, false, 0, FIELD(attr_timeout_ns), "TIME|auto",
 	 "auto", "how long the kernel keeps attributes; auto: 1s, strict: 0", 0, 0, NULL, false},
 	{"entry_timeout", OPTION_TIMEOUT, IN_MOUNT, false, 0, FIELD(entry_timeout_ns), "TIME|auto",

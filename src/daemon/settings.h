@@ -45,7 +45,8 @@ struct settings {
 	char *section;			       /* in the file: [mount:SECTION] */
 	uint64_t max_wait_ns, max_parked, max_parked_bytes, max_keys, mount_weight;
 	int64_t attr_timeout_ns, entry_timeout_ns; /* < 0: what the cache mode says */
-	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
+	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache,
+		transport; /* index of the choice */
 	bool dry_run;
 	bool own_namespace; /* see struct fs_config */
 	struct device_config device;

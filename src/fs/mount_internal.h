@@ -26,6 +26,8 @@
 #define DELAYED_HASH  256
 #define POLL_HASH     512
 #define RECEIVERS_MAX 64
+#define RINGS_MAX     64
+#define RECEIVERS_ALL (RECEIVERS_MAX + RINGS_MAX) /* ring threads are receivers, too */
 #define WORKERS_MAX   64
 #define READY_NS      (10 * NSEC_PER_SEC)   /* until the kernel has sent its first message */
 #define STOP_GRACE_NS (500 * NSEC_PER_MSEC) /* for what is parked and for open files at the end */
@@ -98,13 +100,19 @@ struct fs_mount {
 	struct gate *g;
 	struct gate_mount *gate;
 
+	enum mount_transport wanted;
+	struct rings *rings;	 /* NULL: none */
+	char why_not_uring[128]; /* "": no reason */
+	bool init_offers_uring;
+	_Atomic bool uses_uring;
+
 	_Atomic bool nonblock_waits, timeout_is_etimedout;
 	_Atomic int interrupt;
 
 	struct parked_table parked;
 	struct poll_table polls;
 
-	struct receiver receiver[RECEIVERS_MAX];
+	struct receiver receiver[RECEIVERS_ALL];
 	unsigned receivers_busy;  /* as many are there while requests come … */
 	unsigned receivers_floor; /* … or now; the watchdog's */
 	_Atomic unsigned receivers_wanted;
@@ -162,7 +170,7 @@ static inline void receiver_ends(struct receiver *r)
 static inline uint64_t receivers_begun(const struct fs_mount *m)
 {
 	uint64_t sum = 0;
-	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {
+	for (unsigned i = 0; i < RECEIVERS_ALL; i++) {
 		const struct receiver *r = &m->receiver[i];
 		sum += atomic_load_explicit(&r->served, memory_order_relaxed) +
 		       (atomic_load_explicit(&r->current, memory_order_seq_cst) != 0);
@@ -210,7 +218,7 @@ void runners_note(struct fs_mount *m, uint64_t now_ns);
 void runners_give_up(struct fs_mount *m);
 /* Who is in the source now; later: how many of them are still at the same request. */
 struct runners_seen {
-	uint64_t entered[RECEIVERS_MAX + WORKERS_MAX]; /* 0: was not there */
+	uint64_t entered[RECEIVERS_ALL + WORKERS_MAX]; /* 0: was not there */
 };
 void runners_see(struct fs_mount *m, struct runners_seen *seen);
 unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);
@@ -234,8 +242,23 @@ void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
 /* transport_dev.c: reads messages until the connection ends, or this receiver is not wanted any more. */
 void dev_serve(struct receiver *r);
 
+/* mount.c: the kernel's INIT. */
+void mount_init(struct fs_mount *m, void *message, size_t len);
+
+/* transport_uring.c */
+#define INIT_OVER_IO_URING (1U << (41 - 32)) /* in flags2 of INIT */
+/* Makes the rings where they are wanted and can be had; else m->why_not_uring says why.  Before the first message. */
+void rings_start(struct fs_mount *m);
+/* The kernel offers io_uring or does not: true: take it.  Then, when it has been told: */
+bool rings_at_init(struct fs_mount *m, bool offered);
+void rings_go(struct fs_mount *m, bool go);
+void rings_stop(struct fs_mount *m); /* returns immediately */
+bool rings_are_gone(struct fs_mount *m);
+void rings_free(struct fs_mount *m); /* waits for their threads; nobody holds a request any more */
+
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
+void receiver_become(struct receiver *r);
 void connection_ended(struct fs_mount *m);
 bool receiver_is_surplus(const struct receiver *r);
 void receiver_let_kick_come(struct receiver *r);
