@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/mount_users.h"
 #include "base/text.h"
+#include "ctl/containers.h"
 #include "ctl/ctl.h"
 #include "ctl/names.h"
 #include "ctl/render.h"
@@ -164,16 +165,40 @@ static char *file_of(struct daemon_ref *d, const char *target)
 	return file;
 }
 
+/* A class of that name may be in the file, for other mounts: adding to its section would change those. */
+static int check_new_section(const struct ctl *c, const char *file, struct error *err)
+{
+	AUTO_FREE char *section = NULL;
+	if (strcmp(c->command->does, "class-add") != 0)
+		return 0;
+	if (asprintf(&section, "class:%s", c->word[1]) < 0)
+		return error_set(err, "out of memory");
+	int there = save_has_section(file, section, err);
+	if (there > 0)
+		error_set(err, "%s has a [%s] already: edit it there, then reload", file, section);
+	return there ? -1 : 0;
+}
+
+static int check_file(struct ctl *c, struct daemon_ref *d, const char *target)
+{
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *file = file_of(d, target);
+	if (!file || !*file)
+		return ctl_complain(
+			PROTO_NO_FILE,
+			"nothing was changed: the target is in no configuration file to save to");
+	if (check_new_section(c, file, &err) == 0)
+		return 0;
+	error_prefix(&err, "nothing was changed");
+	return ctl_complain(PROTO_FAILED, err.text);
+}
+
 static int run_once(struct ctl *c, struct daemon_ref *d, const char *target)
 {
 	json_t *answer;
-	if (c->save) {
-		AUTO_FREE char *file = file_of(d, target);
-		if (!file || !*file)
-			return ctl_complain(
-				PROTO_NO_FILE,
-				"nothing was changed: the target is in no configuration file to save to");
-	}
+	int refused = c->save ? check_file(c, d, target) : 0;
+	if (refused)
+		return refused;
 	enum proto_code code = ctl_ask(c, d, target, &answer);
 	int rc = code ? proto_exit_status(code) : present(c, answer);
 	json_decref(answer);
@@ -189,11 +214,59 @@ int run_on_target(struct ctl *c)
 	return code ? ctl_complain(code, err.text) : run_once(c, d, name);
 }
 
+/* --- containers ----------------------------------------------------------------------------- */
+
+static bool has_text(const json_t *list, const char *text)
+{
+	const json_t *one;
+	size_t i;
+	json_array_foreach(list, i, one)
+	{
+		if (strcmp(json_string_value(one), text) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A mount in a container belongs to the mount of the list that is the same device. */
+static void note_container(void *ctx, const struct container_mount *m)
+{
+	json_t *mount;
+	size_t i;
+	json_array_foreach(get_part(ctx, "mounts"), i, mount)
+	{
+		json_t *list = get_part(mount, "containers");
+		if (*m->container && get_u64(mount, "device") == m->device &&
+		    !has_text(list, m->container))
+			json_array_append_new(list, json_string(m->container));
+	}
+}
+
+static void add_containers(json_t *answer)
+{
+	json_t *mount;
+	size_t i;
+	json_array_foreach(get_part(answer, "mounts"), i, mount)
+	{
+		dev_t device;
+		if (!mount_device(get_text(mount, "mountpoint"), &device))
+			device = 0;
+		json_object_set_new(mount, "device", json_integer((json_int_t)device));
+		json_object_set_new(mount, "containers", json_array());
+	}
+	containers_each(note_container, answer);
+	json_array_foreach(get_part(answer, "mounts"), i, mount)
+	{
+		json_object_del(mount, "device");
+	}
+}
+
 /* --- several daemons ------------------------------------------------------------------------ */
 
 /* True: a limit is marked. */
 static bool list_one(struct ctl *c, json_t *answer, bool first)
 {
+	add_containers(answer);
 	render_prepare(answer, !c->json);
 	if (c->json) {
 		fputs(first ? "{\"daemons\":[" : ",", stdout);

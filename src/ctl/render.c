@@ -140,6 +140,18 @@ static void list_stuck(const json_t *mount, FILE *out)
 			text_ns(get_u64(stuck, "oldest_ns"), age));
 }
 
+/* The first twelve digits, as engines show them. */
+static void list_containers(const json_t *mount, FILE *out)
+{
+	const json_t *list = get_part(mount, "containers"), *id;
+	size_t i;
+	const char *before = json_array_size(list) > 1 ? " in containers " : " in container ";
+	json_array_foreach(list, i, id)
+	{
+		fprintf(out, "%s%.12s", i ? ", " : before, json_string_value(id));
+	}
+}
+
 static void list_row(const json_t *answer, const json_t *mount, const char *source, FILE *out)
 {
 	fprintf(out, "%-16s %-10s %-8" PRIu64 " %-32s %-32s", get_text(mount, "name"),
@@ -176,6 +188,7 @@ bool render_list(const json_t *answer, FILE *out)
 	{
 		list_row(answer, mount, get_text(mount, "source"), out);
 		marked |= render_limits(answer, get_part(mount, "limits_met"), NULL, out);
+		list_containers(mount, out);
 		list_stuck(mount, out);
 		fputc('\n', out);
 		marked |= list_classes(answer, mount, out);
@@ -221,6 +234,14 @@ static void show_limits(const json_t *answer, FILE *out)
 	}
 }
 
+static void show_advice(const json_t *answer, FILE *out)
+{
+	const json_t *line;
+	size_t i;
+	json_array_foreach(get_part(answer, "advice"), i, line)
+		fprintf(out, "%s# warning: %s\n", i ? "" : "\n", json_string_value(line));
+}
+
 void render_show(const json_t *answer, FILE *out)
 {
 	const char *scope = get_text(answer, "scope"), *name;
@@ -238,5 +259,8 @@ void render_show(const json_t *answer, FILE *out)
 		fprintf(out, "# requests come by io_uring\n");
 	json_object_foreach(get_part(answer, "options"), name, option)
 		show_option(name, option, out);
+	if (*get_text(answer, "cgroups"))
+		fprintf(out, "\n# cgroups here: %s\n", get_text(answer, "cgroups"));
 	show_limits(answer, out);
+	show_advice(answer, out);
 }

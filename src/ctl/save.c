@@ -8,82 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-
-/* --- lines ---------------------------------------------------------------------------------- */
-
-struct line {
-	const char *start, *end; /* without newline */
-	const char *next;	 /* of the next line; NULL: none */
-};
-
-static bool next_line(const char *text, struct line *l)
-{
-	if (!text || !*text)
-		return false;
-	size_t n = strcspn(text, "\n");
-	*l = (struct line){text, text + n, text[n] ? text + n + 1 : NULL};
-	return true;
-}
-
-static const char *skip_blanks(const char *p, const char *end)
-{
-	while (p < end && isspace((unsigned char)*p))
-		p++;
-	return p;
-}
-
-static const char *trim_end(const char *start, const char *end)
-{
-	while (end > start && isspace((unsigned char)end[-1]))
-		end--;
-	return end;
-}
-
-static bool is_section(const struct line *l, const char *section)
-{
-	const char *from = skip_blanks(l->start, l->end), *to = trim_end(from, l->end);
-	if (to - from < 2 || *from != '[' || to[-1] != ']')
-		return false;
-	if (!section)
-		return true;
-	from = skip_blanks(from + 1, to - 1);
-	to = trim_end(from, to - 1);
-	return (size_t)(to - from) == strlen(section) && strncasecmp(from, section, to - from) == 0;
-}
-
-/* The '=' of a line that sets `key` ('-' and '_' are the same), or of any key; else NULL. */
-static const char *equals_sign(const struct line *l, const char *key)
-{
-	const char *from = skip_blanks(l->start, l->end);
-	const char *eq = memchr(from, '=', l->end - from);
-	if (!eq || *from == '#' || *from == ';' || *from == '[')
-		return NULL;
-	const char *to = trim_end(from, eq);
-	if (key && (size_t)(to - from) != strlen(key))
-		return NULL;
-	for (; key && *key; key++, from++)
-		if ((*from == '-' ? '_' : tolower((unsigned char)*from)) != *key)
-			return NULL;
-	return eq;
-}
-
-/* Where the value ends and a comment (or the blanks before it) begins. */
-static const char *value_end(const char *v, const char *end)
-{
-	if (v < end && (*v == '"' || *v == '\'')) {
-		const char *close = memchr(v + 1, *v, end - v - 1);
-		return close ? close + 1 : end;
-	}
-	const char *p = v;
-	while (p < end && *p != '#' && *p != ';')
-		p++;
-	return trim_end(v, p);
-}
+#include "base/ini_lines.h"
 
 /* --- editing -------------------------------------------------------------------------------- */
 
@@ -104,23 +33,22 @@ static void put_text(FILE *out, const char *from, const char *to)
 
 struct edit {
 	FILE *out;
+	const char *end; /* of the old text */
 	const char *section;
 	const struct save_value *v;
 	unsigned n;
 	bool *done;
 };
 
-/* Writes the line, with a new value if it is one of ours. */
-static void put_line(struct edit *e, const struct line *l, bool inside)
+/* Writes the line, with the new value if it sets one of the keys. */
+static void put_line(struct edit *e, const struct ini_line *l, bool inside)
 {
-	for (unsigned i = 0; inside && i < e->n; i++) {
-		const char *eq = equals_sign(l, e->v[i].key);
-		if (!eq)
+	for (unsigned i = 0; inside && l->kind == INI_KEY && i < e->n; i++) {
+		if (!ini_key_is(l->name, e->v[i].key))
 			continue;
-		const char *value = skip_blanks(eq + 1, l->end);
-		put_text(e->out, l->start, value);
+		put_text(e->out, l->start, l->value.from);
 		put_value(e->out, e->v[i].value);
-		put_text(e->out, value_end(value, l->end), l->end);
+		put_text(e->out, l->value.to, l->end);
 		e->done[i] = true;
 		return;
 	}
@@ -139,48 +67,32 @@ static void put_missing(struct edit *e)
 	}
 }
 
-/* The last line of the section that says something: what is missing goes behind it. */
-static const char *last_of_section(const char *text, const char *section)
+/* Finds the last line of the section that is not blank or a comment, behind which missing keys are
+ * added (NULL: there is no such section), and marks the keys that the section has. */
+static const char *find_section(struct edit *e, const char *text)
 {
 	const char *last = NULL;
 	bool inside = false;
-	struct line l;
-	for (; next_line(text, &l); text = l.next) {
-		if (is_section(&l, NULL)) {
-			inside = is_section(&l, section);
-			if (inside)
-				last = l.start;
-		} else if (inside && equals_sign(&l, NULL)) {
+	struct ini_line l;
+	for (; ini_line_read(&l, text, e->end); text = l.next) {
+		if (l.kind == INI_SECTION)
+			inside = ini_section_is(l.name, e->section);
+		if (inside && l.kind != INI_NOTHING)
 			last = l.start;
-		}
+		for (unsigned i = 0; inside && l.kind == INI_KEY && i < e->n; i++)
+			e->done[i] |= ini_key_is(l.name, e->v[i].key);
 	}
 	return last;
 }
 
-static bool key_is_there(const char *text, const char *section, const char *key)
-{
-	bool inside = false;
-	struct line l;
-	for (; next_line(text, &l); text = l.next) {
-		if (is_section(&l, NULL))
-			inside = is_section(&l, section);
-		else if (inside && equals_sign(&l, key))
-			return true;
-	}
-	return false;
-}
-
 static void edit_lines(struct edit *e, const char *text)
 {
-	const char *last = last_of_section(text, e->section), *at = text;
+	const char *last = find_section(e, text), *at = text;
 	bool inside = false;
-	struct line l;
-	/* those that come later in the file are not missing */
-	for (unsigned i = 0; i < e->n; i++)
-		e->done[i] = key_is_there(text, e->section, e->v[i].key);
-	for (; next_line(at, &l); at = l.next) {
-		if (is_section(&l, NULL))
-			inside = is_section(&l, e->section);
+	struct ini_line l;
+	for (; ini_line_read(&l, at, e->end); at = l.next) {
+		if (l.kind == INI_SECTION)
+			inside = ini_section_is(l.name, e->section);
 		put_line(e, &l, inside);
 		if (l.next || l.start == last)
 			fputc('\n', e->out);
@@ -188,8 +100,7 @@ static void edit_lines(struct edit *e, const char *text)
 			put_missing(e);
 	}
 	if (!last) {
-		fprintf(e->out, "%s\n[%s]\n", *text && text[strlen(text) - 1] != '\n' ? "\n" : "",
-			e->section);
+		fprintf(e->out, "%s\n[%s]\n", *text && e->end[-1] != '\n' ? "\n" : "", e->section);
 		put_missing(e);
 	}
 }
@@ -206,7 +117,7 @@ char *save_edit(const char *text, const char *section, const struct save_value *
 		free(result);
 		return NULL;
 	}
-	struct edit e = {out, section, v, n, done};
+	struct edit e = {out, text + strlen(text), section, v, n, done};
 	edit_lines(&e, text);
 	if (fclose(out) == 0)
 		return result;
@@ -232,6 +143,20 @@ static char *read_text(const char *path, struct stat *st)
 		done += n;
 	}
 	return take_ptr(&text);
+}
+
+int save_has_section(const char *path, const char *section, struct error *err)
+{
+	struct stat st;
+	struct ini_line l;
+	AUTO_FREE char *text = read_text(path, &st);
+	if (!text)
+		return error_set(err, "%s: %s", path, strerror(errno));
+	const char *end = text + strlen(text);
+	for (const char *at = text; ini_line_read(&l, at, end); at = l.next)
+		if (l.kind == INI_SECTION && ini_section_is(l.name, section))
+			return 1;
+	return 0;
 }
 
 static int write_text(const char *path, const char *text, const struct stat *st)

@@ -10,9 +10,12 @@ struct save_value {
 	const char *key, *value; /* key in its canonical spelling */
 };
 
-/* The new text, to be freed: values replaced where the key is, else added at the end of the
- * section, else with a section of their own at the end.  NULL: out of memory. */
+/* The new text, to be freed: values are replaced where the key is, otherwise added at the end of
+ * the section, or in a new section at the end.  NULL: out of memory. */
 char *save_edit(const char *text, const char *section, const struct save_value *v, unsigned n);
+
+/* True: the file has such a section.  -1 with err: it cannot be read. */
+int save_has_section(const char *path, const char *section, struct error *err);
 
 /* The same for a file, atomically (a new file takes its place).  0 or -1 with err. */
 int save_file(const char *path, const char *section, const struct save_value *v, unsigned n,

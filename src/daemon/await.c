@@ -101,7 +101,7 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 		break;
 	case SERVED_MOUNTING:
 		trouble(a, reply, i->name,
-			"is still being mounted: the source or the mountpoint does not answer");
+			"is still being mounted: the source or the mountpoint does not respond");
 		break;
 	default:
 		if (error_is_set(&m->trouble))

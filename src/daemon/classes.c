@@ -97,7 +97,7 @@ static void check_reach(struct check *c, unsigned i)
 	}
 	if (by)
 		problem(c, s, "match",
-			"nothing can reach this class: '%s', which is asked before it, takes all "
+			"the class is never used: '%s', which is tried earlier, takes all "
 			"of it",
 			by->name);
 }

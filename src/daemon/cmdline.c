@@ -16,16 +16,15 @@ enum { LONG_CHECK = 256, LONG_DUMP, LONG_FORCE, LONG_PROFILES };
 static const struct {
 	const char *usage, *help;
 } usage_rows[] = {
-	{"-o OPTION[,...]", "options, see below"},
+	{"-o OPTION[,...]", "mount options, see below"},
 	{"-c, --config=FILE", "serve the mounts of a configuration file"},
-	{"    --check", "with -c: say what is wrong with the file and mount nothing"},
+	{"    --check", "with -c: print all problems of the file, mount nothing"},
 	{"    --force", "mount over another ratefs mount, or over /, /dev, /proc, /sys"},
 	{"-f, --foreground", "stay in the foreground, log to standard error"},
-	{"-d, --debug", "the same, and show every request"},
-	{"    --profiles [NAME[:SIZE]]",
-	 "the devices that profile= knows, or what one of them sets"},
-	{"-h, --help", "this text"},
-	{"-V, --version", "the version"},
+	{"-d, --debug", "like -f, and log every request"},
+	{"    --profiles [NAME[:SIZE]]", "list the device profiles, or show what one of them sets"},
+	{"-h, --help", "print this text"},
+	{"-V, --version", "print the version"},
 };
 
 /* --- one mount from -o ---------------------------------------------------------------------- */
@@ -41,7 +40,7 @@ static int refuse_file_only(const struct option_def *o, struct error *err)
 	} rows[] = {
 		{"source", "SOURCE is the first argument"},
 		{"mountpoint", "MOUNTPOINT is the second argument"},
-		{"fs", "fs.iops and the like set limits of the backing tree"},
+		{"fs", "fs.iops and the like limit the source"},
 		{"options", "write its options after -o"},
 	};
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
@@ -379,7 +378,7 @@ void cmdline_help(void)
 	       "       ratefs -c FILE [--check] [-f] [-d] [--force]\n"
 	       "       ratefs run [-o OPTION[,...]] [-C DIR]... [--] COMMAND [ARG]...\n"
 	       "       ratefs --profiles [NAME[:SIZE]]\n\n"
-	       "Mirrors the directory SOURCE at MOUNTPOINT and limits what is done there.\n\n");
+	       "Mounts a second, throttled view of the directory SOURCE at MOUNTPOINT.\n\n");
 	for (unsigned i = 0; i < ARRAY_SIZE(usage_rows); i++)
 		printf("  %-30s %s\n", usage_rows[i].usage, usage_rows[i].help);
 	options_help(stdout);

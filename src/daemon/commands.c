@@ -102,6 +102,7 @@ enum {
 	MAY_FORCE = 1 << 2,
 	NEEDS_VALUES = 1 << 3,
 	NEEDS_CLASS = 1 << 4,
+	MAY_READ = 1 << 6,
 	WHILE_ENDING = 1 << 5, /* also for a mount that a reload has dropped, while it goes */
 };
 
@@ -115,7 +116,7 @@ static const struct command {
 	{"set", do_set, NEEDS_TARGET | NEEDS_VALUES},
 	{"stats", do_stats, MAY_TARGET},
 	{"reload", do_reload, MAY_TARGET | MAY_FORCE},
-	{"mount", do_mount, NEEDS_TARGET},
+	{"mount", do_mount, NEEDS_TARGET | MAY_READ},
 	{"unmount", do_unmount, NEEDS_TARGET | MAY_FORCE | WHILE_ENDING},
 	{"pause", do_pause, NEEDS_TARGET},
 	{"resume", do_resume, NEEDS_TARGET},
@@ -142,6 +143,7 @@ static const struct member {
 } members[] = {
 	{"target", JSON_STRING, MAY_TARGET | NEEDS_TARGET, NEEDS_TARGET},
 	{"force", JSON_TRUE, MAY_FORCE, 0},
+	{"read", JSON_TRUE, MAY_READ, 0},
 	{"values", JSON_OBJECT, NEEDS_VALUES, NEEDS_VALUES},
 	{"class", JSON_STRING, NEEDS_CLASS, NEEDS_CLASS},
 };
@@ -224,10 +226,14 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	if (!c)
 		return;
 	const char *target = json_string_value(json_object_get(request, "target"));
+	rq.name = target;
 	rq.force = json_is_true(json_object_get(request, "force"));
+	rq.read = json_is_true(json_object_get(request, "read"));
 	rq.values = json_object_get(request, "values");
 	rq.class = json_string_value(json_object_get(request, "class"));
-	if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
+	if (rq.read) /* need not be known */
+		c->run(&rq);
+	else if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
 		reply->code = PROTO_NO_TARGET;
 	else if (rq.target.dropped && !rq.target.mount && !(c->has & WHILE_ENDING))
 		command_fail(reply, PROTO_WRONG_STATE,

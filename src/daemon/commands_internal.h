@@ -10,7 +10,9 @@
 struct request {
 	struct registry *registry;
 	struct target target; /* "target", or global */
+	const char *name;     /* the same as a text; NULL: none */
 	bool force;
+	bool read;	      /* the target from the configuration file */
 	const char *class;    /* the class to be added */
 	const json_t *values; /* options, by name */
 	struct command_reply *reply;

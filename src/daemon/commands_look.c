@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "daemon/advice.h"
 #include "daemon/commands_internal.h"
 #include "daemon/ending.h"
 #include "daemon/limits_out.h"
 #include "daemon/stats_out.h"
+#include "fs/cgroup.h"
 #include "fs/mount.h"
 
 static const char *state_of(const struct served_mount *m)
@@ -139,6 +141,33 @@ static void put_options(struct json_out o, enum scope_kind scope, const struct s
 	}
 }
 
+/* Who asks is told by cgroup. */
+static bool uses_cgroups(const struct settings *s)
+{
+	bool uses = s->fair == FAIR_CGROUP || (s->match.text && strstr(s->match.text, "cgroup:"));
+	for (unsigned i = 0; i < s->n_classes && !uses; i++)
+		uses = uses_cgroups(&s->class[i]);
+	return uses;
+}
+
+static void put_advice(const char *line, void *ctx)
+{
+	put_text(*(struct json_out *)ctx, NULL, line);
+}
+
+/* Which hierarchies name callers here, and what will not work as it was meant. */
+static void put_cgroups(struct json_out o, const struct settings *s)
+{
+	char text[4096];
+	if (uses_cgroups(s)) {
+		AUTO_FILE f = fopen("/proc/self/cgroup", "re");
+		text[f ? fread(text, 1, sizeof(text) - 1, f) : 0] = '\0';
+		put_text(o, "cgroups", cgroup_hierarchies(text));
+	}
+	struct json_out advice = put_array(o, "advice");
+	advise(s, put_advice, &advice);
+}
+
 void do_show(struct request *rq)
 {
 	const struct target *t = &rq->target;
@@ -158,6 +187,8 @@ void do_show(struct request *rq)
 		put_text(rq->out, "paused_by", served_paused_by(t->mount));
 	put_limits_met(rq->out, t);
 	put_options(put_object(rq->out, "options"), t->scope, target_settings(t));
+	if (t->mount)
+		put_cgroups(rq->out, target_settings(t));
 }
 
 void do_stats(struct request *rq)

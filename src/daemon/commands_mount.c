@@ -10,8 +10,44 @@
 #include "daemon/problems.h"
 #include "daemon/reload.h"
 
+static bool has_file(struct request *rq)
+{
+	if (rq->registry->file)
+		return true;
+	command_fail(rq->reply, PROTO_NO_FILE,
+		     "this daemon has no configuration file: it was started for one mount");
+	return false;
+}
+
+/* Says what is wrong with the file, where something is; true: nothing is. */
+static bool is_accepted(struct request *rq, enum reload_result res, struct problems *problems)
+{
+	struct command_reply *reply = rq->reply;
+	reply->later = res == RELOAD_LATER;
+	if (res == RELOAD_REFUSED) {
+		reply->long_text = problems_text(problems);
+		reply->code = reply->long_text ? PROTO_BAD_FILE : PROTO_NO_MEMORY;
+		error_set(&reply->err, "out of memory");
+	}
+	problems_free(problems);
+	return res != RELOAD_REFUSED;
+}
+
+static void mount_from_file(struct request *rq)
+{
+	struct problems problems = {0};
+	if (!has_file(rq))
+		return;
+	enum reload_result res = reload_mount(rq->registry, rq->name, &problems, rq->reply);
+	is_accepted(rq, res, &problems);
+}
+
 void do_mount(struct request *rq)
 {
+	if (rq->read) {
+		mount_from_file(rq);
+		return;
+	}
 	struct served_mount *m = rq->target.mount;
 	if (rq->target.scope != SCOPE_MOUNT) {
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "only mounts can be mounted");
@@ -90,23 +126,14 @@ void do_reload(struct request *rq)
 {
 	struct problems problems = {0};
 	struct command_reply *reply = rq->reply;
-	if (!rq->registry->file) {
-		command_fail(reply, PROTO_NO_FILE,
-			     "this daemon has no configuration file: it was started for one mount");
+	if (!has_file(rq))
 		return;
-	}
 	enum reload_result res = reload(rq->registry, rq->force, &problems, reply);
-	if (res == RELOAD_REFUSED) {
-		reply->long_text = problems_text(&problems);
+	if (!is_accepted(rq, res, &problems)) {
 		put_users(rq);
-		if (!reply->long_text)
-			command_fail(reply, PROTO_NO_MEMORY, "out of memory");
-		else
-			reply->code =
-				json_array_size(reply->in_use.at) ? PROTO_IN_USE : PROTO_BAD_FILE;
+		if (reply->long_text && json_array_size(reply->in_use.at))
+			reply->code = PROTO_IN_USE;
 	}
-	reply->later = res == RELOAD_LATER;
 	if (res != RELOAD_LATER)
 		in_use_end(rq->registry);
-	problems_free(&problems);
 }

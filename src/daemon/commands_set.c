@@ -158,13 +158,15 @@ static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 		advise(&rq->target.mount->s, add_warning, &warnings);
 }
 
-/* What was set, in its canonical form, and where it would be saved. */
+/* What was set, in its canonical form, and where it would be saved.  A class is saved for its own mount. */
 static void report_set(struct request *rq)
 {
 	const struct settings *s = target_settings(&rq->target);
 	struct json_out values = put_object(rq->out, "values");
 	const char *name;
 	json_t *ignored;
+	if (rq->class)
+		put_text(values, "mounts", rq->target.mount->s.section);
 	put_text(rq->out, "file", rq->registry->file);
 	if (rq->target.mount) /* or a class of it */
 		put_text(rq->out, "section", s->section ? s->section : s->name);
@@ -180,7 +182,8 @@ static void report_set(struct request *rq)
 			command_fail(rq->reply, PROTO_NO_MEMORY,
 				     "was changed, but there is no memory to say so");
 		put_text(values, o->name, value);
-		log_set(&rq->target, o->name, value ? value : "");
+		if (!rq->class)
+			log_set(&rq->target, o->name, value ? value : "");
 	}
 }
 
@@ -280,9 +283,12 @@ void do_class_add(struct request *rq)
 	} else {
 		if (add_class(rq, &mount) == 0)
 			change_classes(rq, &mount);
-		if (!rq->reply->code)
+		if (!rq->reply->code) {
 			log_info("mount '%s': class '%s' added", rq->target.mount->s.name,
 				 rq->class);
+			rq->target.class = settings_find_class(&rq->target.mount->s, rq->class);
+			report_set(rq);
+		}
 		settings_free(&mount);
 	}
 }

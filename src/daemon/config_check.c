@@ -154,9 +154,10 @@ static void check_use(const struct configuration *c, const struct settings *clas
 		used = c->class[i].parent && strcmp(c->class[i].parent, class->name) == 0;
 	/* a match that could not be parsed has been reported already */
 	if (!used && !class->lines[option_find("match") - options])
-		problems_add(p, class->line,
-			     "[class:%s] match: is missing, and no class has this one as parent",
-			     class->name);
+		problems_add(
+			p, class->line,
+			"[class:%s] match: is missing, and the class is not the parent of another",
+			class->name);
 }
 
 /* Against the limits that several mounts share. */

@@ -8,8 +8,6 @@
 #include "daemon/problems.h"
 #include "daemon/settings.h"
 
-#define CONFIG_SIZE_MAX (1U << 20)
-
 /* Reads and checks a file.  0, or -1 with all problems in p and `c` empty.  Does not access
  * sources and mountpoints. */
 int config_load(struct configuration *c, const char *path, struct problems *p);

@@ -19,7 +19,7 @@ struct use_look {
 	struct served_mount *owner; /* NULL: nobody waits for the answer any more */
 	struct registry *registry;
 	int64_t since_ms; /* when it started; when done: when it ended */
-	bool done, late;
+	bool done, overdue;
 
 	/* used by the thread until done */
 	struct mount_place place;
@@ -85,14 +85,14 @@ static bool start(struct served_mount *m)
 
 /* --- its answer ----------------------------------------------------------------------------- */
 
-static bool is_late(const struct use_look *l)
+static bool is_overdue(const struct use_look *l)
 {
 	return !l->done && loop_now_ms() - l->since_ms > PATIENCE_MS;
 }
 
 static bool says_busy(const struct use_look *l)
 {
-	return is_late(l) || (l->done && (l->busy || l->handles || !l->understood));
+	return is_overdue(l) || (l->done && (l->busy || l->handles || !l->understood));
 }
 
 enum use in_use(struct served_mount *m)
@@ -117,9 +117,9 @@ char *in_use_text(const struct served_mount *m, bool names)
 	if (!out)
 		return NULL;
 	if (!l)
-		fputs("nobody knows by whom: out of memory", out);
+		fputs("cannot tell by whom: out of memory", out);
 	else if (!l->done)
-		fputs("nobody knows by whom: the way to its mountpoint hangs", out);
+		fputs("cannot tell by whom: the path to its mountpoint hangs", out);
 	else if (l->handles)
 		fprintf(out, "%" PRIu64 " open file%s", l->handles, l->handles == 1 ? "" : "s");
 	else
@@ -153,9 +153,9 @@ void in_use_progress(struct registry *r)
 {
 	list_for_each (it, &r->mounts) {
 		struct use_look *l = list_entry(it, struct served_mount, link)->look;
-		if (!l || l->late || !is_late(l))
+		if (!l || l->overdue || !is_overdue(l))
 			continue;
-		l->late = true;
+		l->overdue = true;
 		r->looked = true;
 	}
 }

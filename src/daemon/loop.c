@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 
 int loop_init(struct loop *l)
 {
@@ -40,9 +41,7 @@ void loop_unwatch(struct loop *l, struct watch *w)
 
 int64_t loop_now_ms(void)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
+	return (int64_t)(monotonic_ns() / NSEC_PER_MSEC);
 }
 
 void loop_run(struct loop *l)

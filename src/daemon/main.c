@@ -47,7 +47,7 @@ static int run(struct cmdline *c)
 	if (!c->foreground) {
 		ready_fd = background_start();
 		if (ready_fd < 0) {
-			log_error("cannot go to the background: %s", strerror(errno));
+			log_error("cannot move to the background: %s", strerror(errno));
 			return EXIT_CODE_FAILED;
 		}
 	}

@@ -243,7 +243,7 @@ static int check_text(const struct option_def *o, const char *value, struct erro
 	if (!*value)
 		return error_set(err, "is empty");
 	if (!strcmp(o->name, "name") && (!strcmp(value, "global") || !strncmp(value, "fs:", 3)))
-		return error_set(err, "'%s' means something else to ratefsctl; take another name",
+		return error_set(err, "'%s' has another meaning for ratefsctl; choose another name",
 				 value);
 	if (!strcmp(o->name, "control") && value[0] != '/' && strcmp(value, "off") != 0)
 		return error_set(err, "'%s' is neither an absolute path nor off", value);
@@ -493,10 +493,10 @@ static const char *hint(const char *name)
 		if (strncasecmp(name, weights[i], strlen(weights[i])) == 0)
 			return "join weights with '+': weight=uid:0=4+uid:1=2";
 	if (strncasecmp(name, "global.", 7) == 0)
-		return "limits of everything belong to global: [global] in a file, "
+		return "limits of all mounts belong to global: [global] in a file, "
 		       "'ratefsctl set global'";
 	if (strncasecmp(name, "fs.", 3) == 0)
-		return "limits of a backing tree belong to its fs: [fs:NAME] in a file, "
+		return "limits of a source belong to its fs: [fs:NAME] in a file, "
 		       "'ratefsctl set fs:NAME'";
 	return NULL;
 }

@@ -118,15 +118,15 @@ static int check_system(const char *path, struct error *err)
 		return 0;
 	return error_set(err,
 			 "mountpoint '%s': the system needs what is there; "
-			 "to hide it all the same, say --force",
+			 "use --force to hide it nevertheless",
 			 path);
 }
 
 static int check_ratefs(const char *path, const struct statx *st, struct error *err)
 {
 	struct mountinfo mounts;
-	bool known = (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && (st->stx_mask & STATX_MNT_ID);
-	if (!known || !mountinfo_read(&mounts, "/proc/self/mountinfo"))
+	bool has_id = (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && (st->stx_mask & STATX_MNT_ID);
+	if (!has_id || !mountinfo_read(&mounts, "/proc/self/mountinfo"))
 		return 0;
 	const struct mount_line *l = mountinfo_by_id(&mounts, st->stx_mnt_id);
 	bool ratefs = l && strcmp(l->type, "fuse.ratefs") == 0;
@@ -135,7 +135,7 @@ static int check_ratefs(const char *path, const struct statx *st, struct error *
 		return 0;
 	return error_set(
 		err,
-		"mountpoint '%s': ratefs is mounted there already; unmount it first, or say "
+		"mountpoint '%s': ratefs is mounted there already; unmount it first, or use "
 		"--force to mount over it",
 		path);
 }

@@ -60,7 +60,7 @@ void problems_log(const struct problems *p)
 	for (unsigned i = 0; i < kept(p); i++)
 		log_error("%s", p->line[i] ? p->line[i] : "out of memory");
 	if (p->n > PROBLEMS_MAX)
-		log_error("%s: and %u more problems", p->file, p->n - PROBLEMS_MAX);
+		log_error("%s: %u more problems", p->file, p->n - PROBLEMS_MAX);
 }
 
 char *problems_text(const struct problems *p)
@@ -73,7 +73,7 @@ char *problems_text(const struct problems *p)
 	for (unsigned i = 0; i < kept(p); i++)
 		fprintf(out, "%s%s", i ? "\n" : "", p->line[i] ? p->line[i] : "out of memory");
 	if (p->n > PROBLEMS_MAX)
-		fprintf(out, "\n%s: and %u more problems", p->file, p->n - PROBLEMS_MAX);
+		fprintf(out, "\n%s: %u more problems", p->file, p->n - PROBLEMS_MAX);
 	return fclose(out) == 0 ? take_ptr(&text) : NULL;
 }
 

@@ -78,57 +78,59 @@ struct registry {
 	int wake_fd;
 };
 
-/* An empty one, good for registry_free. */
+/* Makes it empty, so that registry_free can be called. */
 void registry_clear(struct registry *r);
-/* Threads, gate, global limits.  0 or -1 with err; registry_free in any case. */
+/* Creates threads, the gate and global limits.  0, or -1 with err; call registry_free in either
+ * case. */
 int registry_init(struct registry *r, const struct configuration *c, bool debug, struct error *err);
-/* Begins to make every mount of the configuration, one after the other, but without waiting for
- * ever for one that hangs.  Failures are logged.  -1: out of memory. */
+/* Starts making every mount of the configuration, one after the other; one that hangs delays the
+ * others only for a bounded time.  Failures are logged.  -1: out of memory. */
 int registry_start(struct registry *r, const struct configuration *c);
-/* What follows from tasks that have finished, mounts that have ended, and time that has passed. */
+/* Continues after tasks have finished, mounts have ended, or time has passed. */
 void registry_progress(struct registry *r);
-/* Something is on its way: registry_progress should be called every now and then. */
+/* True: something is in progress, and registry_progress should be called regularly. */
 bool registry_is_busy(const struct registry *r);
-/* Begins to take all mounts down; with force, or twice, what hangs is abandoned. */
+/* Starts ending all mounts; with force, or when called twice, abandons what hangs. */
 void registry_end_all(struct registry *r, bool force);
-/* How that stands. */
+/* How far registry_end_all has come. */
 enum registry_rest {
-	REST_NONE,	/* all is gone: registry_free */
-	REST_RELEASED,	/* mounts and clients are, some memory and threads are not yet */
+	REST_NONE,	/* everything is gone: call registry_free */
+	REST_RELEASED,	/* mounts and clients are gone, some memory and threads are not yet */
 	REST_ABANDONED, /* the same, and some never will be */
-	REST_MOUNTS,	/* on their way */
+	REST_MOUNTS,	/* mounts are still being ended */
 };
 enum registry_rest registry_rest(const struct registry *r);
-/* Says in the log what has not come up, or down. */
+/* Logs which mounts have not come up, or have not ended. */
 void registry_tell_rest(const struct registry *r);
 void registry_free(struct registry *r); /* after REST_NONE */
 
-/* Adds a mount that is not up yet; an fs.  NULL: out of memory. */
+/* Adds a mount that is not mounted yet, or an fs.  NULL: out of memory. */
 struct served_mount *registry_add_mount(struct registry *r, const struct settings *s);
 struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, bool own);
-void registry_forget_mount(struct served_mount *m); /* which is down */
-void registry_forget_fs(struct served_fs *fs);	    /* without mounts */
+void registry_forget_mount(struct served_mount *m); /* one that is not mounted */
+void registry_forget_fs(struct served_fs *fs);	    /* one without mounts */
 
-/* Begins to mount it, or -1 with err. */
+/* Starts mounting it, or -1 with err. */
 int registry_mount(struct served_mount *m, struct error *err);
-/* Begins to unmount it, gives up mounting it, or (force, again) abandons what hangs. */
+/* Starts unmounting it, gives up mounting it, or (force, when called again) abandons what hangs. */
 void registry_unmount(struct served_mount *m, bool force);
 unsigned registry_up(const struct registry *r);
-/* Some that should be are not mounted yet, and it is not (only) because one of them hangs. */
+/* True: mounts of the startup are not up yet, and not only because one of them hangs. */
 bool registry_is_starting(const struct registry *r);
-/* For mounting.c: it came up or did not; a mount has ended by itself (on any thread). */
+/* Called by mounting.c when a mount has come up or failed, and (from any thread) when one was
+ * unmounted from outside. */
 void registry_tell_mounted(struct served_mount *m);
 void registry_mount_ended(struct fs_mount *session, void *registry);
 
 struct served_fs *registry_find_fs(struct registry *r, const char *name);
-/* The [fs:NAME], or (own) the scope that a mount of that name has for itself. */
+/* The scope of an [fs:NAME] section, or (own) the scope of a mount's own. */
 struct served_fs *registry_find_own_fs(struct registry *r, const char *name, bool own);
 struct served_mount *registry_find_mount(struct registry *r, const char *name);
 const char *served_source(const struct served_mount *m);
-/* By mount name or mountpoint. */
+/* By the name of a mount or its mountpoint. */
 struct served_mount *registry_find_target(struct registry *r, const char *target);
 
-/* New settings, whole and at once; takes over *s on success.  -1: nothing has changed. */
+/* Apply new settings as a whole; take over *s on success.  -1: nothing has changed. */
 int registry_set_global(struct registry *r, struct settings *s, struct error *err);
 int registry_set_fs(struct served_fs *fs, struct settings *s, struct error *err);
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err);

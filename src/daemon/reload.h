@@ -21,4 +21,10 @@ enum reload_result { RELOAD_REFUSED = -1, RELOAD_DONE, RELOAD_LATER };
 enum reload_result reload(struct registry *r, bool force, struct problems *p,
 			  struct command_reply *reply);
 
+/* Mounts what the file calls `name`, as the file has it now, unless it is mounted: a mount can be added without touching
+ * the others, and without undoing what `set` has changed there.  Mounts that are down and no longer in the file
+ * are forgotten.  Results as above; RELOAD_DONE also where the reply has an error. */
+enum reload_result reload_mount(struct registry *r, const char *name, struct problems *p,
+				struct command_reply *reply);
+
 #endif

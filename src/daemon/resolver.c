@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/resolver.h"
+#include "base/monotonic.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,14 +52,11 @@ static bool write_all(int fd, const void *buf, size_t size)
 static void wait_for(pid_t child)
 {
 	sigset_t set;
-	struct timespec until, now;
+	uint64_t until_ns = monotonic_ns() + RESOLVER_PATIENCE_S * NSEC_PER_SEC;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += RESOLVER_PATIENCE_S;
 	while (waitpid(child, NULL, WNOHANG) == 0) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (now.tv_sec >= until.tv_sec) {
+		if (monotonic_ns() >= until_ns) {
 			kill(child, SIGKILL);
 			waitpid(child, NULL, 0);
 			return;

@@ -162,7 +162,7 @@ static int show_submounts(struct wrapper *w, struct error *err)
 	AUTO_FREE char *names = NULL;
 	int rc = run_space_show_submounts(&w->space, &names, err);
 	if (rc == 0 && names && !w->run->quiet)
-		log_warning("not throttled, being filesystems of their own: %s", names);
+		log_warning("not throttled, because they are other filesystems: %s", names);
 	return rc;
 }
 
@@ -189,7 +189,7 @@ static void finish(struct wrapper *w, const struct run_result *result,
 	if (!left_behind(w)) {
 		run_space_unmount(&w->run->config);
 		if (!result->daemon_died && !run_wait_daemon(&w->signals, w->daemon, DAEMON_END_S))
-			log_warning("the ratefs daemon (process %d) has not ended yet",
+			log_warning("the ratefs daemon (process %d) has not exited yet",
 				    (int)w->daemon);
 	}
 	FILE *out = w->report ? w->report : w->run->quiet ? NULL : stderr;

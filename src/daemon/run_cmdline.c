@@ -22,12 +22,12 @@ static const struct {
 	const char *usage, *help;
 } usage_rows[] = {
 	{"-o OPTION[,...]", "limits and other options, as for a mount"},
-	{"-C, --directory=DIR", "throttle DIR; may be repeated (the current directory)"},
+	{"-C, --directory=DIR", "throttle DIR; may be repeated (default: the current directory)"},
 	{"    --report=FILE", "write the report to FILE instead of standard error"},
 	{"    --json", "write the report as JSON"},
-	{"    --compare", "run COMMAND without ratefs first and say how much slower it is"},
-	{"-q, --quiet", "no report on standard error, no remarks"},
-	{"-h, --help", "this text"},
+	{"    --compare", "run COMMAND without ratefs as well and compare the times"},
+	{"-q, --quiet", "print no report and no remarks"},
+	{"-h, --help", "print this text"},
 };
 
 /* The configuration that is being built. */
@@ -129,8 +129,9 @@ static int add_dir(struct draft *d, const char *path, struct error *err)
 		if (strcmp(real, d->dir[i]) == 0)
 			return 0;
 		if (lies_in(real, d->dir[i]) || lies_in(d->dir[i], real))
-			return error_set(err, "-C %s: one of it and %s lies inside the other", path,
-					 d->dir[i]);
+			return error_set(
+				err, "-C %s: contains %s or is inside it; name only one of them",
+				path, d->dir[i]);
 	}
 	d->dir[d->n_dirs++] = take_ptr(&real);
 	return 0;
@@ -283,11 +284,11 @@ void run_help(void)
 {
 	printf("usage: ratefs run [-o OPTION[,...]] [-C DIR]... [--report=FILE] [--json] [--compare]\n"
 	       "                  [--quiet] [--] COMMAND [ARG]...\n\n"
-	       "Runs COMMAND with throttled access to DIR.  Other programs do not notice.\n\n");
+	       "Runs COMMAND with throttled access to DIR.  Other programs are not affected.\n\n");
 	for (unsigned i = 0; i < ARRAY_SIZE(usage_rows); i++)
 		printf("  %-30s %s\n", usage_rows[i].usage, usage_rows[i].help);
-	printf("\nOptions are those of ratefs --help.  Limits without a prefix hold for COMMAND as a\n"
-	       "whole; mount.LIMIT holds for each DIR.  -o dry_run throttles nothing and suggests limits.\n"
+	printf("\nOptions are those of ratefs --help.  Limits without a prefix apply to COMMAND as a\n"
+	       "whole; mount.LIMIT applies to each DIR.  -o dry_run throttles nothing and suggests limits.\n"
 	       "Exit codes: that of COMMAND; 125 ratefs failed, 126 COMMAND cannot be run, 127 COMMAND\n"
 	       "was not found.  If a signal kills COMMAND, ratefs ends by the same signal.\n");
 }

@@ -36,7 +36,7 @@ static int explain(const char *what, int error, struct error *err)
 		"a container needs the capability CAP_SYS_ADMIN, or a seccomp profile that allows "
 		"unshare and mount";
 	if (read_number("/proc/sys/kernel/unprivileged_userns_clone") == 0)
-		remedy = "users may not make namespaces here: sysctl "
+		remedy = "users may not create namespaces here: sysctl "
 			 "kernel.unprivileged_userns_clone=1 allows it";
 	else if (read_number("/proc/sys/user/max_user_namespaces") == 0)
 		remedy = "user namespaces are switched off: sysctl "
@@ -83,7 +83,7 @@ int run_space_begin(struct run_space *s, struct error *err)
 		return 0;
 	s->user_namespace = true;
 	if (unshare(CLONE_NEWUSER) < 0)
-		return explain("cannot make a user namespace", errno, err);
+		return explain("cannot create a user namespace", errno, err);
 	return map_ids(uid, gid, err);
 }
 
@@ -164,7 +164,7 @@ static int mount_one(const struct settings *m, struct error *err)
 int run_space_mount(struct run_space *s, const struct configuration *c, int *fd, struct error *err)
 {
 	if (unshare(CLONE_NEWNS) < 0)
-		return explain("cannot make a mount namespace", errno, err);
+		return explain("cannot create a mount namespace", errno, err);
 	/* Mounts that the host makes later appear here; ours do not appear there. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return explain("cannot make the mounts private", errno, err);

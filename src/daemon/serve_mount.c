@@ -11,7 +11,7 @@
 #include "daemon/classes.h"
 #include "daemon/options.h"
 
-/* --- settings to the layers below ----------------------------------------------------------- */
+/* --- settings for the layers below ---------------------------------------------------------- */
 
 struct mount_policy policy_of(const struct settings *s)
 {
@@ -50,8 +50,8 @@ bool gate_config_of(const struct settings *s, const struct weights *common,
 
 /* --- FUSE options --------------------------------------------------------------------------- */
 
-/* Like a bind mount, a mirror that root makes honours set-user-ID bits and devices exactly where
- * its source does; FUSE's own default would be neither. */
+/* Like a bind mount, a mount made by root honours set-user-ID bits and devices if the source does;
+ * FUSE's own default is neither. */
 static bool inherit_flags(struct words *w, const char *source)
 {
 	struct statvfs st;
@@ -85,7 +85,7 @@ static bool add_defaults(struct words *w, const struct settings *s, const char *
 	return ok;
 }
 
-/* Commas inside a value are escaped as libfuse wants them. */
+/* Commas inside a value are escaped as libfuse expects. */
 static char *joined(const struct words *w)
 {
 	AUTO_FREE char *text = NULL;
@@ -121,9 +121,9 @@ char *fuse_options_of(const struct settings *s, const char *source, struct error
 	return text;
 }
 
-/* --- up and down ---------------------------------------------------------------------------- */
+/* --- scopes --------------------------------------------------------------------------------- */
 
-/* The [fs:NAME], or a scope of the mount's own. */
+/* The scope of the [fs:NAME] section, or one of the mount's own. */
 static struct served_fs *fs_for_mount(struct served_mount *m)
 {
 	struct served_fs *fs = m->s.fs ? registry_find_fs(m->registry, m->s.fs)
@@ -221,7 +221,8 @@ void serve_mount_announce(const struct served_mount *m)
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return;
-	list_limits("global.", &m->registry->global, SCOPE_FS, out); /* limits, not the socket */
+	/* only limits, not the socket */
+	list_limits("global.", &m->registry->global, SCOPE_FS, out);
 	list_limits("fs.", &m->fs->s, SCOPE_FS, out);
 	if (m->s.profile)
 		fprintf(out, " profile=%s", m->s.profile);
@@ -233,9 +234,8 @@ void serve_mount_announce(const struct served_mount *m)
 	if (fclose(out) == 0 && size)
 		log_info("limits of %s:%s", m->s.name, text);
 	if (device_config_models(&m->s.device))
-		log_info(
-			"%s models a device: reads and writes %s", m->s.name,
-			m->s.cache == CACHE_PAGE
-				? "go through the page cache, so that only what misses it takes device time"
-				: "bypass the page cache; cache=page keeps them in it");
+		log_info("%s models a device: reads and writes %s", m->s.name,
+			 m->s.cache == CACHE_PAGE
+				 ? "use the page cache, so that only cache misses take device time"
+				 : "bypass the page cache; cache=page keeps them in it");
 }

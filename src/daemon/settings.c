@@ -90,7 +90,7 @@ static bool copy_classes(struct settings *to, const struct settings *from)
 bool settings_copy(struct settings *to, const struct settings *from)
 {
 	*to = *from;
-	/* every field that owns memory is written before the first failure can free it */
+	/* Every field that owns memory is set before the first failure can free it. */
 	bool ok = copy_text(&to->name, from->name);
 	ok = copy_text(&to->fs, from->fs) && ok;
 	ok = copy_text(&to->source, from->source) && ok;

@@ -10,7 +10,7 @@
 #include "daemon/ending.h"
 #include "daemon/reserves.h"
 
-/* A mount's name has no '/' in front of a class; a path to somewhere in a mount has. */
+/* A mount's name has no '/' except before a class; a path inside a mount has. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
 	const char *slash = strchr(name, '/');

@@ -61,11 +61,63 @@ bool cgroup_path(uint64_t id, char *buf, size_t size)
 	return found;
 }
 
+/* --- /proc/PID/cgroup: a line "NUMBER:CONTROLLERS:PATH" for each hierarchy, "0::PATH" for cgroup v2 --------------- */
+
+static bool is_v2(const char *line)
+{
+	return strncmp(line, "0::", 3) == 0;
+}
+
+static bool is_systemd(const char *line)
+{
+	const char *colon = strchr(line, ':');
+	return colon && strncmp(colon, ":name=systemd:", 14) == 0;
+}
+
+/* The path of a line; NULL: it has none, or it is the root, which says nothing. */
+static char *path_below_root(char *line)
+{
+	char *path = strchr(line, '/');
+	const char *end = strchr(line, '\n');
+	if (!path || (end && path > end) || path[1] == '\n' || !path[1])
+		return NULL;
+	return path;
+}
+
+static char *next_line(char *line)
+{
+	char *end = strchr(line, '\n');
+	return end && end[1] ? end + 1 : NULL;
+}
+
+/* The path in the first hierarchy that is meant and in which the process is not in the root. */
+static char *find_path(char *text, bool (*is_meant)(const char *line))
+{
+	for (char *line = text; line; line = next_line(line)) {
+		char *path = path_below_root(line);
+		if (path && (!is_meant || is_meant(line)))
+			return path;
+	}
+	return NULL;
+}
+
 char *cgroup_parse(char *text)
 {
-	char *path = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-	path = path ? strchr(path, '/') : strchr(text, '/'); /* cgroup v1: the first hierarchy */
+	char *path = find_path(text, is_v2);
+	path = path ? path : find_path(text, is_systemd);
+	path = path ? path : find_path(text, NULL);
+	path = path ? path : strchr(text, '/');
 	if (path)
 		path[strcspn(path, "\n")] = '\0';
 	return path;
+}
+
+const char *cgroup_hierarchies(const char *text)
+{
+	bool v1 = false, v2 = false;
+	for (const char *line = text; line && *line; line = strchr(line, '\n'), line += !!line) {
+		v2 |= is_v2(line);
+		v1 |= !is_v2(line);
+	}
+	return v1 && v2 ? "v2, and v1 for processes in its root" : v1 ? "v1" : v2 ? "v2" : "none";
 }

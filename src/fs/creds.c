@@ -102,17 +102,11 @@ void creds_thread_stop(void)
 
 /* --- changing ---------------------------------------------------------------------------------- */
 
-#define LOG_INTERVAL_S 60
-
 static int failed(const char *what, uid_t uid, gid_t gid)
 {
-	static _Atomic int64_t next_s;
+	static _Atomic uint64_t next_ns;
 	int error = errno;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	int64_t due = atomic_load(&next_s);
-	if (now.tv_sec >= due &&
-	    atomic_compare_exchange_strong(&next_s, &due, now.tv_sec + LOG_INTERVAL_S))
+	if (log_is_due(&next_ns))
 		log_error("a request failed: cannot act as user %u, group %u: %s: %s", uid, gid,
 			  what, error ? strerror(error) : "refused");
 	return -EIO;

@@ -35,12 +35,8 @@ char *fs_thread_buffer(void)
 /* Threads for which there is no memory are retried continually: log it only now and then. */
 static void say_no_memory(void)
 {
-	static _Atomic time_t said;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	time_t before = atomic_load(&said);
-	if ((!before || now.tv_sec - before >= 60) &&
-	    atomic_compare_exchange_strong(&said, &before, now.tv_sec))
+	static _Atomic uint64_t next_ns;
+	if (log_is_due(&next_ns))
 		log_error(
 			"no memory for the buffer of another thread: fewer requests run concurrently");
 }
@@ -56,7 +52,7 @@ static void on_thread_end(void *unused)
 static void make_thread_end(void)
 {
 	if (pthread_key_create(&thread_end, on_thread_end) != 0)
-		log_error("out of thread keys: threads will leave their memory behind");
+		log_error("out of thread keys: threads will not free their memory");
 }
 
 bool fs_thread_start(void)

@@ -79,7 +79,7 @@ static struct fuse_session *new_session(const struct fs_mount *m, bool debug, st
 	}
 	fuse_opt_free_args(&args);
 	if (!se && !error_is_set(err))
-		error_set(err, "cannot make a FUSE session: %s", strerror(ENOMEM));
+		error_set(err, "cannot create a FUSE session: %s", strerror(ENOMEM));
 	return se;
 }
 
@@ -256,7 +256,7 @@ int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 	uint64_t until_ns = monotonic_ns() + READY_NS;
 	while (!receivers_have_served(m)) {
 		if (atomic_load(&m->ended) || monotonic_ns() > until_ns)
-			return error_set(err, "%s: the kernel does not talk to the daemon",
+			return error_set(err, "%s: the kernel does not contact the daemon",
 					 m->mountpoint);
 		const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC / 4};
 		nanosleep(&nap, NULL);
@@ -420,7 +420,7 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	if (m->started) {
 		drain(m, grace_ns, limit_ns);
 		if (!wait_for(m, all_left, NULL, grace_ns) && !atomic_load(&m->ended))
-			log_info("%s: still in use; its open files end here", m->mountpoint);
+			log_info("%s: still in use; its open files stop working", m->mountpoint);
 		watchdog_ask_to_stop(m);
 		clean = finish(m, limit_ns);
 	}

@@ -11,14 +11,16 @@
 
 #define RUNTIME_DIR_MAX 64 /* so that a socket's address (108 bytes) has room for a name */
 
-/* 0, or -1 with err when the environment names a directory that is too long. */
+/* 0, or -1 with err if the environment names a directory that is too long. */
 int runtime_dir(char *buf, size_t size, struct error *err);
-/* Makes it, mode 0700; refuses one that belongs to somebody else or that others may write to. */
+/* Creates it with mode 0700; refuses one that belongs to somebody else or that others may write
+ * to. */
 int runtime_dir_make(const char *dir, struct error *err);
-/* The same refusals, for one that is there: what answers in it may be anybody's. */
+/* The same checks for an existing one: its sockets could be anybody's. */
 int runtime_dir_check(const char *dir, struct error *err);
 
-/* A connection to a socket; -errno.  One that nobody listens at (-ECONNREFUSED) is removed. */
+/* Connects to a socket; -errno on failure.  A socket at which nobody listens (-ECONNREFUSED) is
+ * removed. */
 int runtime_connect(const char *path);
 /* Calls `each` with the path of every *.sock in the directory, until it returns false. */
 void runtime_each_socket(const char *dir, bool (*each)(const char *path, void *ctx), void *ctx);

@@ -238,9 +238,9 @@ static void dispatch_events(struct gate *g, uint64_t at_ns, uint64_t now_ns, boo
 	for (;;) {
 		release_all(g, at_ns, now_ns);
 		uint64_t due = top_ns(&g->due),
-			 late = deadlines_too ? top_ns(&g->deadlines) : NEVER;
+			 deadline = deadlines_too ? top_ns(&g->deadlines) : NEVER;
 		uint64_t expires = top_ns(&g->vouchers), done = top_ns(&g->dates);
-		uint64_t next = min_u64(min_u64(due, done), min_u64(late, expires));
+		uint64_t next = min_u64(min_u64(due, done), min_u64(deadline, expires));
 		if (next > now_ns)
 			return;
 		at_ns = max_u64(at_ns, next);
@@ -249,7 +249,7 @@ static void dispatch_events(struct gate *g, uint64_t at_ns, uint64_t now_ns, boo
 		else if (next == done)
 			job_leave_device(g, container_of(heap_top(&g->dates), struct job, date),
 					 now_ns);
-		else if (next == late)
+		else if (next == deadline)
 			job_refuse_locked(
 				g, container_of(heap_top(&g->deadlines), struct job, deadline),
 				GRANT_TIMED_OUT, at_ns);

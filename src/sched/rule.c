@@ -85,7 +85,7 @@ static int parse_glob(struct rule_term *t, const char *text, struct error *err)
 				 text);
 	if (t->field == RULE_COMM && strlen(text) >= CALLER_NAME_MAX && !strpbrk(text, "*?["))
 		return error_set(err,
-				 "comm '%s': the kernel keeps 15 characters of a name; use '%.15s'",
+				 "comm '%s': names have at most 15 characters; use '%.15s'",
 				 text, text);
 	t->glob = strdup(text);
 	return t->glob ? 0 : error_set(err, "out of memory");

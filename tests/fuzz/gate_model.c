@@ -112,7 +112,7 @@ static void check(const struct shadow *s)
 {
 	i128 lateness = (i128)s->rate_max * LATENESS_NS;
 	uint64_t room = max_u64(s->capacity, s->largest);
-	/* One candidate per lane may have taken its op earlier, when it came to the front (LIMITER-FACTS 4.2). */
+	/* One candidate per lane may have taken its op earlier, when it came to the front. */
 	uint64_t candidates = limit_kind_is_bytes(s->kind) ? 0 : COST_CLASSES;
 	i128 bound = lateness + ((i128)room + s->once + candidates + 1) * (int64_t)NSEC_PER_SEC;
 	MUST(s->excess <= bound);

@@ -55,7 +55,7 @@ stop_ratefs
 say "random 4K reads take $ms ms, reads of 12.66 ms take $fixed ms"
 in_range "random 4K reads, ms" "$(awk "BEGIN { print $ms - ($fixed - 12.66) }")" 12.03 13.29
 
-# killed in device time, and the queue goes on
+# killed in device time; the queue continues
 mount_ratefs -o "latency=60s,max_inflight=1,meta_latency=0ms"
 dd if="$MNT/file" of=/dev/null bs=4K count=1 status=none &
 pid=$!
@@ -67,7 +67,7 @@ equal "$(stat_of device_now)" 0 "requests in the device"
 equal "$(stat_of inflight.now)" 0 "permits in use"
 equal "$(stat_of classes.read.aborted)" 1 "aborted reads"
 
-# a change holds for what comes later; a date that was named stands
+# a change applies to later requests; dates that were set remain
 dd if="$MNT/file" of=/dev/null bs=4K count=1 status=none &
 pid=$!
 within 5s in_device 1

@@ -89,6 +89,6 @@ kill -TERM "${user_daemon:-$DAEMON}"
 within 5s gone "$DAEMON" || fail "the user's daemon does not end"
 DAEMON=
 equal "$(findmnt -no FSTYPE -M "$MNT" | tail -1)" tmpfs "what lies on top"
-grep -q 'another mount lies on it' "$LOG" || fail "nothing was said of the mount on top"
+grep -q 'another mount is on it' "$LOG" || fail "nothing was said of the mount on top"
 umount "$MNT"
 umount "$MNT"

@@ -183,8 +183,8 @@ START_TEST(wrong_values_are_named_with_what_would_be_right)
 	says("max_read", "12", "max_read: '12': must be between 4K and 1M");
 	says("source", "", "source: is empty");
 	says("name", "global",
-	     "name: 'global' means something else to ratefsctl; take another name");
-	says("name", "fs:x", "name: 'fs:x' means something else to ratefsctl; take another name");
+	     "name: 'global' has another meaning for ratefsctl; choose another name");
+	says("name", "fs:x", "name: 'fs:x' has another meaning for ratefsctl; choose another name");
 	says("latency", "5", "latency: '5': give a unit, for example 5ms or 5s");
 	says("latency", "5ms~6ms",
 	     "latency: '5ms~6ms': the part after '~' must not be the larger one");
