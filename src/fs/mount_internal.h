@@ -18,6 +18,7 @@
 #include "fs/mount.h"
 #include "fs/request.h"
 #include "fs/watch.h"
+#include "sched/gate.h"
 #include "sched/workers.h"
 
 #define MESSAGE_MAX (FS_MAX_TRANSFER + (64U << 10)) /* header, arguments and data of a request */
@@ -185,6 +186,35 @@ static inline bool watchdog_lies_down(struct fs_mount *m, uint64_t begun)
 	return receivers_begun(m) == begun;
 }
 
+/* Around the operation, on the thread that carries it out. */
+static inline void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant)
+{
+	atomic_store_explicit(&r->since_ns, r->worker ? monotonic_ns() : 0, memory_order_relaxed);
+	atomic_store_explicit(&r->entered,
+			      atomic_load_explicit(&r->entered, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_store_explicit(&r->opcode, opcode + 1, memory_order_release);
+	if (!grant || !gate_holds_permits(grant))
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->grant = *grant;
+	r->holds = true;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* False: the grant has been settled by runners_give_up meanwhile. */
+static inline bool runner_leave(struct runner *r, const struct grant *grant)
+{
+	atomic_store_explicit(&r->opcode, 0, memory_order_release);
+	if (!grant || !gate_holds_permits(grant))
+		return true;
+	pthread_mutex_lock(&r->lock);
+	bool holds = r->holds;
+	r->holds = false;
+	pthread_mutex_unlock(&r->lock);
+	return holds;
+}
+
 /* admit.c: carries a request out, parks it or answers it; it is the transport's again. */
 void admit(struct request *r);
 /* Answers with `err` what may be answered so. */
@@ -207,10 +237,7 @@ unsigned parked_count(struct fs_mount *m); /* that wait or are being run by a wo
 void runners_init(struct fs_mount *m);
 void runners_destroy(struct fs_mount *m);
 extern _Thread_local struct runner *runner_self; /* NULL on threads that run no requests */
-void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant);
-/* False: the grant has been settled by runners_give_up meanwhile. */
-bool runner_leave(struct runner *r, const struct grant *grant);
-bool runner_start_worker(void *mount); /* hooks of the pool */
+bool runner_start_worker(void *mount);		 /* hooks of the pool */
 void runner_stop_worker(void *mount);
 /* The watchdog's: who has been at the same request since the last look has a date from now on. */
 void runners_note(struct fs_mount *m, uint64_t now_ns);

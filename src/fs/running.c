@@ -53,33 +53,6 @@ void runner_stop_worker(void *mount)
 	fs_thread_stop();
 }
 
-void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant)
-{
-	atomic_store_explicit(&r->since_ns, r->worker ? monotonic_ns() : 0, memory_order_relaxed);
-	atomic_store_explicit(&r->entered,
-			      atomic_load_explicit(&r->entered, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-	atomic_store_explicit(&r->opcode, opcode + 1, memory_order_release);
-	if (!grant || !gate_holds_permits(grant))
-		return;
-	pthread_mutex_lock(&r->lock);
-	r->grant = *grant;
-	r->holds = true;
-	pthread_mutex_unlock(&r->lock);
-}
-
-bool runner_leave(struct runner *r, const struct grant *grant)
-{
-	atomic_store_explicit(&r->opcode, 0, memory_order_release);
-	if (!grant || !gate_holds_permits(grant))
-		return true;
-	pthread_mutex_lock(&r->lock);
-	bool holds = r->holds;
-	r->holds = false;
-	pthread_mutex_unlock(&r->lock);
-	return holds;
-}
-
 void runners_give_up(struct fs_mount *m)
 {
 	for (unsigned i = 0; i < RUNNERS; i++) {

@@ -84,8 +84,7 @@ static int parse_glob(struct rule_term *t, const char *text, struct error *err)
 		return error_set(err, "cgroup '%s': a path that starts with '/', like /ci/**",
 				 text);
 	if (t->field == RULE_COMM && strlen(text) >= CALLER_NAME_MAX && !strpbrk(text, "*?["))
-		return error_set(err,
-				 "comm '%s': names have at most 15 characters; use '%.15s'",
+		return error_set(err, "comm '%s': names have at most 15 characters; use '%.15s'",
 				 text, text);
 	t->glob = strdup(text);
 	return t->glob ? 0 : error_set(err, "out of memory");

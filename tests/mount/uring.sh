@@ -9,8 +9,8 @@ requires helper:noise helper:reap helper:iogen jq
 parameter=/sys/module/fuse/parameters/enable_uring
 [ -e $parameter ] || skip "this kernel has no FUSE over io_uring"
 was=$(cat $parameter)
-enable() { echo "$1" 2>/dev/null >$parameter || skip "enable_uring cannot be changed here"; }
-put_back() { echo "$was" >$parameter; }
+enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }
+put_back() { echo "$was" >"$parameter"; }
 enable Y
 trap 'rc=$?; put_back; (exit $rc); cleanup' EXIT
 
