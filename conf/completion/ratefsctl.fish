@@ -74,6 +74,8 @@ function __ratefsctl_complete
 	switch $words[2]
 		case global
 			set scope global
+		case 'pool:*'
+			set scope pool
 		case 'fs:*'
 			set scope fs
 		case '/*'

@@ -34,7 +34,7 @@ static void help(void)
 		usage_of(&commands[i], left, sizeof(left));
 		printf("  %-34s %s\n", left, commands[i].help);
 	}
-	printf("\nTARGET is the name of a mount, any path on it, MOUNT/CLASS, fs:NAME or global.\n"
+	printf("\nTARGET is the name of a mount, any path on it, MOUNT/CLASS, fs:NAME, pool:NAME or global.\n"
 	       "  -d, --daemon=PID|PATH              talk to this daemon only (its process id or socket)\n"
 	       "  -j, --json                         print JSON\n"
 	       "  -h, --help                         this text\n"

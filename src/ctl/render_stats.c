@@ -204,9 +204,75 @@ static void keys(const json_t *list, const char *title, FILE *out)
 	json_array_foreach(list, i, key) key_row(key, out);
 }
 
+/* --- pools ---------------------------------------------------------------------------------- */
+
+static void pool_limit(const char *name, const json_t *limit, FILE *out)
+{
+	char rate[TEXT_AMOUNT_MAX], granted[TEXT_AMOUNT_MAX], demand[TEXT_AMOUNT_MAX];
+	double base = strcmp(get_text(limit, "unit"), "bytes") == 0 ? 1024 : 1000;
+	fprintf(out, "  %-32s %8s %8s %8s\n", name,
+		text_amount(get_real(limit, "rate"), base, rate),
+		get_true(limit, "limited_here")
+			? text_amount(get_real(limit, "granted"), base, granted)
+			: "no limit",
+		get_true(limit, "wants_all")
+			? "all"
+			: text_amount(get_real(limit, "demand"), base, demand));
+}
+
+static void pool_members(const json_t *list, const json_t *limits, FILE *out)
+{
+	char text[TEXT_AMOUNT_MAX];
+	const json_t *m;
+	json_t *share;
+	const char *name;
+	size_t i;
+	json_array_foreach(list, i, m)
+	{
+		fprintf(out, "  member %-25s weight %" PRIu64 ", %s ago", get_text(m, "host"),
+			get_u64(m, "weight"), text_ns(get_u64(m, "age_ns"), text));
+		json_object_foreach(get_part(m, "share"), name, share)
+		{
+			bool bytes = strcmp(get_text(get_part(limits, name), "unit"), "bytes") == 0;
+			fprintf(out, ", %s %s", name,
+				text_amount(json_real_value(share), bytes ? 1024 : 1000, text));
+		}
+		fputc('\n', out);
+	}
+}
+
+static void pool(const json_t *p, FILE *out)
+{
+	char text[TEXT_AMOUNT_MAX];
+	const char *name;
+	json_t *limit;
+	fprintf(out, "\npool %s at %s: %s, %" PRIu64 " members", get_text(p, "name"),
+		get_text(p, "server"), get_text(p, "mode"), get_u64(p, "members"));
+	if (get_part(p, "answer_age_ns"))
+		fprintf(out, ", last answer %s ago", text_ns(get_u64(p, "answer_age_ns"), text));
+	if (get_u64(p, "lost_ns"))
+		fprintf(out, ", LOST for %s", text_ns(get_u64(p, "lost_ns"), text));
+	if (*get_text(p, "error"))
+		fprintf(out, ": %s", get_text(p, "error"));
+	fprintf(out, "\n  %-32s %8s %8s %8s\n", "LIMIT", "POOL", "HERE", "WANTED");
+	json_object_foreach(get_part(p, "limits"), name, limit) pool_limit(name, limit, out);
+	pool_members(get_part(p, "who"), get_part(p, "limits"), out);
+}
+
+static void pools(const json_t *a, FILE *out)
+{
+	const json_t *one;
+	size_t i;
+	json_array_foreach(get_part(a, "pools"), i, one) pool(one, out);
+}
+
 void render_stats_since(const json_t *a, const json_t *before, FILE *out)
 {
 	bool dry_run = get_true(a, "dry_run");
+	if (!*get_text(a, "scope")) { /* a pool */
+		pools(a, out);
+		return;
+	}
 	head(a, out);
 	now(a, out);
 	stuck(get_part(a, "in_source"), out);
@@ -216,6 +282,7 @@ void render_stats_since(const json_t *a, const json_t *before, FILE *out)
 	keys(get_part(a, "keys_by_wait"), dry_run ? "WOULD WAIT MOST" : "WAITED MOST", out);
 	keys(get_part(a, "keys_by_use"),
 	     dry_run ? "MOVED MOST PAST A LIMIT" : "USED MOST WHILE WAITING", out);
+	pools(a, out);
 }
 
 void render_stats(const json_t *answer, FILE *out)

@@ -117,8 +117,8 @@ json_t *volume_new(json_t *root, const char *name, const char *source, json_t *o
 {
 	json_int_t id = json_integer_value(json_object_get(root, "next"));
 	json_t *volume =
-		json_pack("{sI, ss?, sO, ss, ss, s{}}", "id", id, "source", source, "options",
-			  options, "section", "", "created", created, "references");
+		json_pack("{sI, ss?, so, ss, ss, s{}}", "id", id, "source", source, "options",
+			  json_deep_copy(options), "section", "", "created", created, "references");
 	if (json_object_set_new(root, "next", json_integer(id + 1)) < 0 ||
 	    json_object_set_new(volume_all(root), name, volume) < 0)
 		return NULL;

@@ -9,6 +9,7 @@
 #include "daemon/commands_internal.h"
 #include "daemon/ending.h"
 #include "daemon/limits_out.h"
+#include "daemon/pools.h"
 #include "daemon/stats_out.h"
 #include "fs/cgroup.h"
 #include "fs/mount.h"
@@ -185,7 +186,8 @@ void do_show(struct request *rq)
 	put_bool(rq->out, "paused", target_paused(t));
 	if (t->mount && served_paused_by(t->mount))
 		put_text(rq->out, "paused_by", served_paused_by(t->mount));
-	put_limits_met(rq->out, t);
+	if (!t->pool)
+		put_limits_met(rq->out, t);
 	put_options(put_object(rq->out, "options"), t->scope, target_settings(t));
 	if (t->mount)
 		put_cgroups(rq->out, target_settings(t));
@@ -193,7 +195,11 @@ void do_show(struct request *rq)
 
 void do_stats(struct request *rq)
 {
-	put_stats(rq->out, rq->registry, &rq->target);
+	if (rq->target.pool)
+		put_text(rq->out, "name", target_name(&rq->target));
+	else
+		put_stats(rq->out, rq->registry, &rq->target);
+	put_pools(rq->out, rq->registry->pools, rq->target.pool);
 }
 
 /* Where options of the target can be saved: not those of an fs that is in no file. */

@@ -222,8 +222,9 @@ static void set_paused(struct request *rq, bool paused)
 {
 	int rc = target_pause(rq->registry, &rq->target, paused);
 	if (rc == -EOPNOTSUPP) {
-		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "pause its mount");
-		command_fail(rq->reply, PROTO_WRONG_TARGET, "a class cannot be paused");
+		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "pause a mount");
+		command_fail(rq->reply, PROTO_WRONG_TARGET, "a %s cannot be paused",
+			     scope_kind_name(rq->target.scope));
 	} else if (rc < 0) {
 		command_fail(rq->reply, PROTO_FAILED, "%s", strerror(-rc));
 	}

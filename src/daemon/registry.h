@@ -21,6 +21,7 @@
 
 struct ending;
 struct fs_mount;
+struct pools;
 struct mounting;
 struct stepper;
 struct use_look;
@@ -68,6 +69,7 @@ struct registry {
 	bool finished; /* nothing is left to serve, by request or because it was unmounted */
 	bool leaving;  /* all mounts are being ended, and no new ones are made */
 	struct list fs, mounts;
+	struct pools *pools; /* NULL: none; see daemon/pools.h */
 	struct list mountings, endings;
 	unsigned looks; /* tasks of daemon/in_use.h that are running */
 	bool looked;	/* one has ended: what waits for it can be retried */
@@ -132,7 +134,8 @@ struct served_mount *registry_find_target(struct registry *r, const char *target
 
 /* Apply new settings as a whole; take over *s on success.  -1: nothing has changed. */
 int registry_set_global(struct registry *r, struct settings *s, struct error *err);
-int registry_set_fs(struct served_fs *fs, struct settings *s, struct error *err);
+int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s,
+		    struct error *err);
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 int registry_set_weights(struct registry *r, struct weights *w, struct error *err);
 

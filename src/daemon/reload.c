@@ -12,6 +12,7 @@
 #include "daemon/in_use.h"
 #include "daemon/names.h"
 #include "daemon/options.h"
+#include "daemon/pools.h"
 
 struct changes {
 	struct registry *r;
@@ -134,7 +135,7 @@ static void set_fs(struct changes *j, struct served_fs *fs, const struct setting
 		return;
 	}
 	note_live(j, SCOPE_FS, &fs->s, &s);
-	apply(j, wanted->name, registry_set_fs(fs, &s, &err), &err);
+	apply(j, wanted->name, registry_set_fs(j->r, fs, &s, &err), &err);
 	settings_free(&s);
 }
 
@@ -338,6 +339,7 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 			configuration_free(&c);
 		return res;
 	}
+	pools_reload(r->pools, &c);
 	drop_mounts(&j);
 	rename_mounts(&j);
 	change_global(&j);

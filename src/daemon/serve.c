@@ -17,6 +17,7 @@
 #include "daemon/in_use.h"
 #include "daemon/loop.h"
 #include "daemon/names.h"
+#include "daemon/pools.h"
 #include "daemon/privileges.h"
 #include "daemon/problems.h"
 #include "daemon/registry.h"
@@ -300,7 +301,7 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		return -1;
 	}
 	if (open_control(s, c, &err) < 0 || names_close(c->file != NULL, &err) < 0 ||
-	    privileges_drop(wants_uring(c), &err) < 0 ||
+	    pools_prepare(c, &err) < 0 || privileges_drop(wants_uring(c), &err) < 0 ||
 	    registry_init(&s->registry, c, debug, &err) < 0) {
 		log_error("%s", err.text);
 		return -1;
@@ -308,6 +309,8 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 	rc = watch_mounts(s);
 	if (rc == 0)
 		rc = watch_names(s);
+	if (rc == 0)
+		rc = pools_open(&s->registry, c, &s->loop);
 	if (rc == 0)
 		rc = control_serve(&s->control, &s->loop, &s->registry, on_command, s);
 	if (rc == 0 && c->companion)
@@ -335,6 +338,7 @@ int serve(const struct configuration *c, bool debug, int ready_fd)
 	}
 	control_close(&s.control);
 	names_stop();
+	pools_close(&s.registry);
 	enum registry_rest rest = registry_rest(&s.registry);
 	if (rest != REST_NONE) {
 		/* Threads that still use all this cannot be joined. */

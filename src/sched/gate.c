@@ -147,7 +147,8 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	gate_lock(g);
 	leaf_waited(f, c->cls, wait_ns);
 	const struct node *n = why->limiter->owner;
-	n->res[why->kind < 0 ? RES_INFLIGHT : why->kind * BUCKET_ROLES]->would_wait++;
+	n->res[why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES + why->role]
+		->would_wait++;
 	if (n->kind == SCOPE_KEY)
 		f->each_wait[why->kind].would_wait++;
 	struct key *key = keys_get(f, id, now_ns);

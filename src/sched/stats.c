@@ -106,7 +106,7 @@ static uint64_t blocking_ns(const struct resource *r, uint64_t now_ns)
 static void fill_limit(struct limit_stats *l, const struct node *n, unsigned kind, uint64_t now_ns)
 {
 	const struct bucket *b = n->limiter->bucket[kind][BUCKET_STEADY];
-	for (unsigned role = 0; role < BUCKET_ROLES; role++) {
+	for (unsigned role = 0; role < BUCKET_POOL; role++) {
 		const struct resource *r = n->res[kind * BUCKET_ROLES + role];
 		l->blocking_ns += blocking_ns(r, now_ns);
 		l->would_wait += r ? r->would_wait : 0;
@@ -197,6 +197,76 @@ bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats
 		node_look_locked(&found->node, out);
 	gate_unlock_deliver(g);
 	return found;
+}
+
+/* --- what is used of a pool, and what is leased of it --- */
+
+static struct node *pool_node_locked(const struct gate_pool_scope *s)
+{
+	struct leaf *f = s->class ? find_class(s->mount, s->class) : NULL;
+	return s->class	  ? f ? &f->node : NULL
+	       : s->mount ? &s->mount->leaf.node
+	       : s->fs	  ? &s->fs->node
+			  : &s->gate->global;
+}
+
+static struct resource *pool_resource(const struct node *n, unsigned kind)
+{
+	return n->res[kind * BUCKET_ROLES + BUCKET_POOL];
+}
+
+bool gate_lease(const struct gate_pool_scope *s, const struct gate_lease *lease)
+{
+	struct gate *g = s->gate;
+	gate_lock(g);
+	uint64_t now_ns = clock_now(g->clock);
+	gate_catch_up_locked(g, now_ns);
+	struct node *n = pool_node_locked(s);
+	for (unsigned k = 0; n && k < LIMIT_KINDS; k++) {
+		struct resource *r = pool_resource(n, k);
+		if (!r)
+			continue;
+		bucket_lease(r->bucket, &lease->limit[k], now_ns);
+		resource_kick(r);
+	}
+	gate_dispatch_locked(g, now_ns, now_ns);
+	gate_arm_locked(g);
+	gate_unlock_deliver(g);
+	return n;
+}
+
+static uint64_t pool_tokens(const struct node *n, const struct counter_sums *sums, unsigned kind)
+{
+	uint64_t tokens = 0;
+	for (unsigned c = 0; c < COST_CLASSES; c++)
+		if (limiter_pool_kinds_for(n->limiter, c) & 1U << kind)
+			tokens += !limit_kind_is_bytes(kind) ? sums->n[c][COUNT_OPS]
+				  : c == COST_COPY && kind == LIMIT_BPS
+					  ? 2 * sums->n[c][COUNT_BYTES]
+					  : sums->n[c][COUNT_BYTES];
+	return tokens;
+}
+
+bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out)
+{
+	struct counter_sums sums = {0};
+	memset(out, 0, sizeof(*out));
+	gate_lock(s->gate);
+	uint64_t now_ns = clock_now(s->gate->clock);
+	struct node *n = pool_node_locked(s);
+	if (n)
+		node_sums(n, &sums);
+	for (unsigned k = 0; n && k < LIMIT_KINDS; k++) {
+		const struct resource *r = pool_resource(n, k);
+		if (!r)
+			continue;
+		out->tokens[k] = pool_tokens(n, &sums, k);
+		out->blocking_ns[k] = blocking_ns(r, now_ns);
+		out->waiting[k] = !list_empty(&r->waiters);
+		out->level[k] = bucket_level(r->bucket, now_ns);
+	}
+	gate_unlock_deliver(s->gate);
+	return n;
 }
 
 /* --- limits of a scope and its ancestors --- */

@@ -110,6 +110,7 @@ if [ -x "$RATEFSCTL" ]; then
 	install_bin "$RATEFSCTL"
 	RATEFSCTL=$BIN/${RATEFSCTL##*/}
 fi
+[ ! -x "$builddir/ratefs-pool" ] || install_bin "$builddir/ratefs-pool"	# which ratefs looks for beside itself
 for helper in "$HELPERS"/*; do
 	[ ! -f "$helper" ] || [ ! -x "$helper" ] || install_bin "$helper"
 done

@@ -58,6 +58,10 @@ equal "$(docker volume inspect -f '{{.Mountpoint}}' vol)" "$STATE/mnt/vol"
 ctl list | grep -q "${id:0:12}" || fail "ratefsctl list does not name the container: $(ctl list)"
 ok ctl set vol write_bps=200M >/dev/null
 before 20s docker exec first dd if=/dev/zero of=/data/fast bs=64k count=256 2>/dev/null
+# A class for one container, by its cgroup: 2 MiB at 1 MiB/s, of which 100 ms are there at once.
+ok ctl class add vol noisy "match=cgroup:/$PARENT/$id, cgroup:/$PARENT/$id/**" write_bps=1M >/dev/null
+between 1800ms 40s docker exec first dd if=/dev/zero of=/data/noisy bs=64k count=32 2>/dev/null
+ok ctl class remove vol/noisy >/dev/null
 refused docker volume rm vol
 refused docker exec first ls "$STATE"	# the source is out of reach
 daemon=$(daemon_pid)
