@@ -254,6 +254,11 @@ void render_show(const json_t *answer, FILE *out)
 		fprintf(out, " (%s), source %s", get_text(answer, "state"),
 			get_text(answer, "source"));
 	fprintf(out, "%s\n", get_true(answer, "paused") ? ", paused" : "");
+	if (*get_text(answer, "transport_reason"))
+		fprintf(out, "# no io_uring, requests come by /dev/fuse: %s\n",
+			get_text(answer, "transport_reason"));
+	else if (strcmp(get_text(answer, "transport"), "uring") == 0)
+		fprintf(out, "# requests come by io_uring\n");
 	json_object_foreach (get_part(answer, "options"), name, option)
 		show_option(name, option, out);
 	if (*get_text(answer, "cgroups"))

@@ -179,6 +179,11 @@ void do_show(struct request *rq)
 		put_text(rq->out, "state", state_of(t->mount));
 		put_text(rq->out, "source", served_source(t->mount));
 	}
+	if (t->mount && !t->class && t->mount->session) {
+		const char *why_not;
+		put_text(rq->out, "transport", fs_mount_transport(t->mount->session, &why_not));
+		put_text(rq->out, "transport_reason", why_not);
+	}
 	put_bool(rq->out, "paused", target_paused(t));
 	if (t->mount && served_paused_by(t->mount))
 		put_text(rq->out, "paused_by", served_paused_by(t->mount));

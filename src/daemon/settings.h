@@ -46,6 +46,7 @@ struct settings {
 	uint64_t max_wait_ns, max_parked, max_parked_bytes, max_keys, mount_weight;
 	int64_t attr_timeout_ns, entry_timeout_ns;			/* < 0: by the cache mode */
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
+	unsigned transport;
 	bool dry_run;
 	bool own_namespace; /* see struct fs_config */
 	struct device_config device;

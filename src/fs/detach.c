@@ -191,11 +191,12 @@ int mount_place_in_use(const struct mount_place *p)
 static int left(const char *name, const struct found *f, int rc)
 {
 	if (f->child)
-		log_warning("%s: cannot be unmounted and remains, dead: another mount is on it, at %s", name,
-			    f->child);
+		log_warning(
+			"%s: cannot be unmounted and remains, dead: another mount is on it, at %s",
+			name, f->child);
 	else if (rc == -EAGAIN)
-		log_warning("%s: cannot be unmounted and remains, dead: it cannot be reached at %s", name,
-			    f->path);
+		log_warning("%s: cannot be unmounted and remains, dead: it cannot be reached at %s",
+			    name, f->path);
 	else
 		log_error("%s: cannot unmount %s: %s", name, f->path, strerror(-rc));
 	return -1;

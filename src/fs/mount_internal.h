@@ -18,6 +18,7 @@
 #include "fs/mount.h"
 #include "fs/request.h"
 #include "fs/watch.h"
+#include "sched/gate.h"
 #include "sched/workers.h"
 
 #define MESSAGE_MAX (FS_MAX_TRANSFER + (64U << 10)) /* header, arguments and data of a request */
@@ -26,6 +27,8 @@
 #define DELAYED_HASH  256
 #define POLL_HASH     512
 #define RECEIVERS_MAX 64
+#define RINGS_MAX     64
+#define RECEIVERS_ALL (RECEIVERS_MAX + RINGS_MAX) /* ring threads are receivers, too */
 #define WORKERS_MAX   64
 #define READY_NS      (10 * NSEC_PER_SEC) /* until the kernel has sent its first message */
 /* grace period for parked requests and open files at the end */
@@ -100,13 +103,19 @@ struct fs_mount {
 	struct gate *g;
 	struct gate_mount *gate;
 
+	enum mount_transport wanted;
+	struct rings *rings;	 /* NULL: none */
+	char why_not_uring[128]; /* "": no reason */
+	bool init_offers_uring;
+	_Atomic bool uses_uring;
+
 	_Atomic bool nonblock_waits, timeout_is_etimedout;
 	_Atomic int interrupt;
 
 	struct parked_table parked;
 	struct poll_table polls;
 
-	struct receiver receiver[RECEIVERS_MAX];
+	struct receiver receiver[RECEIVERS_ALL];
 	unsigned receivers_busy;  /* as many are there while requests come … */
 	unsigned receivers_floor; /* … or now; the watchdog's */
 	_Atomic unsigned receivers_wanted;
@@ -166,7 +175,7 @@ static inline void receiver_ends(struct receiver *r)
 static inline uint64_t receivers_begun(const struct fs_mount *m)
 {
 	uint64_t sum = 0;
-	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {
+	for (unsigned i = 0; i < RECEIVERS_ALL; i++) {
 		const struct receiver *r = &m->receiver[i];
 		sum += atomic_load_explicit(&r->served, memory_order_relaxed) +
 		       (atomic_load_explicit(&r->current, memory_order_seq_cst) != 0);
@@ -181,8 +190,36 @@ static inline bool watchdog_lies_down(struct fs_mount *m, uint64_t begun)
 	return receivers_begun(m) == begun;
 }
 
-/* admit.c: carries out a request, parks it or replies to it; afterwards it belongs to the
- * transport again. */
+/* Around the operation, on the thread that carries it out. */
+static inline void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant)
+{
+	atomic_store_explicit(&r->since_ns, r->worker ? monotonic_ns() : 0, memory_order_relaxed);
+	atomic_store_explicit(&r->entered,
+			      atomic_load_explicit(&r->entered, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_store_explicit(&r->opcode, opcode + 1, memory_order_release);
+	if (!grant || !gate_holds_permits(grant))
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->grant = *grant;
+	r->holds = true;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* False: the grant has been settled by runners_give_up meanwhile. */
+static inline bool runner_leave(struct runner *r, const struct grant *grant)
+{
+	atomic_store_explicit(&r->opcode, 0, memory_order_release);
+	if (!grant || !gate_holds_permits(grant))
+		return true;
+	pthread_mutex_lock(&r->lock);
+	bool holds = r->holds;
+	r->holds = false;
+	pthread_mutex_unlock(&r->lock);
+	return holds;
+}
+
+/* admit.c: carries a request out, parks it or answers it; it is the transport's again. */
 void admit(struct request *r);
 /* Replies with `err`, if the request can be replied to in this way. */
 void refuse(struct request *r, int err);
@@ -205,10 +242,7 @@ unsigned parked_count(struct fs_mount *m); /* that wait or are being run by a wo
 void runners_init(struct fs_mount *m);
 void runners_destroy(struct fs_mount *m);
 extern _Thread_local struct runner *runner_self; /* NULL on threads that run no requests */
-void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant);
-/* False: runners_give_up has settled the grant already. */
-bool runner_leave(struct runner *r, const struct grant *grant);
-bool runner_start_worker(void *mount); /* hooks of the pool */
+bool runner_start_worker(void *mount);		 /* hooks of the pool */
 void runner_stop_worker(void *mount);
 /* Called by the watchdog: dates requests that have been running since its last look. */
 void runners_note(struct fs_mount *m, uint64_t now_ns);
@@ -216,7 +250,7 @@ void runners_note(struct fs_mount *m, uint64_t now_ns);
 void runners_give_up(struct fs_mount *m);
 /* Which requests are in the source now; used later to count those that still are. */
 struct runners_seen {
-	uint64_t entered[RECEIVERS_MAX + WORKERS_MAX]; /* 0: was not there */
+	uint64_t entered[RECEIVERS_ALL + WORKERS_MAX]; /* 0: was not there */
 };
 void runners_see(struct fs_mount *m, struct runners_seen *seen);
 unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);
@@ -241,8 +275,23 @@ void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
 /* transport_dev.c: reads messages until the connection ends, or this receiver is not wanted any more. */
 void dev_serve(struct receiver *r);
 
+/* mount.c: the kernel's INIT. */
+void mount_init(struct fs_mount *m, void *message, size_t len);
+
+/* transport_uring.c */
+#define INIT_OVER_IO_URING (1U << (41 - 32)) /* in flags2 of INIT */
+/* Makes the rings where they are wanted and can be had; else m->why_not_uring says why.  Before the first message. */
+void rings_start(struct fs_mount *m);
+/* The kernel offers io_uring or does not: true: take it.  Then, when it has been told: */
+bool rings_at_init(struct fs_mount *m, bool offered);
+void rings_go(struct fs_mount *m, bool go);
+void rings_stop(struct fs_mount *m); /* returns immediately */
+bool rings_are_gone(struct fs_mount *m);
+void rings_free(struct fs_mount *m); /* waits for their threads; nobody holds a request any more */
+
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
+void receiver_become(struct receiver *r);
 void connection_ended(struct fs_mount *m);
 bool receiver_is_surplus(const struct receiver *r);
 void receiver_let_kick_come(struct receiver *r);

@@ -138,6 +138,7 @@ void op_open(struct request *req)
 		return;
 	}
 	fill_open(h, &fi);
+	mirror_end_moment(fs, ino);
 	if (reply_open(req, &fi) < 0)
 		end_handle(fs, h);
 }
