@@ -31,6 +31,8 @@ const struct command commands[COMMANDS] = {
 			   "let nothing pass until resume; df and umount wait, too", 1, 1, false},
 	[COMMAND_RESUME] = {"resume", "TARGET", "", "let it pass again", 1, 1, false},
 	[COMMAND_RESET_STATS] = {"reset-stats", "[TARGET]", "", "count from zero", 0, 1, false},
+	[COMMAND_RESCAN] = {"rescan", "TARGET", "",
+			    "count again what its source holds (size, inodes)", 1, 1, false},
 	[COMMAND_CLASS_ADD] = {"class add", "MOUNT NAME KEY=VALUE...", "",
 			       "give a mount one more class, asked after the others", 3, MANY,
 			       false},

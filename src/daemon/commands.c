@@ -20,6 +20,7 @@
 #include "daemon/proto.h"
 #include "daemon/registry.h"
 #include "daemon/reload.h"
+#include "daemon/served_space.h"
 #include "daemon/stats_out.h"
 #include "daemon/target.h"
 #include "fs/mount.h"
@@ -118,6 +119,14 @@ static bool list_classes(struct served_mount *m, unsigned i, FILE *out)
 	return ok;
 }
 
+/* How full it is, or how far the scan is without which it cannot be mounted. */
+static void list_space(const struct served_mount *m, unsigned i, FILE *out)
+{
+	char path[40];
+	snprintf(path, sizeof(path), "mounts.%u.", i);
+	served_space_list(m, path, out);
+}
+
 static void do_list(struct request *rq)
 {
 	struct registry *r = rq->registry;
@@ -133,6 +142,7 @@ static void do_list(struct request *rq)
 		record_text(rq->out, state_of(m), "mounts.%u.state", i);
 		if (!list_classes(m, i, rq->out))
 			no_memory(rq);
+		list_space(m, i, rq->out);
 		if (m->session) {
 			struct fs_source_look l;
 			fs_mount_look_source(m->session, &l);
@@ -277,7 +287,8 @@ static void report_bypassing(struct request *rq)
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		struct fs_opener opener[BYPASSING_MAX];
 		if (!target_covers(&rq->target, m) || !m->session ||
-		    (gate_unlimited(m->gate, COST_READ) && gate_unlimited(m->gate, COST_WRITE)))
+		    (gate_unlimited(m->gate, COST_READ) && gate_unlimited(m->gate, COST_WRITE) &&
+		     !served_space_limited(m)))
 			continue;
 		struct fs_counts counts;
 		fs_mount_look(m->session, &counts);
@@ -453,6 +464,19 @@ static void do_reset_stats(struct request *rq)
 	gate_stats_reset(rq->registry->gate);
 }
 
+static void do_rescan(struct request *rq)
+{
+	unsigned n = 0;
+	list_for_each (it, &rq->registry->fs) {
+		const struct served_fs *fs = list_entry(it, struct served_fs, link);
+		bool covered = rq->target.mount ? fs == rq->target.mount->fs
+						: !rq->target.fs || fs == rq->target.fs;
+		n += covered && space_rescan(fs->space);
+	}
+	if (!n)
+		refuse(rq, PROTO_FAILED, "nothing is counted: it is not mounted, or has neither size nor inodes");
+}
+
 /* --- mounting ------------------------------------------------------------------------------- */
 
 static void do_mount(struct request *rq)
@@ -571,6 +595,7 @@ static void (*const run[COMMANDS])(struct request *rq) = {
 	[COMMAND_PAUSE] = do_pause,
 	[COMMAND_RESUME] = do_resume,
 	[COMMAND_RESET_STATS] = do_reset_stats,
+	[COMMAND_RESCAN] = do_rescan,
 	[COMMAND_CLASS_ADD] = do_class_add,
 	[COMMAND_CLASS_REMOVE] = do_class_remove,
 	[COMMAND_CLASS_LIST] = do_class_list,

@@ -22,6 +22,7 @@
 struct ending;
 struct fs_mount;
 struct mounting;
+struct space;
 struct stepper;
 struct use_look;
 
@@ -29,6 +30,7 @@ struct served_fs {
 	struct list link;
 	struct settings s;
 	struct gate_fs *gate;
+	struct space *space; /* of its source */
 	unsigned mounts; /* whose scopes are below it */
 	bool own;	 /* of one mount, not of an [fs:NAME] */
 	bool paused;
@@ -130,7 +132,7 @@ struct served_mount *registry_find_target(struct registry *r, const char *target
 
 /* New settings, whole and at once; takes over *s on success.  -1: nothing has changed. */
 int registry_set_global(struct registry *r, struct settings *s, struct error *err);
-int registry_set_fs(struct served_fs *fs, struct settings *s, struct error *err);
+int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s, struct error *err);
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 int registry_set_weights(struct registry *r, struct weights *w, struct error *err);
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "daemon/classes.h"
 #include "daemon/serve_mount.h"
+#include "daemon/served_space.h"
 
 static void take_over(struct settings *to, struct settings *from)
 {
@@ -33,12 +34,13 @@ int registry_set_global(struct registry *r, struct settings *s, struct error *er
 	return 0;
 }
 
-int registry_set_fs(struct served_fs *fs, struct settings *s, struct error *err)
+int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s, struct error *err)
 {
 	int rc = gate_set_fs(fs->gate, &s->limits);
 	if (rc < 0)
 		return failed(rc, err);
 	take_over(&fs->s, s);
+	served_space_changed(r, fs);
 	return 0;
 }
 
@@ -78,6 +80,7 @@ int registry_set_mount(struct served_mount *m, struct settings *s, struct error 
 		fs_mount_set(m->session, &policy);
 	}
 	take_over(&m->s, s);
+	served_space_set(m);
 	return 0;
 }
 

@@ -135,7 +135,7 @@ static void set_fs(struct changes *j, struct served_fs *fs, const struct setting
 		return;
 	}
 	note_live(j, SCOPE_FS, &fs->s, &s);
-	apply(j, wanted->name, registry_set_fs(fs, &s, &err), &err);
+	apply(j, wanted->name, registry_set_fs(j->r, fs, &s, &err), &err);
 	settings_free(&s);
 }
 

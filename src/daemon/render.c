@@ -77,6 +77,23 @@ static void list_stuck(const struct records *r, const char *list, unsigned i, FI
 			render_ns(records_u64(r, "%s.%u.stuck.oldest_ns", list, i), age));
 }
 
+static void list_space(const struct records *r, unsigned i, FILE *out)
+{
+	char used[RENDER_MAX], size[RENDER_MAX];
+	AUTO_FREE char *phase = records_line(r, "mounts.%u.space.state", i);
+	if (strcmp(phase, "counting") == 0)
+		fprintf(out, " (counting what the source holds: %" PRIu64 " files so far)",
+			records_u64(r, "mounts.%u.space.scanned", i));
+	if (records_have(r, "mounts.%u.space.size", i))
+		fprintf(out, " size=%s (%s used)",
+			render_amount(records_u64(r, "mounts.%u.space.size", i), 1024, size),
+			render_amount(records_u64(r, "mounts.%u.space.used", i), 1024, used));
+	if (records_have(r, "mounts.%u.space.inodes", i))
+		fprintf(out, " inodes=%" PRIu64 " (%" PRIu64 " used)",
+			records_u64(r, "mounts.%u.space.inodes", i),
+			records_u64(r, "mounts.%u.space.inodes_used", i));
+}
+
 static void list_endings(const struct records *r, FILE *out)
 {
 	for (unsigned i = 0; records_have(r, "endings.%u.name", i); i++) {
@@ -166,6 +183,7 @@ bool render_list(const struct records *r, FILE *out)
 		char path[40];
 		snprintf(path, sizeof(path), "mounts.%u.limits_met", i);
 		marked |= render_limits(r, path, NULL, out);
+		list_space(r, i, out);
 		list_stuck(r, "mounts", i, out);
 		fputc('\n', out);
 		marked |= list_classes(r, i, path, out);

@@ -58,6 +58,31 @@ static void stuck(const struct records *r, FILE *out)
 	fputc('\n', out);
 }
 
+static void space(const struct records *r, FILE *out)
+{
+	char used[RENDER_MAX], size[RENDER_MAX];
+	AUTO_FREE char *state = records_line(r, "space.state");
+	if (!*state)
+		return;
+	fprintf(out, "space used %s", render_amount(records_u64(r, "space.used"), 1024, used));
+	if (records_have(r, "space.size"))
+		fprintf(out, " of %s", render_amount(records_u64(r, "space.size"), 1024, size));
+	fprintf(out, ", inodes %" PRIu64, records_u64(r, "space.inodes_used"));
+	if (records_have(r, "space.inodes"))
+		fprintf(out, " of %" PRIu64, records_u64(r, "space.inodes"));
+	if (records_u64(r, "space.refused"))
+		fprintf(out, ", refused %" PRIu64, records_u64(r, "space.refused"));
+	if (strcmp(state, "failed") == 0)
+		fputs(", NOT ENFORCED: the source cannot be counted", out);
+	if (strcmp(state, "counting") == 0)
+		fprintf(out, ", not enforced yet: counting, %" PRIu64 " files so far",
+			records_u64(r, "space.scanned"));
+	else if (records_true(r, "space.rescanning"))
+		fprintf(out, ", counting again: %" PRIu64 " files so far",
+			records_u64(r, "space.scanned"));
+	fputc('\n', out);
+}
+
 static void rate_columns(const struct records *r, unsigned i, FILE *out)
 {
 	char rate[RENDER_MAX], level[RENDER_MAX], room[RENDER_MAX];
@@ -211,6 +236,7 @@ static void keys(const struct records *r, const char *list, const char *title, F
 void render_stats(const struct records *r, const struct records *before, FILE *out)
 {
 	head(r, out);
+	space(r, out);
 	stuck(r, out);
 	limits(r, out);
 	classes(r, before, out);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "daemon/limits_out.h"
 #include "daemon/proto.h"
+#include "daemon/served_space.h"
 #include "fs/cgroup.h"
 #include "fs/mount.h"
 
@@ -279,6 +280,7 @@ bool stats_records(struct registry *r, const struct target *t, FILE *out)
 	else
 		gate_stats_global(r->gate, s);
 	source_records(r, t, s, out);
+	served_space_records(t, out);
 	bool whole = limits_records(t, "limits_met", out);
 	stats_scope_records(s, out);
 	return all_key_records(r, t, out) && whole;

@@ -105,7 +105,7 @@ int target_apply(struct registry *r, struct target *t, struct settings *s, struc
 {
 	return t->class	  ? apply_class(t, s, err)
 	       : t->mount ? registry_set_mount(t->mount, s, err)
-	       : t->fs	  ? registry_set_fs(t->fs, s, err)
+	       : t->fs	  ? registry_set_fs(r, t->fs, s, err)
 			  : registry_set_global(r, s, err);
 }
 

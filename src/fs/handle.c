@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
+#include "fs/space_hooks.h"
 #include "sched/gate.h"
 
 /* Which scopes count the handle that this thread has reserved and not made yet. */
@@ -82,6 +83,20 @@ unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned max)
 	return n;
 }
 
+void handles_adopt_bypassing(struct fs *fs)
+{
+	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
+		struct handle_shard *s = &fs->handle_shards[i];
+		pthread_mutex_lock(&s->lock);
+		list_for_each (it, &s->handles) {
+			struct handle *h = list_entry(it, struct handle, of_fs);
+			if (atomic_load_explicit(&h->bypasses, memory_order_acquire))
+				space_opened(fs, h);
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
 void handles_free(struct fs *fs)
 {
 	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
@@ -123,6 +138,7 @@ void handle_free(struct fs *fs, struct handle *h)
 	list_remove(&h->of_fs);
 	pthread_mutex_unlock(&shard->lock);
 	close(h->fd);
+	space_closed(fs, h);
 	if (h->dir) {
 		pthread_mutex_destroy(&h->dir->lock);
 		free(h->dir->buf);

@@ -21,6 +21,7 @@ struct fs;
 struct fs_opener;
 struct inode;
 struct open_way;
+struct space_slot;
 
 enum io_mode {
 	IO_DIRECT,	/* every read and write reaches us */
@@ -52,6 +53,7 @@ struct handle {
 	gid_t gid;
 	const struct open_way *counted; /* where max_open counts it; NULL: nowhere */
 	struct inode *inode;
+	_Atomic(struct space_slot *) slot; /* where its space is counted; NULL: not yet */
 	struct list of_inode;	/* in open_state->handles */
 	struct list of_fs;	/* in handle_shard->handles */
 	struct dir_stream *dir; /* directories only */
@@ -91,6 +93,8 @@ struct handle_shard {
 void handles_init(struct fs *fs);
 /* See fs_mount_bypassing. */
 unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned n);
+/* Those whose writes do not reach us are looked at from now on. */
+void handles_adopt_bypassing(struct fs *fs);
 void handles_free(struct fs *fs); /* no thread runs an operation any more */
 
 /* -ENFILE when max_open is reached, or when the user has more than its share of what the process

@@ -126,8 +126,8 @@ void inode_unref(struct fs *fs, struct inode *inode, uint64_t n);
 
 /* A name is about to go, and with it perhaps the way to its inode: if the kernel knows that, hold
  * it by fd.  Returns its id for inode_unpin should the name stay after all, 0 if nothing was held.
- */
-uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name);
+ * st: what it is; st_nlink is 0 if that is not known. */
+uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct stat *st);
 void inode_unpin(struct fs *fs, uint64_t id);
 /* Held by this O_PATH fd for good (O_TMPFILE). */
 void inode_pin(struct fs *fs, struct inode *inode, int *fd);
@@ -141,5 +141,6 @@ pthread_mutex_t *inode_lock(struct fs *fs, const struct inode *inode);
 void fhandle_of(const struct fs *fs, int fd, const char *name, struct fhandle *out);
 /* open_by_handle_at.  fd or -errno. */
 int fhandle_open(struct fs *fs, const struct fhandle *fh, int flags);
+int fhandle_open_at(int mount_fd, const struct fhandle *fh, int flags);
 
 #endif

@@ -12,6 +12,7 @@
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 
 #define DIRECT_ALIGN 4096
 
@@ -188,18 +189,41 @@ static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t
 	AUTO_FD plain = -1;
 	if (atomic_load_explicit(&h->flags, memory_order_relaxed) & O_DIRECT)
 		plain = mirror_reopen(fs_of(req), h->fd, O_WRONLY);
-	answer_write(req, h,
-		     write_unless_overwritten(&h->inode->open->overwrites,
-					      plain >= 0 ? plain : h->fd, buf, size, off));
+	struct space_op space;
+	size_t fits = size;
+	res = space_write_begin(&space, fs_of(req), h, off, &fits, false);
+	ssize_t n = -1;
+	if (res == 0)
+		n = write_unless_overwritten(&h->inode->open->overwrites,
+					     plain >= 0 ? plain : h->fd, buf, fits, off);
+	int err = res < 0 ? -res : errno;
+	space_end(&space, h->fd);
+	if (n >= 0 && fits < size) { /* nobody tries the rest again: the program hears of it */
+		n = -1;
+		err = space_errno(fs_of(req));
+	}
+	errno = err;
+	answer_write(req, h, n);
 }
 
 static ssize_t write_or_piece(fuse_req_t req, struct handle *h, const char *buf, size_t size,
 			      off_t off, const struct fuse_file_info *fi)
 {
 	int rwf = write_flags(h, fi);
+	struct space_op space;
+	int res = space_write_begin(&space, fs_of(req), h, off, &size, rwf & RWF_APPEND);
+	if (res < 0) {
+		errno = -res;
+		return -1;
+	}
 	ssize_t n = write_flagged(h->fd, buf, size, off, rwf);
 	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_WRONLY, size, off) : -1;
-	return plain >= 0 ? write_flagged(plain, buf, size, off, rwf) : n;
+	if (plain >= 0)
+		n = write_flagged(plain, buf, size, off, rwf);
+	int err = errno;
+	space_end(&space, h->fd);
+	errno = err;
+	return n;
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
@@ -237,8 +261,12 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t 
 {
 	struct handle *h = handle_from_fh(fi->fh);
 	int res = creds_be_writer(fs_of(req), req, h->membership_matters);
+	struct space_op space = {0};
+	if (res == 0)
+		res = space_allocate_begin(&space, fs_of(req), h, mode, offset, length);
 	if (res == 0)
 		res = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
+	space_end(&space, h->fd);
 	atomic_store_explicit(&h->written, true, memory_order_relaxed);
 	reply_status(req, res);
 }
@@ -262,12 +290,19 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 		reply_status(req, res);
 		return;
 	}
+	struct space_op space;
+	res = space_copy_begin(&space, fs_of(req), from, off_in, to, off_out, &len);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
 	struct overwrites *o = &to->inode->open->overwrites;
 	struct range_io io;
 	overwrite_begin(o, &io, (uint64_t)off_out, len);
 	ssize_t n = copy_file_range(from->fd, &off_in, to->fd, &off_out, len, (unsigned)flags);
 	int err = errno;
 	overwrite_end(o, &io, n);
+	space_end(&space, to->fd);
 	if (n < 0) {
 		reply_status(req, -err);
 		return;

@@ -11,6 +11,7 @@
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 #include "fs/wire.h"
 
 /* What of the caller's flags the backing file gets.  Not O_NONBLOCK: waiting is our business.  Not
@@ -48,31 +49,41 @@ static int be_truncator(struct fs *fs, fuse_req_t req, struct inode *inode)
 	return creds_be_writer(fs, req, ask);
 }
 
-/* fd or -errno, and the file's attributes. */
-static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_flags,
-		      struct stat *st)
+static int open_backing(struct fs *fs, const struct inode_ref *ref, int caller_flags)
 {
-	struct fs *fs = fs_of(req);
-	/* A device or FIFO opened here would act on the daemon; the kernel opens those itself. */
-	if (!S_ISREG(ref->inode->type))
-		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
-	int res = caller_flags & O_TRUNC ? be_truncator(fs, req, ref->inode) : 0;
-	if (res < 0)
-		return res;
 	int flags = caller_flags & BACKING_FLAGS;
-	AUTO_FD fd = open_known(fs, ref->inode, ref->fd, flags);
+	int fd = open_known(fs, ref->inode, ref->fd, flags);
 	/* An append-only file must be opened so. */
 	if (fd == -EPERM && (caller_flags & O_APPEND))
 		fd = open_known(fs, ref->inode, ref->fd, flags | O_APPEND);
 	/* Deleted behind our back but open through us: the long way knows how. */
 	if (fd == -ESTALE && ref->fd < 0) {
 		struct inode_ref held;
-		res = inode_get(fs, ref->inode->id, &held);
+		int res = inode_get(fs, ref->inode->id, &held);
 		if (res < 0)
 			return res;
 		fd = mirror_reopen(fs, held.fd, flags);
 		inode_put(fs, &held);
 	}
+	return fd;
+}
+
+/* fd or -errno, and the file's attributes. */
+static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_flags,
+		      struct stat *st)
+{
+	struct fs *fs = fs_of(req);
+	struct space_op space = {0};
+	/* A device or FIFO opened here would act on the daemon; the kernel opens those itself. */
+	if (!S_ISREG(ref->inode->type))
+		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
+	int res = caller_flags & O_TRUNC ? be_truncator(fs, req, ref->inode) : 0;
+	if (res == 0 && (caller_flags & O_TRUNC))
+		res = space_cut_begin(&space, fs, ref->inode, ref->fd);
+	if (res < 0)
+		return res;
+	AUTO_FD fd = open_backing(fs, ref, caller_flags);
+	space_end(&space, fd);
 	if (fd < 0)
 		return fd;
 	res = mirror_stat(fd, st);
@@ -140,13 +151,14 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 /* The kernel asks for a name that it believes is free.  If it is not (somebody behind the mount was
  * quicker), only a regular file may be opened here. */
 static int create_or_open(fuse_req_t req, const struct inode_ref *dir, const char *name,
-			  mode_t mode, int caller_flags)
+			  mode_t mode, int caller_flags, bool *made)
 {
 	struct fs *fs = fs_of(req);
 	int flags = (caller_flags & BACKING_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd = openat(dir->fd, name, flags, mode);
 	if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
 		fd = openat(dir->fd, name, flags, mode);
+	*made = fd >= 0;
 	if (fd >= 0)
 		return fd;
 	if (errno != EEXIST || (caller_flags & O_EXCL))
@@ -163,15 +175,14 @@ static int create_or_open(fuse_req_t req, const struct inode_ref *dir, const cha
 	return mirror_reopen(fs, path_fd, caller_flags & BACKING_FLAGS);
 }
 
-/* From a new file's fd to the answer.  dir is put here. */
+/* From a new file's fd to the answer.  dir is put here, space is ended. */
 static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *name, int new_fd,
-			   struct fuse_file_info *fi)
+			   struct fuse_file_info *fi, struct space_op *space)
 {
 	struct fs *fs = fs_of(req);
 	struct fuse_entry_param e = {0};
 	AUTO_FD fd = new_fd;
 	int res = fd < 0 ? fd : mirror_entry_of_fd(fs, dir, name, fd, &e);
-	inode_put(fs, dir);
 	struct inode_ref ref = INODE_REF_INIT;
 	if (res == 0)
 		res = inode_get_no_fd(fs, e.ino, &ref);
@@ -197,6 +208,8 @@ static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *na
 	} else {
 		handle_unreserve(req);
 	}
+	space_end(space, new_fd < 0 ? -1 : dir->fd);
+	inode_put(fs, dir);
 	if (res < 0) {
 		if (e.ino)
 			inode_forget(fs, e.ino, 1);
@@ -241,8 +254,14 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	}
 	if (!begin_create(req, parent, mode, &dir))
 		return;
-	int fd = create_or_open(req, &dir, name, mode, fi->flags);
-	answer_created(req, &dir, name, fd, fi);
+	struct space_op space;
+	bool made = false;
+	int fd = space_name_begin(&space, fs_of(req), &dir, S_IFREG, 0);
+	if (fd == 0)
+		fd = create_or_open(req, &dir, name, mode, fi->flags, &made);
+	if (made)
+		space_made_fd(&space, fd);
+	answer_created(req, &dir, name, fd, fi, &space);
 }
 
 void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
@@ -253,11 +272,17 @@ void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file
 		return;
 	/* O_EXCL here means "never to be linked". */
 	int flags = (fi->flags & (BACKING_FLAGS | O_EXCL) & ~O_TRUNC) | O_TMPFILE | O_CLOEXEC;
-	int fd = openat(dir.fd, ".", flags, mode);
-	if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
+	struct space_op space;
+	int fd = space_name_begin(&space, fs, &dir, S_IFREG, 0);
+	if (fd == 0) {
 		fd = openat(dir.fd, ".", flags, mode);
-	(void)fs;
-	answer_created(req, &dir, NULL, fd < 0 ? -errno : fd, fi);
+		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
+			fd = openat(dir.fd, ".", flags, mode);
+		fd = fd < 0 ? -errno : fd;
+	}
+	if (fd >= 0)
+		space_made_fd(&space, fd);
+	answer_created(req, &dir, NULL, fd, fi, &space);
 }
 
 void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

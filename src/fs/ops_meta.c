@@ -15,6 +15,7 @@
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 #include "fs/wire.h"
 
 /* "." and "..": asked by who has a file handle, to find it and to connect it to the tree. */
@@ -157,9 +158,20 @@ static bool explicit_times(int to_set)
 	       ((to_set & FUSE_SET_ATTR_MTIME) && !(to_set & FUSE_SET_ATTR_MTIME_NOW));
 }
 
-static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
+static int cut(struct fs *fs, struct inode *inode, int fd, off_t size, struct fuse_file_info *fi)
+{
+	struct space_op space;
+	int res = space_cut_begin(&space, fs, inode, fd);
+	if (res == 0)
+		res = set_size(fd, size, fi);
+	space_end(&space, fd);
+	return res;
+}
+
+static int set_all(fuse_req_t req, const struct inode_ref *ref, const struct stat *attr, int to_set,
 		   struct fuse_file_info *fi)
 {
+	int fd = ref->fd;
 	struct fs *fs = fs_of(req);
 	int res = 0;
 	if (to_set & FUSE_SET_ATTR_SIZE) {
@@ -168,7 +180,7 @@ static int set_all(fuse_req_t req, int fd, const struct stat *attr, int to_set,
 			   creds_membership_matters(req, &now);
 		res = creds_be_writer(fs, req, ask);
 		if (res == 0)
-			res = set_size(fd, attr->st_size, fi);
+			res = cut(fs, ref->inode, fd, attr->st_size, fi);
 	}
 	/* Nothing but the change time, and set-id bits: chown(-1, -1), which is not even sent as
 	 * such; the kernel also does it for who writes, which need not be the owner. */
@@ -207,7 +219,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		reply_status(req, res);
 		return;
 	}
-	res = set_all(req, ref.fd, attr, to_set, fi);
+	res = set_all(req, &ref, attr, to_set, fi);
 	if (res == 0)
 		res = mirror_stat(ref.fd, &st);
 	double timeout_s = res == 0 ? mirror_attr_timeout_s(fs, ref.inode, st.st_mode) : 0;
@@ -242,10 +254,12 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct fs *fs = fs_of(req);
 	struct statvfs st;
-	if (fstatvfs(fs->root_fd, &st) < 0)
+	if (fstatvfs(fs->root_fd, &st) < 0) {
 		reply_status(req, -errno);
-	else
-		reply_statfs(req, &st);
+		return;
+	}
+	space_statfs(fs, &st);
+	reply_statfs(req, &st);
 }
 
 /* -- ioctl: file flags, project ids, versions -- */

@@ -10,6 +10,7 @@
 #include "fs/creds.h"
 #include "fs/mirror.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 
 #define ACL_ACCESS "system.posix_acl_access"
 #define CAPABILITY "security.capability"
@@ -33,9 +34,14 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	struct inode_ref ref;
 	int res = inode_get(fs, ino, &ref);
 	if (res == 0) {
+		struct space_op space = {0};
 		res = be_changer(req, name);
+		if (res == 0)
+			res = space_change_begin(&space, fs, ref.inode, ref.fd,
+						 space_xattr_bytes(fs, name, size), 0);
 		if (res == 0 && setxattr(fd_path(ref.fd).text, name, value, size, flags) < 0)
 			res = -errno;
+		space_end(&space, ref.fd);
 		fs_context.bytes_moved = size;
 		inode_put(fs, &ref);
 	}
@@ -48,9 +54,13 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	struct inode_ref ref;
 	int res = inode_get(fs, ino, &ref);
 	if (res == 0) {
+		struct space_op space = {0};
 		res = be_changer(req, name);
+		if (res == 0)
+			res = space_change_begin(&space, fs, ref.inode, ref.fd, 0, 0);
 		if (res == 0 && removexattr(fd_path(ref.fd).text, name) < 0)
 			res = -errno;
+		space_end(&space, ref.fd);
 		inode_put(fs, &ref);
 	}
 	reply_status(req, res);

@@ -24,6 +24,7 @@
 #include "fs/creds.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/space_hooks.h"
 #include "sched/gate.h"
 
 #ifndef FUSE_DEV_IOC_BACKING_OPEN
@@ -82,6 +83,8 @@ static bool needs_us(const struct handle *h, const struct stat *st)
 	return (h->flags & O_ACCMODE) != O_RDONLY && (st->st_mode & (S_ISUID | S_ISGID));
 }
 
+/* While space is counted nothing is opened in passthrough, not even for reading: once somebody else has the file open for
+ * writing, its maps are the backing file's, and what is stored there bypasses us. */
 static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct open_state *o,
 				  const struct stat *st)
 {
@@ -89,12 +92,13 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 		return IO_CACHED;
 	/* Who may use reserved blocks, and whose quota it is, depends on who writes. */
 	bool others = o->n_pass && o->backing_uid != h->uid && (h->flags & O_ACCMODE) != O_RDONLY;
-	bool direct = limited(fs) || needs_us(h, st) || others;
+	bool direct = limited(fs) || needs_us(h, st) || others || (o->n_pass && space_counts(fs));
 	if (o->n_pass)
 		return direct ? IO_PASS_DIRECT : IO_PASS;
 	if (direct || o->n_direct)
 		return IO_DIRECT;
-	if (o->n_cached || !atomic_load_explicit(&fs->passthrough_usable, memory_order_relaxed))
+	if (o->n_cached || space_counts(fs) ||
+	    !atomic_load_explicit(&fs->passthrough_usable, memory_order_relaxed))
 		return IO_CACHED;
 	o->backing_id = register_backing(fs, h);
 	o->backing_uid = h->uid;
@@ -168,7 +172,8 @@ int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const
 		break;
 	}
 	pthread_mutex_unlock(lock);
-	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_relaxed);
+	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_release);
+	space_opened(fs, h);
 	count_bypass(fs, h, 1);
 	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
 	fi->direct_io = h->direct_io;
