@@ -474,7 +474,8 @@ static void do_rescan(struct request *rq)
 		n += covered && space_rescan(fs->space);
 	}
 	if (!n)
-		refuse(rq, PROTO_FAILED, "nothing is counted: it is not mounted, or has neither size nor inodes");
+		refuse(rq, PROTO_FAILED,
+		       "nothing is counted: it is not mounted, or has neither size nor inodes");
 }
 
 /* --- mounting ------------------------------------------------------------------------------- */

@@ -31,8 +31,8 @@ struct served_fs {
 	struct settings s;
 	struct gate_fs *gate;
 	struct space *space; /* of its source */
-	unsigned mounts; /* whose scopes are below it */
-	bool own;	 /* of one mount, not of an [fs:NAME] */
+	unsigned mounts;     /* whose scopes are below it */
+	bool own;	     /* of one mount, not of an [fs:NAME] */
 	bool paused;
 	bool dropped; /* goes with its last mount; nobody finds it any more */
 };
@@ -132,7 +132,8 @@ struct served_mount *registry_find_target(struct registry *r, const char *target
 
 /* New settings, whole and at once; takes over *s on success.  -1: nothing has changed. */
 int registry_set_global(struct registry *r, struct settings *s, struct error *err);
-int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s, struct error *err);
+int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s,
+		    struct error *err);
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 int registry_set_weights(struct registry *r, struct weights *w, struct error *err);
 

@@ -82,8 +82,9 @@ static uint64_t tighter(uint64_t a, uint64_t b)
 static void records(const struct space *sp, const struct settings *own, const char *prefix,
 		    FILE *out)
 {
-	static const char *const state[] = {
-		[SPACE_SCANNING] = "counting", [SPACE_FAILED] = "failed", [SPACE_ENFORCING] = "enforced"};
+	static const char *const state[] = {[SPACE_SCANNING] = "counting",
+					    [SPACE_FAILED] = "failed",
+					    [SPACE_ENFORCING] = "enforced"};
 	struct space_look l;
 	space_look(sp, &l);
 	if (l.phase == SPACE_OFF)

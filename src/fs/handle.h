@@ -54,9 +54,9 @@ struct handle {
 	const struct open_way *counted; /* where max_open counts it; NULL: nowhere */
 	struct inode *inode;
 	_Atomic(struct space_slot *) slot; /* where its space is counted; NULL: not yet */
-	struct list of_inode;	/* in open_state->handles */
-	struct list of_fs;	/* in handle_shard->handles */
-	struct dir_stream *dir; /* directories only */
+	struct list of_inode;		   /* in open_state->handles */
+	struct list of_fs;		   /* in handle_shard->handles */
+	struct dir_stream *dir;		   /* directories only */
 };
 
 static inline struct handle *handle_from_fh(uint64_t fh)

@@ -96,6 +96,7 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 		return;
 	}
 	res = space_name_begin(&space, fs, &dir, SPACE_NO_INODE, 0);
+	space_moving(fs, ref.fd, "");
 	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
 	if (res == 0 &&
 	    linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0)
@@ -149,14 +150,15 @@ static int rename_counted(struct fs *fs, const struct inode_ref *from, const cha
 	int res = space_change_begin(&left, fs, from->inode, from->fd, 0, whiteout);
 	if (res == 0 && from->inode != to->inode)
 		res = space_change_begin(&entered, fs, to->inode, to->fd, 0, 0);
+	space_moving(fs, from->fd, name);
+	if (flags & RENAME_EXCHANGE)
+		space_moving(fs, to->fd, newname);
 	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
 		res = -errno;
 	if (res == 0) {
 		space_unlinked(fs, over);
 		if (whiteout)
 			space_made_at(&left, fs, from->fd, name);
-		if (from->inode != to->inode)
-			space_moved(fs);
 	}
 	space_end(&left, res == 0 ? from->fd : -1);
 	space_end(&entered, res == 0 ? to->fd : -1);

@@ -26,8 +26,8 @@
 
 struct space *space_new(const char *state_dir)
 {
-	struct space *sp = aligned_alloc(CACHE_LINE, (sizeof(*sp) + CACHE_LINE - 1) /
-							     CACHE_LINE * CACHE_LINE);
+	struct space *sp =
+		aligned_alloc(CACHE_LINE, (sizeof(*sp) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 	if (!sp)
 		return NULL;
 	memset(sp, 0, sizeof(*sp));
@@ -71,8 +71,9 @@ static void set_phase(struct space *sp, int res)
 	pthread_cond_broadcast(&sp->cond);
 	pthread_mutex_unlock(&sp->lock);
 	if (res < 0 && res != -ECANCELED)
-		log_error("%s: cannot count what the tree holds: %s; size and inodes are not enforced",
-			  sp->source, strerror(-res));
+		log_error(
+			"%s: cannot count what the tree holds: %s; size and inodes are not enforced",
+			sp->source, strerror(-res));
 }
 
 /* Until that time has passed, somebody wants a rescan, or (for_long) leaves something to look at.  False: stop. */

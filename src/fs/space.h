@@ -57,13 +57,13 @@ enum space_phase { SPACE_OFF, SPACE_SCANNING, SPACE_FAILED, SPACE_ENFORCING };
 struct space_look {
 	enum space_phase phase;
 	bool rescanning;
-	struct space_limits limits;	 /* of the tree */
-	uint64_t bytes, inodes;		 /* used */
-	uint64_t scanned;		 /* files, by the scan under way */
-	uint64_t refused;		 /* requests, for lack of space or inodes */
-	uint64_t scans;			 /* that were completed */
-	int64_t corrected;		 /* bytes that the last of them found more than had been counted */
-	uint64_t scan_ns;		 /* how long that took */
+	struct space_limits limits; /* of the tree */
+	uint64_t bytes, inodes;	    /* used */
+	uint64_t scanned;	    /* files, by the scan under way */
+	uint64_t refused;	    /* requests, for lack of space or inodes */
+	uint64_t scans;		    /* that were completed */
+	int64_t corrected; /* bytes that the last of them found more than had been counted */
+	uint64_t scan_ns;  /* how long that took */
 };
 void space_look(const struct space *sp, struct space_look *out);
 

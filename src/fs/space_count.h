@@ -49,9 +49,8 @@ static inline bool space_reserve(struct space_count *c, uint64_t n, uint64_t mar
 		uint64_t left = space_left(limit, now);
 		if (n > left || (limit && margin > left - n))
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&c->committed, &now, now + (int64_t)n,
-							memory_order_relaxed,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&c->committed, &now, now + (int64_t)n, memory_order_relaxed, memory_order_relaxed));
 	return true;
 }
 
@@ -104,7 +103,8 @@ static inline uint64_t space_span(uint64_t from, uint64_t size, uint64_t block)
 
 static inline uint64_t space_round_up(uint64_t n, uint64_t block)
 {
-	return n > UINT64_MAX - block ? UINT64_MAX / block * block : (n + block - 1) / block * block;
+	return n > UINT64_MAX - block ? UINT64_MAX / block * block
+				      : (n + block - 1) / block * block;
 }
 
 #endif

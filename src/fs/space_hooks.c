@@ -299,6 +299,25 @@ void space_linked_slow(struct fs *fs, const struct inode *inode)
 	table_put(t, s, monotonic_ns());
 }
 
+void space_moving_slow(struct fs *fs, int dir_fd, const char *name)
+{
+	struct space *sp = fs->cfg.space;
+	struct stat st;
+	int res = name[0] ? mirror_stat_child(fs, dir_fd, name, &st) : mirror_stat(dir_fd, &st);
+	if (res < 0)
+		return;
+	if (S_ISDIR(st.st_mode)) {
+		atomic_fetch_add(&sp->table.moves, 1);
+		return;
+	}
+	struct space_slot *s = table_get(&sp->table, st.st_dev, st.st_ino);
+	if (!s)
+		return;
+	if (slot_needs_base(s))
+		space_enter(sp, s, slot_ticket(s), &st);
+	table_put(&sp->table, s, monotonic_ns());
+}
+
 /* --- df -------------------------------------------------------------------------------------- */
 
 void space_statfs(const struct fs *fs, struct statvfs *st)

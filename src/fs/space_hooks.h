@@ -25,10 +25,10 @@ struct space_op {
 	struct space *sp; /* NULL: nothing to settle */
 	struct space_slot *slot;
 	struct space_slot *made; /* of the new inode: until its open file has it, too */
-	uint64_t bytes, inodes; /* reserved */
-	bool borrowed;		/* the slot's reference is the handle's */
-	bool cut;		/* blocks beyond the end of the file go */
-	uint64_t keep_end;	/* blocks up to here are asked for; 0: none */
+	uint64_t bytes, inodes;	 /* reserved */
+	bool borrowed;		 /* the slot's reference is the handle's */
+	bool cut;		 /* blocks beyond the end of the file go */
+	uint64_t keep_end;	 /* blocks up to here are asked for; 0: none */
 };
 
 static inline bool space_counts(const struct fs *fs)
@@ -148,11 +148,14 @@ static inline void space_linked(struct fs *fs, const struct inode *inode)
 	if (space_counts(fs))
 		space_linked_slow(fs, inode);
 }
-/* A directory moved elsewhere. */
-static inline void space_moved(struct fs *fs)
+/* `name` gets another name.  A scan under way could miss it between the two: its slot counts it, or, for a directory with
+ * all that is in it, the scan is made again. */
+void space_moving_slow(struct fs *fs, int dir_fd, const char *name);
+static inline void space_moving(struct fs *fs, int dir_fd, const char *name)
 {
-	if (space_counts(fs))
-		atomic_fetch_add(&fs->cfg.space->table.moves, 1);
+	if (space_counts(fs) &&
+	    atomic_load_explicit(&fs->cfg.space->table.scanning, memory_order_acquire))
+		space_moving_slow(fs, dir_fd, name);
 }
 
 /* An open file comes and goes (after its fd was closed). */

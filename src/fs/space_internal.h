@@ -48,12 +48,12 @@ struct space {
 
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	unsigned mirrors;	/* lock */
+	unsigned mirrors;		  /* lock */
 	struct fs *mirror[SPACE_MIRRORS]; /* lock: those that are there, as far as there is room */
-	bool keeper_runs;	/* lock */
-	bool rescan;		/* lock: asked for */
-	enum space_phase phase; /* lock */
-	int failure;		/* lock: -errno of a scan that failed */
+	bool keeper_runs;		  /* lock */
+	bool rescan;			  /* lock: asked for */
+	enum space_phase phase;		  /* lock */
+	int failure;			  /* lock: -errno of a scan that failed */
 	_Atomic bool stop;
 	_Atomic bool rescanning;
 	_Atomic bool keeper_sleeps; /* for long: nothing is to be looked at */

@@ -16,14 +16,14 @@
 #include "fs/space_hooks.h"
 #include "fs/space_internal.h"
 
-#define ATTEMPTS     3
-#define SLOTS_MAX    (1U << 20)		/* files changed during a scan; beyond it is begun anew later */
-#define IDLE_KEEP    (1U << 15)		/* files that were changed a while ago and are looked at again */
-#define DUE	     256		/* of these, per round */
-#define ROUNDS	     8
-#define TEND_NS	     NSEC_PER_SEC
-#define SAY_EVERY    (1U << 16)		/* files between looks at the clock */
-#define SAY_NS	     (5 * NSEC_PER_SEC)
+#define ATTEMPTS  3
+#define SLOTS_MAX (1U << 20) /* files changed during a scan; beyond it is begun anew later */
+#define IDLE_KEEP (1U << 15) /* files that were changed a while ago and are looked at again */
+#define DUE	  256	     /* of these, per round */
+#define ROUNDS	  8
+#define TEND_NS	  NSEC_PER_SEC
+#define SAY_EVERY (1U << 16) /* files between looks at the clock */
+#define SAY_NS	  (5 * NSEC_PER_SEC)
 
 /* --- the scan -------------------------------------------------------------------------------- */
 
@@ -90,11 +90,11 @@ static int scan_once(struct space *sp, bool slowly, bool last)
 	uint64_t moves = atomic_load(&t->moves), since_ns = monotonic_ns();
 	sp->progress = (struct scan_progress){0};
 	table_scan_begin(t);
-	int res = space_scan(&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress,
-						   visit, &y});
+	int res = space_scan(
+		&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress, visit, &y});
 	bool moved = atomic_load(&t->moves) != moves;
-	if (res == 0 && ((moved && !last) || atomic_load(&t->missed) ||
-			 atomic_load(&t->slots) > SLOTS_MAX))
+	if (res == 0 &&
+	    ((moved && !last) || atomic_load(&t->missed) || atomic_load(&t->slots) > SLOTS_MAX))
 		res = 1;
 	if (res) {
 		table_scan_abort(t);
@@ -105,9 +105,10 @@ static int scan_once(struct space *sp, bool slowly, bool last)
 	atomic_store(&sp->corrected, atomic_load(&t->bytes.used) - before);
 	atomic_store(&sp->scan_ns, monotonic_ns() - since_ns);
 	if (moved)
-		log_info("%s: directories are moved around all the time: what it holds may be counted "
-			 "wrong until the next rescan",
-			 sp->source);
+		log_info(
+			"%s: directories are moved around all the time: what it holds may be counted "
+			"wrong until the next rescan",
+			sp->source);
 	return 0;
 }
 
@@ -120,7 +121,8 @@ static int counted_recount(struct space *sp, bool slowly)
 		res = -EAGAIN;
 	uint64_t unreadable = atomic_load(&sp->progress.unreadable);
 	if (res == 0 && unreadable && !atomic_load(&sp->scans))
-		log_warning("%s: %" PRIu64 " directories cannot be read: what is in them is not counted",
+		log_warning("%s: %" PRIu64
+			    " directories cannot be read: what is in them is not counted",
 			    sp->source, unreadable);
 	if (res == 0)
 		atomic_fetch_add(&sp->scans, 1);
@@ -137,9 +139,10 @@ static struct space_total total_of(const struct space *sp)
 
 static void say_not_kept(const struct space *sp, int res)
 {
-	log_warning("%s: the size of what it holds cannot be kept in %s: %s; every mount will count it",
-		    sp->source, sp->state_dir, res == -EWOULDBLOCK ? "another daemon counts it, too"
-								    : strerror(-res));
+	log_warning(
+		"%s: the size of what it holds cannot be kept in %s: %s; every mount will count it",
+		sp->source, sp->state_dir,
+		res == -EWOULDBLOCK ? "another daemon counts it, too" : strerror(-res));
 }
 
 static void adopt_open_files(struct space *sp)

@@ -84,7 +84,8 @@ static uint64_t walk(int fd, const struct map_range *r, uint64_t room, uint64_t 
 			at = cap;
 			continue;
 		}
-		if (at < cap) { /* whole blocks, and on into what is new if it reaches up to there */
+		if (at <
+		    cap) { /* whole blocks, and on into what is new if it reaches up to there */
 			h.from = max_u64(at, h.from - h.from % r->block);
 			h.to = h.to >= cap ? end : space_round_up(h.to, r->block);
 		}

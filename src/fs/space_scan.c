@@ -17,11 +17,11 @@
 #include "base/monotonic.h"
 #include "base/util.h"
 
-#define THREADS_MIN	4 /* a tree that is not in memory is read faster by several */
-#define THREADS_MAX	16
-#define PATH_LONG	2048 /* from a directory that is so far away, names are counted anew */
-#define STATX_WANTED	(STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BLOCKS | STATX_SIZE)
-#define REST_MAX_NS	(200 * NSEC_PER_MSEC)
+#define THREADS_MIN  4 /* a tree that is not in memory is read faster by several */
+#define THREADS_MAX  16
+#define PATH_LONG    2048 /* from a directory that is so far away, names are counted anew */
+#define STATX_WANTED (STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BLOCKS | STATX_SIZE)
+#define REST_MAX_NS  (200 * NSEC_PER_MSEC)
 
 #ifndef STATX_ATTR_MOUNT_ROOT
 #define STATX_ATTR_MOUNT_ROOT 0x2000

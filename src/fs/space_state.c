@@ -28,9 +28,9 @@ static int identify(struct space_state *s, int root_fd)
 	unsigned id[2];
 	memcpy(id, &fs.f_fsid, sizeof(id));
 	snprintf(s->identity, sizeof(s->identity),
-		 "type %lx id %x:%x inode %" PRIu64 " born %" PRId64 ".%u", (unsigned long)fs.f_type,
-		 id[0], id[1], (uint64_t)st.stx_ino, (int64_t)st.stx_btime.tv_sec,
-		 st.stx_btime.tv_nsec);
+		 "type %lx id %x:%x inode %" PRIu64 " born %" PRId64 ".%u",
+		 (unsigned long)fs.f_type, id[0], id[1], (uint64_t)st.stx_ino,
+		 (int64_t)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
 	return 0;
 }
 
@@ -117,8 +117,9 @@ bool state_load(const struct space_state *s, struct space_total *out)
 	text[n] = '\0';
 	if (strncmp(text, FORMAT, strlen(FORMAT)) != 0)
 		return false;
-	if (sscanf(text + strlen(FORMAT), "state %15s\nbytes %" SCNd64 "\ninodes %" SCNd64 "\n%159[^\n]\n",
-		   state, &out->bytes, &out->inodes, identity) != 4)
+	if (sscanf(text + strlen(FORMAT),
+		   "state %15s\nbytes %" SCNd64 "\ninodes %" SCNd64 "\n%159[^\n]\n", state,
+		   &out->bytes, &out->inodes, identity) != 4)
 		return false;
 	return strcmp(state, "clean") == 0 && strcmp(identity, s->identity) == 0 &&
 	       out->bytes >= 0 && out->inodes >= 0;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct space_state {
-	char *path;  /* NULL: nothing can be kept */
+	char *path; /* NULL: nothing can be kept */
 	int dir_fd, lock_fd;
 	char name[32];
 	char identity[160]; /* of the directory */

@@ -144,6 +144,7 @@ static void ref_locked(struct space_table *t, struct space_slot *s)
 		list_remove(&s->idle);
 	}
 	s->refs++;
+	s->unseen = false;
 }
 
 /* Whatever had this number before is gone. */
@@ -402,11 +403,11 @@ void table_scan_begin(struct space_table *t)
 	for (unsigned i = 0; i < SPACE_SHARDS; i++) {
 		struct space_shard *sh = &t->shard[i];
 		forget_visited(sh);
-		list_for_each_safe (it, &sh->idle)
-			drop_locked(t, sh, list_entry(it, struct space_slot, idle));
 		for (size_t b = 0; b < sh->buckets; b++)
-			for (struct space_slot *s = sh->bucket[b]; s; s = s->next)
+			for (struct space_slot *s = sh->bucket[b]; s; s = s->next) {
 				s->in_scan = s->base_exists = false;
+				s->unseen = s->refs == 0;
+			}
 	}
 	atomic_store(&t->scanning, true);
 	unlock_all(t);
@@ -469,7 +470,7 @@ static void end_locked(struct space_table *t)
 		forget_visited(sh);
 		list_for_each_safe (it, &sh->idle) {
 			struct space_slot *s = list_entry(it, struct space_slot, idle);
-			if (!s->known || s->gone || !s->dirty)
+			if (!s->known || s->gone || !s->dirty || s->unseen)
 				drop_locked(t, sh, s);
 		}
 	}
@@ -482,8 +483,9 @@ void table_scan_end(struct space_table *t, int64_t bytes, int64_t inodes)
 		const struct space_shard *sh = &t->shard[i];
 		for (size_t b = 0; b < sh->buckets; b++)
 			for (const struct space_slot *s = sh->bucket[b]; s; s = s->next) {
-				if (!s->known)
-					continue; /* not changed: what the scan counted stands */
+				/* Not changed: what the scan counted stands.  Unseen: is in the tree no more. */
+				if (!s->known || s->unseen)
+					continue;
 				bytes += s->bytes - (s->in_scan ? s->base : 0);
 				inodes += s->exists - s->base_exists;
 			}
@@ -497,6 +499,9 @@ void table_scan_end(struct space_table *t, int64_t bytes, int64_t inodes)
 void table_scan_abort(struct space_table *t)
 {
 	lock_all(t);
+	for (unsigned i = 0; i < SPACE_SHARDS; i++)
+		list_for_each (it, &t->shard[i].idle)
+			list_entry(it, struct space_slot, idle)->unseen = false;
 	end_locked(t);
 	unlock_all(t);
 }

@@ -36,15 +36,16 @@ struct space_slot {
 	struct space_slot *next;
 	uint64_t ino;
 	dev_t dev;
-	unsigned refs;	  /* lock: operations, and open files */
-	unsigned handles; /* lock: open files */
+	unsigned refs;	    /* lock: operations, and open files */
+	unsigned handles;   /* lock: open files */
 	unsigned bypassing; /* lock: of these, whose writes we do not see */
 	_Atomic bool known; /* written with lock: `bytes` is what the total has of it */
-	bool exists;	  /* lock: the total has its inode */
-	bool gone;	  /* lock: has no name; uncounted when its last open file is closed */
-	bool dirty;	  /* lock: st_blocks may still change by itself */
-	bool in_scan;	  /* lock: the scan under way had counted it, with base, before the slot was made */
-	bool base_exists; /* lock */
+	bool exists;	    /* lock: the total has its inode */
+	bool gone;	    /* lock: has no name; uncounted when its last open file is closed */
+	bool dirty;	    /* lock: st_blocks may still change by itself */
+	bool in_scan; /* lock: the scan under way had counted it, with base, before the slot was made */
+	bool base_exists;    /* lock */
+	bool unseen;	     /* lock: neither the scan under way nor anybody else has come by it */
 	int64_t bytes, base; /* lock */
 	uint64_t keep_end;   /* lock: blocks up to here were asked for, wherever the file ends */
 	_Atomic uint64_t ticket;

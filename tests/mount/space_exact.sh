@@ -26,7 +26,7 @@ storms() {
 		equal "$(space scans)" 0 "the total of the last time was to be used"
 		counts_exactly "$BACKING, cache=$mode, mounted again"
 		unmount_ratefs
-		rm -rf "${SRC:?}"/*
+		rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
 	done
 }
 scan_is_over() { [ "$(space rescanning)" = false ]; }
@@ -40,7 +40,7 @@ full() {
 	[ "$(held)" -le $((4 * 1048576 + 131072)) ] || fail "$BACKING holds $(held) bytes with size=4M"
 	[ "$(names_held)" -le 150 ] || fail "$(names_held) files with inodes=150"
 	unmount_ratefs
-	rm -rf "${SRC:?}"/*
+	rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
 }
 each() {
 	storms

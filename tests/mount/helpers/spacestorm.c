@@ -20,8 +20,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define NAMES	 12
-#define DIRS	 4
+#define NAMES	       12
+#define DIRS	       4
 #define SIZE_MAX_BYTES (1U << 20)
 
 static uint64_t state;
@@ -263,9 +263,9 @@ static void op_map(void)
 static void storm(unsigned n)
 {
 	static void (*const ops[])(void) = {
-		op_write, op_write,  op_write, op_append, op_append,  op_truncate, op_fallocate,
-		op_unlink, op_unlink, op_rename, op_link,   op_symlink, op_dir,	 op_crowd,
-		op_xattr, op_tmpfile, op_deleted, op_copy, op_map, op_exchange};
+		op_write,  op_write,   op_write,   op_append, op_append,  op_truncate, op_fallocate,
+		op_unlink, op_unlink,  op_rename,  op_link,   op_symlink, op_dir,      op_crowd,
+		op_xattr,  op_tmpfile, op_deleted, op_copy,   op_map,	  op_exchange};
 	while (n--)
 		ops[rnd(sizeof(ops) / sizeof(ops[0]))]();
 }
@@ -287,7 +287,8 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < writers; i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
-			state = (strtoull(argv[2], NULL, 10) + 1) * 0x9E3779B97F4A7C15ULL + i * 77777;
+			state = (strtoull(argv[2], NULL, 10) + 1) * 0x9E3779B97F4A7C15ULL +
+				i * 77777;
 			storm((unsigned)atoi(argv[3]));
 			return 0;
 		}
