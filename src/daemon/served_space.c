@@ -9,6 +9,8 @@
 #include "daemon/proto.h"
 #include "fs/mount.h"
 
+#define STATE_DIR "/var/lib/ratefs"
+
 /* Where totals are kept: $RATEFS_STATE_DIR, else for root under /var/lib, for others where their programs keep such
  * things.  NULL: nowhere. */
 static const char *state_dir(char buf[PATH_MAX])
@@ -19,7 +21,7 @@ static const char *state_dir(char buf[PATH_MAX])
 	if (own && own[0] == '/')
 		n = snprintf(buf, PATH_MAX, "%s/space", own);
 	else if (geteuid() == 0)
-		n = snprintf(buf, PATH_MAX, "%s/space", RATEFS_STATEDIR);
+		n = snprintf(buf, PATH_MAX, "%s/space", STATE_DIR);
 	else if (xdg && xdg[0] == '/')
 		n = snprintf(buf, PATH_MAX, "%s/ratefs/space", xdg);
 	else if (home && home[0] == '/')
@@ -71,6 +73,14 @@ bool served_space_limited(const struct served_mount *m)
 {
 	return m->s.size_bytes || m->s.inodes ||
 	       (m->fs && (m->fs->s.size_bytes || m->fs->s.inodes));
+}
+
+bool served_space_counting(const struct served_mount *m)
+{
+	struct space_look l = {0};
+	if (m->fs)
+		space_look(m->fs->space, &l);
+	return l.phase == SPACE_SCANNING;
 }
 
 static uint64_t tighter(uint64_t a, uint64_t b)

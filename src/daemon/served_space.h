@@ -20,6 +20,9 @@ void served_space_changed(struct registry *r, struct served_fs *fs);
 /* Its size or inodes are limited, by itself or by its fs. */
 bool served_space_limited(const struct served_mount *m);
 
+/* What its source holds is not known yet. */
+bool served_space_counting(const struct served_mount *m);
+
 /* Statistics of a mount or an fs: "space.*"; nothing where nothing is counted. */
 void served_space_records(const struct target *t, FILE *out);
 /* The same for a list: prefix is "mounts.0." */

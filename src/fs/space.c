@@ -191,8 +191,7 @@ static void last_mirror(struct space *sp)
 	sp->root_fd = sp->mount_fd = -1;
 	free(sp->source);
 	sp->source = NULL;
-	table_destroy(&sp->table);
-	table_init(&sp->table);
+	table_reset(&sp->table);
 	atomic_store(&sp->scans, 0);
 	atomic_store(&sp->corrected, 0);
 }

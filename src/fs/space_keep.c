@@ -65,6 +65,8 @@ static int visit(void *ctx, int dir_fd, const char *name, const struct statx *st
 {
 	struct tally *y = ctx;
 	say_progress(y);
+	if (atomic_load_explicit(&y->sp->table.slots, memory_order_relaxed) > SLOTS_MAX)
+		return -EBUSY;
 	switch (table_visit(&y->sp->table, makedev(st->stx_dev_major, st->stx_dev_minor),
 			    st->stx_ino, true)) {
 	case VISIT_COUNT:
@@ -88,13 +90,15 @@ static int scan_once(struct space *sp, bool slowly, bool last)
 	struct tally y = {.sp = sp, .said_ns = monotonic_ns()};
 	struct space_table *t = &sp->table;
 	uint64_t moves = atomic_load(&t->moves), since_ns = monotonic_ns();
-	sp->progress = (struct scan_progress){0};
+	atomic_store(&sp->progress.files, 0);
+	atomic_store(&sp->progress.bytes, 0);
+	atomic_store(&sp->progress.unreadable, 0);
 	table_scan_begin(t);
 	int res = space_scan(
 		&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress, visit, &y});
 	bool moved = atomic_load(&t->moves) != moves;
 	if (res == 0 &&
-	    ((moved && !last) || atomic_load(&t->missed) || atomic_load(&t->slots) > SLOTS_MAX))
+	    ((moved && !last) || atomic_load(&t->missed)))
 		res = 1;
 	if (res) {
 		table_scan_abort(t);

@@ -45,19 +45,44 @@ static void forget_visited(struct space_shard *sh)
 	sh->n_visited = sh->visited_size = 0;
 }
 
+static void free_slots(struct space_shard *sh)
+{
+	for (size_t b = 0; b < sh->buckets; b++)
+		for (struct space_slot *s = sh->bucket[b], *next; s; s = next) {
+			next = s->next;
+			free(s);
+		}
+	free(sh->bucket);
+	sh->bucket = NULL;
+	sh->n = sh->buckets = 0;
+	list_init(&sh->idle);
+	forget_visited(sh);
+}
+
 void table_destroy(struct space_table *t)
 {
 	for (unsigned i = 0; i < SPACE_SHARDS; i++) {
-		struct space_shard *sh = &t->shard[i];
-		for (size_t b = 0; b < sh->buckets; b++)
-			for (struct space_slot *s = sh->bucket[b], *next; s; s = next) {
-				next = s->next;
-				free(s);
-			}
-		free(sh->bucket);
-		forget_visited(sh);
-		pthread_mutex_destroy(&sh->lock);
+		free_slots(&t->shard[i]);
+		pthread_mutex_destroy(&t->shard[i].lock);
 	}
+}
+
+void table_reset(struct space_table *t)
+{
+	for (unsigned i = 0; i < SPACE_SHARDS; i++) {
+		pthread_mutex_lock(&t->shard[i].lock);
+		free_slots(&t->shard[i]);
+		pthread_mutex_unlock(&t->shard[i].lock);
+	}
+	_Atomic int64_t *totals[] = {&t->bytes.used, &t->bytes.committed, &t->inodes.used,
+				     &t->inodes.committed};
+	for (unsigned i = 0; i < ARRAY_SIZE(totals); i++)
+		atomic_store(totals[i], 0);
+	_Atomic uint64_t *counts[] = {&t->slots, &t->idle, &t->bypassing, &t->moves};
+	for (unsigned i = 0; i < ARRAY_SIZE(counts); i++)
+		atomic_store(counts[i], 0);
+	atomic_store(&t->scanning, false);
+	atomic_store(&t->missed, false);
 }
 
 /* -- finding and making; the shard's lock is held -- */

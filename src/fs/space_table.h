@@ -78,6 +78,8 @@ struct space_table {
 
 void table_init(struct space_table *t);
 void table_destroy(struct space_table *t);
+/* As if it were new; nobody holds a slot.  Others may be looking at its totals. */
+void table_reset(struct space_table *t);
 
 /* The slot of a file, with one reference more; NULL: out of memory. */
 struct space_slot *table_get(struct space_table *t, dev_t dev, uint64_t ino);
