@@ -137,6 +137,7 @@ void handle_free(struct fs *fs, struct handle *h)
 	pthread_mutex_lock(&shard->lock);
 	list_remove(&h->of_fs);
 	pthread_mutex_unlock(&shard->lock);
+	space_closing(fs, h);
 	close(h->fd);
 	space_closed(fs, h);
 	if (h->dir) {

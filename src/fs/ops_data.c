@@ -197,7 +197,7 @@ static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t
 		n = write_unless_overwritten(&h->inode->open->overwrites,
 					     plain >= 0 ? plain : h->fd, buf, fits, off);
 	int err = res < 0 ? -res : errno;
-	space_end(&space, h->fd);
+	space_write_end(&space, h->fd, n);
 	if (n >= 0 && fits < size) { /* nobody tries the rest again: the program hears of it */
 		n = -1;
 		err = space_errno(fs_of(req));
@@ -221,7 +221,7 @@ static ssize_t write_or_piece(fuse_req_t req, struct handle *h, const char *buf,
 	if (plain >= 0)
 		n = write_flagged(plain, buf, size, off, rwf);
 	int err = errno;
-	space_end(&space, h->fd);
+	space_write_end(&space, h->fd, n);
 	errno = err;
 	return n;
 }

@@ -95,8 +95,8 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 		answer_made(req, &dir, newname, &space, false, res);
 		return;
 	}
-	res = space_name_begin(&space, fs, &dir, SPACE_NO_INODE, 0);
-	space_moving(fs, ref.fd, "");
+	res = space_link_begin(&space, fs, &dir);
+	space_moving(&space, fs, ref.fd, "");
 	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
 	if (res == 0 &&
 	    linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0)
@@ -147,12 +147,12 @@ static int rename_counted(struct fs *fs, const struct inode_ref *from, const cha
 {
 	struct space_op left, entered = {0};
 	bool whiteout = flags & RENAME_WHITEOUT;
-	int res = space_change_begin(&left, fs, from->inode, from->fd, 0, whiteout);
+	int res = space_move_begin(&left, fs, from, whiteout);
 	if (res == 0 && from->inode != to->inode)
 		res = space_change_begin(&entered, fs, to->inode, to->fd, 0, 0);
-	space_moving(fs, from->fd, name);
+	space_moving(&left, fs, from->fd, name);
 	if (flags & RENAME_EXCHANGE)
-		space_moving(fs, to->fd, newname);
+		space_moving(&left, fs, to->fd, newname);
 	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
 		res = -errno;
 	if (res == 0) {

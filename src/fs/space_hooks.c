@@ -44,31 +44,38 @@ static uint64_t inodes_limit(const struct fs *fs)
 
 static uint64_t end_of(const struct space *sp, const struct stat *st)
 {
-	bool ends = sp->overallocates && S_ISREG(st->st_mode);
-	return ends ? space_round_up((uint64_t)st->st_size, sp->block) : UINT64_MAX;
+	return space_round_up((uint64_t)st->st_size, sp->block);
 }
 
-void space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st)
+bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st)
 {
-	int64_t bytes = (int64_t)st->st_blocks * 512;
-	uint64_t end = end_of(sp, st);
+	bool file = S_ISREG(st->st_mode), done = true;
+	const struct slot_stat now = {
+		.bytes = (int64_t)st->st_blocks * 512,
+		.size = file ? end_of(sp, st) : UINT64_MAX,
+		.cap = file && sp->overallocates ? end_of(sp, st) : UINT64_MAX,
+		.exists = st->st_nlink > 0,
+	};
 	if (slot_needs_base(s))
-		table_base(&sp->table, s, bytes, st->st_nlink > 0,
-			   end < (uint64_t)bytes ? (uint64_t)bytes : 0);
+		table_base(&sp->table, s, &now);
 	else
-		table_settle(&sp->table, s, ticket, bytes, end);
+		done = table_settle(&sp->table, s, ticket, &now);
 	if (st->st_nlink == 0)
 		table_vanished(&sp->table, s);
+	return done;
 }
 
+/* Writers that never stop may make every result an old one; then the next stat will do. */
 static int enter_fd(struct space *sp, struct space_slot *s, int fd)
 {
-	struct stat st;
-	uint64_t ticket = slot_ticket(s);
-	int res = mirror_stat(fd, &st);
-	if (res == 0)
-		space_enter(sp, s, ticket, &st);
-	return res;
+	for (int tries = 0; tries < 4; tries++) {
+		struct stat st;
+		uint64_t ticket = slot_ticket(s);
+		int res = mirror_stat(fd, &st);
+		if (res < 0 || space_enter(sp, s, ticket, &st))
+			return res;
+	}
+	return 0;
 }
 
 /* The open file's slot; NULL: out of memory. */
@@ -98,6 +105,13 @@ void space_opened_slow(struct fs *fs, struct handle *h)
 	(void)slot_of(fs, h);
 }
 
+void space_closing(struct fs *fs, struct handle *h)
+{
+	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
+	if (s && table_is_guessed(&fs->cfg.space->table, s))
+		(void)enter_fd(fs->cfg.space, s, h->fd);
+}
+
 void space_closed(struct fs *fs, struct handle *h)
 {
 	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
@@ -119,8 +133,22 @@ static int begin_data(struct space_op *op, struct fs *fs, struct handle *h)
 	return slot_needs_base(op->slot) ? enter_fd(op->sp, op->slot, h->fd) : 0;
 }
 
+static void begin_change(struct space_op *op)
+{
+	table_change_begin(&op->sp->table, op->slot);
+	op->changing = true;
+}
+
+static void end_change(struct space_op *op)
+{
+	if (op->changing)
+		table_change_end(&op->sp->table, op->slot);
+	op->changing = false;
+}
+
 static int give_up(struct space_op *op, int res)
 {
+	end_change(op);
 	space_unreserve(&op->sp->table.bytes, op->bytes);
 	space_unreserve(&op->sp->table.inodes, op->inodes);
 	if (!op->borrowed)
@@ -155,13 +183,29 @@ static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const str
 	return *to > from ? 0 : full(fs);
 }
 
+/* What it takes is known. */
+static bool begin_sure(struct space_op *op, off_t off, size_t size, uint64_t limit)
+{
+	struct space_table *t = &op->sp->table;
+	uint64_t growth;
+	op->write = (struct slot_write){(uint64_t)off, (uint64_t)off + size, op->sp->block, 0};
+	op->sure = table_write_begin(t, op->slot, &op->write, &growth) &&
+		   space_reserve(&t->bytes, growth, 0, limit);
+	if (op->sure)
+		op->bytes = growth;
+	return op->sure;
+}
+
 int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
 			   size_t *size, bool append)
 {
 	int res = begin_data(op, fs, h);
 	uint64_t limit = bytes_limit(fs);
-	if (res < 0 || !op->sp || !limit || !*size)
+	if (res < 0 || !op->sp || !*size || (!append && begin_sure(op, off, *size, limit)))
 		return res;
+	begin_change(op);
+	if (!limit)
+		return 0;
 	uint64_t most = space_span((uint64_t)off, *size, op->sp->block);
 	most += append ? op->sp->block : 0;
 	if (space_reserve(&op->sp->table.bytes, most, MARGIN, limit)) {
@@ -190,8 +234,11 @@ int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle 
 			      off_t off, off_t size)
 {
 	int res = begin_data(op, fs, h);
-	if (res < 0 || !op->sp || off < 0 || size <= 0 || !allocates(mode))
+	if (res < 0 || !op->sp)
 		return res;
+	begin_change(op);
+	if (off < 0 || size <= 0 || !allocates(mode))
+		return 0;
 	uint64_t to = add_sat_u64((uint64_t)off, (uint64_t)size);
 	op->keep_end = space_round_up(to, op->sp->block);
 	if (!bytes_limit(fs))
@@ -229,6 +276,8 @@ int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *in
 		return 0;
 	op->sp = sp;
 	int res = base_of(op, fs, inode, fd);
+	if (S_ISREG(inode->type))
+		begin_change(op);
 	if (res == 0 && !space_reserve(&sp->table.bytes, bytes, 0, bytes_limit(fs)))
 		res = full(fs);
 	else if (res == 0)
@@ -270,6 +319,9 @@ void space_end_slow(struct space_op *op, int fd)
 		table_cut(t, op->slot);
 	if (op->keep_end)
 		table_keep(t, op->slot, op->keep_end);
+	end_change(op);
+	if (op->moves)
+		table_move_end(t, op->epoch);
 	if (fd >= 0)
 		(void)enter_fd(op->sp, op->slot, fd);
 	space_unreserve(&t->bytes, op->bytes);
@@ -281,6 +333,18 @@ void space_end_slow(struct space_op *op, int fd)
 		table_put(t, op->slot, now_ns);
 		space_wake(op->sp);
 	}
+	op->sp = NULL;
+}
+
+void space_write_end_slow(struct space_op *op, int fd, ssize_t n)
+{
+	struct space_table *t = &op->sp->table;
+	bool all = op->sure && n >= 0 && (uint64_t)n == op->write.to - op->write.from;
+	if (!all || !table_write_end(t, op->slot, &op->write)) {
+		space_end_slow(op, fd);
+		return;
+	}
+	space_unreserve(&t->bytes, op->bytes);
 	op->sp = NULL;
 }
 

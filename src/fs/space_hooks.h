@@ -27,8 +27,13 @@ struct space_op {
 	struct space_slot *made; /* of the new inode: until its open file has it, too */
 	uint64_t bytes, inodes;	 /* reserved */
 	bool borrowed;		 /* the slot's reference is the handle's */
-	bool cut;		 /* blocks beyond the end of the file go */
-	uint64_t keep_end;	 /* blocks up to here are asked for; 0: none */
+	bool sure;		 /* a write whose cost is known: */
+	struct slot_write write;
+	bool moves; /* a table_move_end is due, with this epoch */
+	unsigned epoch;
+	bool changing;	   /* no such write is entered meanwhile */
+	bool cut;	   /* blocks beyond the end of the file go */
+	uint64_t keep_end; /* blocks up to here are asked for; 0: none */
 };
 
 static inline bool space_counts(const struct fs *fs)
@@ -107,12 +112,31 @@ static inline int space_name_begin(struct space_op *op, struct fs *fs, const str
 	return space_counts(fs) ? space_name_begin_slow(op, fs, dir, type, link_size) : 0;
 }
 
+/* A name of an inode that has one already. */
+static inline int space_link_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir)
+{
+	int res = space_name_begin(op, fs, dir, SPACE_NO_INODE, 0);
+	if (op->sp) {
+		op->moves = true;
+		op->epoch = table_move_begin(&op->sp->table);
+	}
+	return res;
+}
+
 /* fd: of what the begin was about; < 0: nothing came of it. */
 void space_end_slow(struct space_op *op, int fd);
 static inline void space_end(struct space_op *op, int fd)
 {
 	if (op->sp)
 		space_end_slow(op, fd);
+}
+
+/* The same for a write of n bytes; < 0: it failed. */
+void space_write_end_slow(struct space_op *op, int fd, ssize_t n);
+static inline void space_write_end(struct space_op *op, int fd, ssize_t n)
+{
+	if (op->sp)
+		space_write_end_slow(op, fd, n);
 }
 
 /* Something was made: as stat says, numbers of the source.  Before its space_end. */
@@ -148,13 +172,24 @@ static inline void space_linked(struct fs *fs, const struct inode *inode)
 	if (space_counts(fs))
 		space_linked_slow(fs, inode);
 }
+/* Between this and its space_end something gets another name: tell space_moving what. */
+static inline int space_move_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+				   bool whiteout)
+{
+	int res = space_change_begin(op, fs, dir->inode, dir->fd, 0, whiteout);
+	if (op->sp) {
+		op->moves = true;
+		op->epoch = table_move_begin(&op->sp->table);
+	}
+	return res;
+}
 /* `name` gets another name.  A scan under way could miss it between the two: its slot counts it, or, for a directory with
  * all that is in it, the scan is made again. */
 void space_moving_slow(struct fs *fs, int dir_fd, const char *name);
-static inline void space_moving(struct fs *fs, int dir_fd, const char *name)
+static inline void space_moving(const struct space_op *op, struct fs *fs, int dir_fd,
+				const char *name)
 {
-	if (space_counts(fs) &&
-	    atomic_load_explicit(&fs->cfg.space->table.scanning, memory_order_acquire))
+	if (op->sp && atomic_load(&op->sp->table.scanning))
 		space_moving_slow(fs, dir_fd, name);
 }
 
@@ -165,12 +200,13 @@ static inline void space_opened(struct fs *fs, struct handle *h)
 	if (space_counts(fs))
 		space_opened_slow(fs, h);
 }
+void space_closing(struct fs *fs, struct handle *h); /* before that */
 void space_closed(struct fs *fs, struct handle *h);
 
 /* df */
 void space_statfs(const struct fs *fs, struct statvfs *st);
 
-/* For the keeper: what stat said of a slot's file. */
-void space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st);
+/* What stat said of a slot's file; see table_settle. */
+bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -84,6 +85,14 @@ static int visit(void *ctx, int dir_fd, const char *name, const struct statx *st
 	return 0;
 }
 
+/* One that hangs in the source is not waited for. */
+static void wait_for_moves(struct space *sp)
+{
+	const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC};
+	for (int i = 0; i < 1000 && !table_moves_settled(&sp->table); i++)
+		nanosleep(&nap, NULL);
+}
+
 /* 1: the tree was changed in a way that a scan cannot follow. */
 static int scan_once(struct space *sp, bool slowly, bool last)
 {
@@ -94,11 +103,11 @@ static int scan_once(struct space *sp, bool slowly, bool last)
 	atomic_store(&sp->progress.bytes, 0);
 	atomic_store(&sp->progress.unreadable, 0);
 	table_scan_begin(t);
+	wait_for_moves(sp);
 	int res = space_scan(
 		&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress, visit, &y});
 	bool moved = atomic_load(&t->moves) != moves;
-	if (res == 0 &&
-	    ((moved && !last) || atomic_load(&t->missed)))
+	if (res == 0 && ((moved && !last) || atomic_load(&t->missed)))
 		res = 1;
 	if (res) {
 		table_scan_abort(t);

@@ -6,6 +6,7 @@
 
 #define BUCKETS_MIN 64
 #define VISITED_MIN 256
+#define GUESSES_MAX 256 /* writes that are entered without a stat in between */
 
 /* How long after its last change a file is looked at again: dirty data is written within half a minute,
  * which may need blocks for the map of the file; what XFS has set aside beyond its end goes within five. */
@@ -184,6 +185,8 @@ static void count_new_locked(struct space_table *t, struct space_slot *s, int64_
 	s->known = s->exists = s->dirty = true;
 	s->gone = false;
 	s->keep_end = 0;
+	s->solid_to = 0;
+	s->handle_bytes = 0;
 	s->looks = 0;
 	s->applied = atomic_load_explicit(&s->ticket, memory_order_relaxed);
 }
@@ -234,6 +237,7 @@ static void uncount_locked(struct space_table *t, struct space_slot *s)
 	s->known = true;
 	s->exists = false;
 	s->dirty = false;
+	s->solid_to = 0;
 	s->applied = atomic_load_explicit(&s->ticket, memory_order_relaxed);
 }
 
@@ -282,6 +286,8 @@ void table_opened(struct space_table *t, struct space_slot *s, bool bypassing,
 	s->handles++;
 	s->bypassing += bypassing;
 	s->dirty |= bypassing;
+	if (bypassing)
+		s->solid_to = 0;
 	atomic_fetch_add_explicit(&t->bypassing, bypassing, memory_order_relaxed);
 	if (fh->bytes <= SPACE_HANDLE_MAX) {
 		memcpy(s->handle, fh->data, fh->bytes);
@@ -303,16 +309,24 @@ void table_closed(struct space_table *t, struct space_slot *s, bool bypassing, u
 
 /* -- counting -- */
 
-void table_base(struct space_table *t, struct space_slot *s, int64_t bytes, bool exists,
-		uint64_t keep_end)
+static void note_solid_locked(struct space_slot *s, const struct slot_stat *st)
+{
+	bool solid = !s->busy && !s->bypassing && st->bytes == (int64_t)st->size;
+	s->solid_to = solid ? st->size : 0;
+	s->guesses = 0;
+}
+
+void table_base(struct space_table *t, struct space_slot *s, const struct slot_stat *st)
 {
 	struct space_shard *sh = lock_of(t, s);
 	if (!s->known) {
 		s->known = true;
-		s->exists = exists;
-		s->bytes = s->base = exists ? bytes : 0;
-		s->keep_end = keep_end;
-		s->gone |= !exists;
+		s->exists = st->exists;
+		s->bytes = s->base = st->exists ? st->bytes : 0;
+		s->keep_end = st->cap < (uint64_t)st->bytes ? (uint64_t)st->bytes : 0;
+		s->gone |= !st->exists;
+		if (st->exists)
+			note_solid_locked(s, st);
 	}
 	pthread_mutex_unlock(&sh->lock);
 }
@@ -348,22 +362,84 @@ void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *o
 	pthread_mutex_unlock(&sh->lock);
 }
 
-void table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket, int64_t bytes,
-		  uint64_t end_bytes)
+static void set_bytes_locked(struct space_table *t, struct space_slot *s, int64_t bytes)
+{
+	if (bytes == s->bytes)
+		return;
+	space_add(&t->bytes, bytes - s->bytes);
+	s->bytes = bytes;
+	s->looks = 0;
+}
+
+bool table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket,
+		  const struct slot_stat *st)
 {
 	struct space_shard *sh = lock_of(t, s);
-	if (s->handles)
-		bytes = (int64_t)min_u64((uint64_t)bytes, max_u64(end_bytes, s->keep_end));
-	if (s->known && ticket > s->applied && (s->exists || s->handles)) {
+	bool fresh = ticket > s->guessed;
+	if (fresh && s->known && ticket > s->applied && (s->exists || s->handles)) {
+		uint64_t cap = s->handles ? max_u64(st->cap, s->keep_end) : UINT64_MAX;
 		s->applied = ticket;
-		if (bytes != s->bytes) {
-			space_add(&t->bytes, bytes - s->bytes);
-			s->bytes = bytes;
-			s->looks = 0;
-		}
+		set_bytes_locked(t, s, (int64_t)min_u64((uint64_t)st->bytes, cap));
+		note_solid_locked(s, st);
 	}
 	s->dirty = true;
 	pthread_mutex_unlock(&sh->lock);
+	return fresh;
+}
+
+/* -- writes whose cost is known -- */
+
+bool table_write_begin(struct space_table *t, struct space_slot *s, struct slot_write *w,
+		       uint64_t *growth)
+{
+	struct space_shard *sh = lock_of(t, s);
+	bool sure = s->solid_to && w->from <= s->solid_to && !s->busy && s->guesses < GUESSES_MAX;
+	uint64_t end = space_round_up(w->to, w->block);
+	w->epoch = s->epoch;
+	*growth = sure && end > s->solid_to ? end - s->solid_to : 0;
+	pthread_mutex_unlock(&sh->lock);
+	return sure;
+}
+
+bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w)
+{
+	struct space_shard *sh = lock_of(t, s);
+	bool sure = s->solid_to && w->from <= s->solid_to && w->epoch == s->epoch &&
+		    (s->exists || s->handles);
+	if (sure) {
+		uint64_t end = max_u64(s->solid_to, space_round_up(w->to, w->block));
+		set_bytes_locked(t, s, s->bytes + (int64_t)(end - s->solid_to));
+		s->solid_to = end;
+		s->guessed = slot_ticket(s);
+		s->guesses++;
+		s->dirty = true;
+	}
+	pthread_mutex_unlock(&sh->lock);
+	return sure;
+}
+
+void table_change_begin(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	s->busy++;
+	s->epoch++;
+	s->solid_to = 0;
+	pthread_mutex_unlock(&sh->lock);
+}
+
+void table_change_end(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	s->busy--;
+	pthread_mutex_unlock(&sh->lock);
+}
+
+bool table_is_guessed(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	bool guessed = s->guesses;
+	pthread_mutex_unlock(&sh->lock);
+	return guessed;
 }
 
 void table_gone(struct space_table *t, dev_t dev, uint64_t ino, int64_t bytes)
@@ -435,6 +511,7 @@ void table_scan_begin(struct space_table *t)
 			}
 	}
 	atomic_store(&t->scanning, true);
+	atomic_fetch_add(&t->epoch, 1);
 	unlock_all(t);
 }
 

@@ -11,6 +11,9 @@
  * Tickets decide which of several results of stat is the newest without a lock over the system call: a ticket is
  * drawn after the change and before the stat, so the stat of the highest ticket has seen every change that drew a lower one.
  *
+ * Most writes go into blocks that are there, or append to a file without holes.  What these take is known without a stat, and
+ * entered so (table_write_begin); a stat follows after some of them, and when the file is closed.
+ *
  * A scan walks the tree while it is being changed.  It counts each file that has no slot, and remembers that it did;
  * a file that has one is counted by its slot when the scan ends.
  *
@@ -50,6 +53,11 @@ struct space_slot {
 	uint64_t keep_end;   /* lock: blocks up to here were asked for, wherever the file ends */
 	_Atomic uint64_t ticket;
 	uint64_t applied; /* lock: the ticket of the newest result */
+	uint64_t solid_to; /* lock: all its blocks are below, and none is missing there; 0: not known */
+	uint64_t guessed; /* lock: the ticket of the last write that was entered without a stat */
+	unsigned guesses; /* lock: how many, since the last stat */
+	unsigned busy;	  /* lock: changes under way of another kind */
+	unsigned epoch;	  /* lock: of these, so far */
 	struct list idle; /* lock: in shard->idle while refs is 0 */
 	uint64_t due_ns;  /* lock: when to look again */
 	uint8_t looks;	  /* lock: how often that was done */
@@ -73,7 +81,9 @@ struct space_table {
 	_Atomic uint64_t slots, idle, bypassing;
 	_Atomic bool scanning;
 	_Atomic uint64_t moves; /* of directories */
-	_Atomic bool missed;	/* a change could not be counted */
+	/* Renames and links under way, those of the even and of the odd epochs: a scan waits for those from before it. */
+	_Atomic unsigned epoch, moving[2];
+	_Atomic bool missed; /* a change could not be counted */
 };
 
 void table_init(struct space_table *t);
@@ -99,17 +109,39 @@ static inline bool slot_needs_base(const struct space_slot *s)
 {
 	return !atomic_load_explicit(&s->known, memory_order_acquire);
 }
+/* What stat says of a file. */
+struct slot_stat {
+	int64_t bytes;
+	uint64_t size; /* in whole blocks; UINT64_MAX: is no regular file */
+	uint64_t cap;  /* see table_settle */
+	bool exists;   /* has a name */
+};
 /* Before the first change: what the total has of it. */
-void table_base(struct space_table *t, struct space_slot *s, int64_t bytes, bool exists,
-		uint64_t keep_end);
+void table_base(struct space_table *t, struct space_slot *s, const struct slot_stat *st);
 static inline uint64_t slot_ticket(struct space_slot *s)
 {
 	return atomic_fetch_add_explicit(&s->ticket, 1, memory_order_acq_rel) + 1;
 }
-/* What stat said with this ticket.  While the file is open, blocks beyond end_bytes (UINT64_MAX: wherever they are) are not
- * counted unless somebody asked for them. */
-void table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket, int64_t bytes,
-		  uint64_t end_bytes);
+/* What stat said with this ticket.  While the file is open, blocks beyond `cap` (UINT64_MAX: wherever they are) are not
+ * counted unless somebody asked for them.  False: a write was entered meanwhile that stat may not have seen; try again. */
+bool table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket,
+		  const struct slot_stat *st);
+
+/* A write of [from, to) begins.  True: it takes *growth bytes, and table_write_end, with the same epoch, enters them if all of
+ * it was written.  Else, or if that fails, settle. */
+struct slot_write {
+	uint64_t from, to, block;
+	unsigned epoch;
+};
+bool table_write_begin(struct space_table *t, struct space_slot *s, struct slot_write *w,
+		       uint64_t *growth);
+bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w);
+/* Any other change of its data begins, and is over: between these no write is entered without a stat. */
+void table_change_begin(struct space_table *t, struct space_slot *s);
+void table_change_end(struct space_table *t, struct space_slot *s);
+/* Writes were entered without a stat since the last. */
+bool table_is_guessed(struct space_table *t, struct space_slot *s);
+
 /* Somebody asked for blocks up to `end`; or the file was cut, and what was asked for beyond its end is gone. */
 void table_keep(struct space_table *t, struct space_slot *s, uint64_t end);
 void table_cut(struct space_table *t, struct space_slot *s);
@@ -125,6 +157,22 @@ void table_named(struct space_table *t, struct space_slot *s);
 
 /* A scan begins: from now on every change leaves a slot. */
 void table_scan_begin(struct space_table *t);
+/* A rename or link begins: before it asks whether a scan is under way; and ends. */
+static inline unsigned table_move_begin(struct space_table *t)
+{
+	unsigned epoch = atomic_load(&t->epoch) & 1;
+	atomic_fetch_add(&t->moving[epoch], 1);
+	return epoch;
+}
+static inline void table_move_end(struct space_table *t, unsigned epoch)
+{
+	atomic_fetch_sub(&t->moving[epoch], 1);
+}
+/* After table_scan_begin: false while some are under way that began before it and may not know of it. */
+static inline bool table_moves_settled(struct space_table *t)
+{
+	return atomic_load(&t->moving[(atomic_load(&t->epoch) - 1) & 1]) == 0;
+}
 enum visit { VISIT_COUNT, VISIT_KNOWN, VISIT_SLOT, VISIT_NO_MEMORY };
 /* The scan came by a file.  VISIT_COUNT: count it.  VISIT_KNOWN: not again.  VISIT_SLOT: its slot counts it; settle it if it
  * has no base.  `remember`: others may change it, or it has several names. */

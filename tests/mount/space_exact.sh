@@ -7,7 +7,7 @@ requires helper:spacestorm
 seed=${RATEFS_SEED:-1} rounds=${RATEFS_ROUNDS:-2}
 
 storms() {
-	local i mode
+	local i mode before
 	for mode in auto strict page; do
 		mount_ratefs -o "cache=$mode,size=1G"
 		for i in $(seq "$rounds"); do
@@ -21,10 +21,11 @@ storms() {
 		wait $! || fail "spacestorm"
 		within 10s scan_is_over || fail "the rescan does not end"
 		counts_exactly "$BACKING, cache=$mode, during a rescan"
+		before="$(space used) counted, $(held) held"
 		unmount_ratefs
 		mount_ratefs -o "cache=$mode,size=1G"
 		equal "$(space scans)" 0 "the total of the last time was to be used"
-		counts_exactly "$BACKING, cache=$mode, mounted again"
+		counts_exactly "$BACKING, cache=$mode, mounted again (before: $before)"
 		unmount_ratefs
 		rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
 	done

@@ -103,6 +103,24 @@ END_TEST
 
 /* --- the books ------------------------------------------------------------------------------- */
 
+static struct slot_stat stat_of(int64_t bytes, uint64_t cap, bool exists)
+{
+	return (struct slot_stat){bytes, (uint64_t)bytes, cap, exists};
+}
+
+static void settle(struct space_table *t, struct space_slot *s, uint64_t ticket, int64_t bytes,
+		   uint64_t cap)
+{
+	const struct slot_stat st = stat_of(bytes, cap, true);
+	(void)table_settle(t, s, ticket, &st);
+}
+
+static void base(struct space_table *t, struct space_slot *s, int64_t bytes)
+{
+	const struct slot_stat st = stat_of(bytes, UINT64_MAX, true);
+	table_base(t, s, &st);
+}
+
 #define FILES 40
 #define DEV   7
 
@@ -128,10 +146,11 @@ static uint32_t pick(struct model *m, uint32_t n)
 static void enter(struct model *m, struct space_slot *s, unsigned i)
 {
 	const struct model_file *f = &m->file[i];
+	const struct slot_stat st = stat_of(f->bytes, UINT64_MAX, f->names > 0);
 	if (slot_needs_base(s))
-		table_base(&m->t, s, f->bytes, f->names > 0, 0);
+		table_base(&m->t, s, &st);
 	else
-		table_settle(&m->t, s, slot_ticket(s), f->bytes, UINT64_MAX);
+		ck_assert(table_settle(&m->t, s, slot_ticket(s), &st));
 }
 
 static void make(struct model *m, unsigned i)
@@ -181,8 +200,21 @@ static void change(struct model *m, unsigned i)
 	struct space_slot *s = table_get(&m->t, DEV, i + 1);
 	if (slot_needs_base(s))
 		enter(m, s, i);
-	f->bytes = pick(m, 100) * 4096;
-	enter(m, s, i);
+	/* The model's files have no holes: a write within or at the end of one makes it as long as that. */
+	uint64_t growth, from = pick(m, 30) * 4096;
+	struct slot_write w = {from, from + 1 + pick(m, 9000), 4096, 0};
+	if (pick(m, 2) && table_write_begin(&m->t, s, &w, &growth)) {
+		int64_t end = (int64_t)space_round_up(w.to, 4096);
+		UNIT_REQUIRE((int64_t)growth == (end > f->bytes ? end - f->bytes : 0));
+		f->bytes = end > f->bytes ? end : f->bytes;
+		if (pick(m, 4) == 0 || !table_write_end(&m->t, s, &w))
+			enter(m, s, i);
+	} else {
+		table_change_begin(&m->t, s);
+		f->bytes = pick(m, 100) * 4096;
+		table_change_end(&m->t, s);
+		enter(m, s, i);
+	}
 	table_put(&m->t, s, m->now_ns);
 }
 
@@ -322,11 +354,77 @@ START_TEST(an_older_result_does_not_undo_a_newer_one)
 	struct space_table t;
 	table_init(&t);
 	struct space_slot *s = table_get(&t, DEV, 1);
-	table_base(&t, s, 0, true, 0);
+	base(&t, s, 0);
 	uint64_t first = slot_ticket(s), second = slot_ticket(s);
-	table_settle(&t, s, second, 8192, UINT64_MAX);
-	table_settle(&t, s, first, 4096, UINT64_MAX);
+	settle(&t, s, second, 8192, UINT64_MAX);
+	settle(&t, s, first, 4096, UINT64_MAX);
 	ck_assert_int_eq(t.bytes.used, 8192);
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_write_into_a_solid_file_needs_no_stat)
+{
+	struct space_table t;
+	uint64_t growth;
+	table_init(&t);
+	struct space_slot *s = table_get(&t, DEV, 1);
+	base(&t, s, 8192);
+	space_add(&t.bytes, 8192);
+	struct slot_write inside = {100, 5000, 4096, 0}, beyond = {8000, 9000, 4096, 0};
+	struct slot_write far = {20000, 20001, 4096, 0};
+	ck_assert(table_write_begin(&t, s, &inside, &growth));
+	ck_assert_uint_eq(growth, 0);
+	ck_assert(table_write_begin(&t, s, &beyond, &growth));
+	ck_assert_uint_eq(growth, 4096);
+	ck_assert(!table_write_begin(&t, s, &far, &growth)); /* leaves a hole */
+	ck_assert(table_write_end(&t, s, &inside));
+	ck_assert_int_eq(t.bytes.used, 8192);
+	ck_assert(table_write_end(&t, s, &beyond));
+	ck_assert(table_write_end(&t, s, &beyond)); /* twice the same is there once */
+	ck_assert_int_eq(t.bytes.used, 12288);
+	ck_assert(table_is_guessed(&t, s));
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_stat_that_may_not_have_seen_a_write_is_taken_again)
+{
+	struct space_table t;
+	uint64_t growth;
+	table_init(&t);
+	struct space_slot *s = table_get(&t, DEV, 1);
+	base(&t, s, 4096);
+	struct slot_write w = {4096, 8192, 4096, 0};
+	const struct slot_stat old = stat_of(4096, UINT64_MAX, true);
+	ck_assert(table_write_begin(&t, s, &w, &growth));
+	uint64_t ticket = slot_ticket(s);
+	ck_assert(table_write_end(&t, s, &w));
+	ck_assert(!table_settle(&t, s, ticket, &old));
+	ck_assert_int_eq(t.bytes.used, 4096); /* what the write added */
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_write_beside_a_truncation_is_settled_by_stat)
+{
+	struct space_table t;
+	uint64_t growth;
+	table_init(&t);
+	struct space_slot *s = table_get(&t, DEV, 1);
+	base(&t, s, 4096);
+	struct slot_write w = {4096, 8192, 4096, 0}, later = w;
+	ck_assert(table_write_begin(&t, s, &w, &growth));
+	table_change_begin(&t, s);
+	ck_assert(!table_write_begin(&t, s, &later, &growth));
+	table_change_end(&t, s);
+	settle(&t, s, slot_ticket(s), 4096, UINT64_MAX);
+	ck_assert(!table_write_end(&t, s, &w));
+	ck_assert(table_write_begin(&t, s, &later, &growth));
+	ck_assert(table_write_end(&t, s, &later));
 	table_put(&t, s, 0);
 	table_destroy(&t);
 }
@@ -338,19 +436,19 @@ START_TEST(blocks_beyond_the_end_count_when_somebody_asked_for_them_or_the_file_
 	struct space_table t;
 	table_init(&t);
 	struct space_slot *s = table_get(&t, DEV, 1), *again;
-	table_base(&t, s, 0, true, 0);
+	base(&t, s, 0);
 	table_opened(&t, s, false, &none);
-	table_settle(&t, s, slot_ticket(s), 65536, 8192);
+	settle(&t, s, slot_ticket(s), 65536, 8192);
 	ck_assert_int_eq(t.bytes.used, 8192);
 	table_keep(&t, s, 16384);
-	table_settle(&t, s, slot_ticket(s), 65536, 8192);
+	settle(&t, s, slot_ticket(s), 65536, 8192);
 	ck_assert_int_eq(t.bytes.used, 16384);
 	table_cut(&t, s);
-	table_settle(&t, s, slot_ticket(s), 65536, 8192);
+	settle(&t, s, slot_ticket(s), 65536, 8192);
 	ck_assert_int_eq(t.bytes.used, 8192);
 	again = table_get(&t, DEV, 1);
 	table_closed(&t, s, false, 0);
-	table_settle(&t, again, slot_ticket(again), 65536, 8192);
+	settle(&t, again, slot_ticket(again), 65536, 8192);
 	ck_assert_int_eq(t.bytes.used, 65536);
 	table_put(&t, again, 0);
 	table_destroy(&t);
@@ -365,7 +463,7 @@ START_TEST(a_file_without_a_name_goes_with_its_last_handle)
 	struct space_slot *s = table_get_new(&t, DEV, 1, 4096); /* O_TMPFILE */
 	table_vanished(&t, s);
 	table_opened(&t, s, false, &none);
-	table_settle(&t, s, slot_ticket(s), 12288, UINT64_MAX);
+	settle(&t, s, slot_ticket(s), 12288, UINT64_MAX);
 	ck_assert_int_eq(t.bytes.used, 12288);
 	ck_assert_int_eq(t.inodes.used, 1);
 	table_closed(&t, s, false, 0);
@@ -381,5 +479,8 @@ UNIT_MAIN("space", a_reservation_fits_up_to_the_limit_and_not_beyond, no_limit_a
 	  a_span_is_the_blocks_that_are_touched, racing_reservations_never_exceed_the_limit,
 	  the_total_follows_every_change, a_scan_of_a_tree_that_changes_counts_everything_once,
 	  a_scan_finds_what_was_changed_behind, an_older_result_does_not_undo_a_newer_one,
+	  a_write_into_a_solid_file_needs_no_stat,
+	  a_stat_that_may_not_have_seen_a_write_is_taken_again,
+	  a_write_beside_a_truncation_is_settled_by_stat,
 	  blocks_beyond_the_end_count_when_somebody_asked_for_them_or_the_file_is_closed,
 	  a_file_without_a_name_goes_with_its_last_handle)
