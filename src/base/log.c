@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/log.h"
+#include "base/monotonic.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -50,4 +51,11 @@ void log_write(enum log_level level, const char *fmt, ...)
 	else
 		dprintf(STDERR_FILENO, "%s: %s\n", program_invocation_short_name,
 			line); /* a single write, so that lines of several threads don't mix */
+}
+
+bool log_is_due(_Atomic uint64_t *next_ns)
+{
+	uint64_t now_ns = monotonic_ns(), due_ns = atomic_load(next_ns);
+	return now_ns >= due_ns &&
+	       atomic_compare_exchange_strong(next_ns, &due_ns, now_ns + 60 * NSEC_PER_SEC);
 }

@@ -4,7 +4,9 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/util.h"
 
@@ -20,5 +22,9 @@ void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 #define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(...)	 log_write(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)	 log_write(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+/* True at most once per minute: for messages that could otherwise be logged for every request.  *next_ns is
+ * 0 at the start. */
+bool log_is_due(_Atomic uint64_t *next_ns);
 
 #endif

@@ -160,7 +160,7 @@ static int finish(const char *text, const struct kind *k, const struct number *n
 		return error_set(err, "'%s': fractions are not accepted; write %s", text, better);
 	}
 	if (!whole)
-		return error_set(err, "'%s': finer than a nanosecond", text);
+		return error_set(err, "'%s': shorter than a nanosecond", text);
 	*out = value;
 	return 0;
 }

@@ -62,11 +62,10 @@ void advise(const struct settings *s, void (*say)(const char *line, void *ctx), 
 		say(line, ctx);
 	}
 	if (s->fair == FAIR_CGROUP && !cgroups_differ()) {
-		snprintf(
-			line, sizeof(line),
-			"mount '%s': fair=cgroup tells nobody apart here: all processes are in one "
-			"cgroup; use fair=uid or fair=process, or give each its own cgroup",
-			s->name);
+		snprintf(line, sizeof(line),
+			 "mount '%s': fair=cgroup has no effect here: all processes are in one "
+			 "cgroup; use fair=uid or fair=process, or give each its own cgroup",
+			 s->name);
 		say(line, ctx);
 	}
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings that are valid and yet will not do what was meant: said at the mount, and by `set`. */
+/* Warnings about settings that are valid but will not do what was meant; given when mounting and
+ * by `set`. */
 #ifndef DAEMON_ADVICE_H
 #define DAEMON_ADVICE_H
 
 #include "daemon/settings.h"
 
-/* Calls `say` with one line for each of them. */
+/* Calls `say` with one line for each warning. */
 void advise(const struct settings *mount, void (*say)(const char *line, void *ctx), void *ctx);
 
 #endif

@@ -13,21 +13,15 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "base/util.h"
 #include "daemon/background.h"
 #include "fs/detach.h"
 
-#define GRACE_NS (500 * NSEC_PER_MSEC) /* for mounts on it or in it, which may be going too */
+#define GRACE_NS (500 * NSEC_PER_MSEC) /* for mounts on it or in it, which may be ending as well */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
-/* Nothing that the daemon had open may stay open here: not the FUSE device, which would keep the mount
- * from being seen as dead, and not the output of whoever started the daemon. */
+/* Closes everything inherited from the daemon: the FUSE device would keep the mount from being
+ * seen as dead, and whoever started the daemon may wait for its output to be closed. */
 static void let_go(int keep)
 {
 	background_close_inherited(keep);
@@ -50,7 +44,7 @@ static _Noreturn void wait_for_death(int fd, const char *name, const struct moun
 		n = read(fd, &told, 1);
 	while (n < 0 && errno == EINTR);
 	if (n == 0)
-		mount_place_detach(place, name, now_ns() + GRACE_NS, &hurry);
+		mount_place_detach(place, name, monotonic_ns() + GRACE_NS, &hurry);
 	_exit(0);
 }
 
@@ -60,7 +54,8 @@ int auto_unmount_start(struct auto_unmount *a, const char *mountpoint, struct er
 	int fds[2];
 	mount_place_find(&place, mountpoint);
 	if (!place.id)
-		return error_set(err, "auto_unmount: cannot tell the mount at '%s'", mountpoint);
+		return error_set(err, "auto_unmount: cannot identify the mount at '%s'",
+				 mountpoint);
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return error_set(err, "auto_unmount: %s", strerror(errno));
 	AUTO_FD from = fds[0], to = fds[1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* auto_unmount: a small process for each such mount takes the mount away when the daemon has died,
- * however it died.  (fusermount3 offers the same, but the one of Debian 12 never unmounts.)
+/* auto_unmount: a small process for each such mount unmounts it when the daemon has died, however
+ * it died.  (fusermount3 offers the same, but that of Debian 12 never unmounts.)
  *
- * The process keeps nothing of the mount open, so that umount(8) works as always, and knows the mount by
- * its ID (fs/detach.h): what somebody else has mounted there meanwhile stays. */
+ * The process keeps nothing of the mount open, so that umount(8) works as usual, and identifies the
+ * mount by its ID (fs/detach.h): what somebody else has mounted there meanwhile stays. */
 #ifndef DAEMON_AUTO_UNMOUNT_H
 #define DAEMON_AUTO_UNMOUNT_H
 
@@ -13,12 +13,12 @@
 
 struct auto_unmount {
 	pid_t pid; /* 0: none */
-	int fd;	   /* the daemon's end of a pipe: that it closes is what the process waits for */
+	int fd;	   /* the daemon's end of a pipe; the process waits for it to be closed */
 };
 
-/* For what is mounted at the absolute path `mountpoint` now.  0, or -1 with err. */
+/* Starts it for what is mounted at the absolute path `mountpoint` now.  0, or -1 with err. */
 int auto_unmount_start(struct auto_unmount *a, const char *mountpoint, struct error *err);
-/* Ends the process; it does nothing more.  Harmless where there is none. */
+/* Ends the process without unmounting.  Harmless if there is none. */
 void auto_unmount_stop(struct auto_unmount *a);
 
 #endif

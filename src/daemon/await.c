@@ -9,7 +9,6 @@
 #include "daemon/commands.h"
 #include "daemon/ending.h"
 #include "daemon/loop.h"
-#include "daemon/proto.h"
 #include "daemon/served_space.h"
 
 static bool add(struct await *a, const char *name, uint64_t ending)
@@ -64,30 +63,30 @@ bool await_is_over(struct registry *r, const struct await *a)
 	return true;
 }
 
-/* --- what came of it ------------------------------------------------------------------------- */
+/* --- the result ----------------------------------------------------------------------------- */
 
-static void note(struct await *a, struct command_reply *reply, const char *fmt, ...)
-	PRINTF_LIKE(3, 4);
-static void note(struct await *a, struct command_reply *reply, const char *fmt, ...)
+static void note(struct command_reply *reply, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void note(struct command_reply *reply, const char *fmt, ...)
 {
 	char line[1200];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	record_text(reply->out, line, "notes.%u", a->notes++);
+	command_note(reply, line);
 }
 
-/* An error to who asked for this very mount, a note to who asked for all. */
+/* An error for a client that asked for this mount, a note for one that asked for all. */
 static void trouble(struct await *a, struct command_reply *reply, const char *name,
 		    const char *text)
 {
 	if (a->reload) {
-		note(a, reply, "mount '%s': %s", name, text);
+		note(reply, "mount '%s': %s", name, text);
 		return;
 	}
-	error_set(&reply->err, "%s: %s", name, text);
-	reply->code = PROTO_FAILED;
+	command_fail(reply, PROTO_FAILED, "%s", text);
+	free(reply->place);
+	reply->place = strdup(name);
 }
 
 static void report_mount(struct registry *r, struct await *a, const struct await_item *i,
@@ -99,13 +98,13 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 	switch (served_state(m)) {
 	case SERVED_UP:
 		if (a->reload)
-			note(a, reply, "mount '%s': mounted", i->name);
+			note(reply, "mount '%s': mounted", i->name);
 		break;
 	case SERVED_MOUNTING:
 		trouble(a, reply, i->name,
 			served_space_counting(m)
 				? "is still being mounted: what its source holds is being counted"
-				: "is still being mounted: the source or the mountpoint does not answer");
+				: "is still being mounted: the source or the mountpoint does not respond");
 		break;
 	default:
 		if (error_is_set(&m->trouble))
@@ -125,9 +124,9 @@ static void report_unmount(struct registry *r, struct await *a, const struct awa
 			    text ? text : "") >= 0)
 			trouble(a, reply, i->name, line);
 	} else if (e && !e->clean) {
-		note(a, reply, "mount '%s': unmounted; abandoned %s", i->name, text ? text : "");
+		note(reply, "mount '%s': unmounted; abandoned %s", i->name, text ? text : "");
 	} else if (a->reload) {
-		note(a, reply, "mount '%s': unmounted", i->name);
+		note(reply, "mount '%s': unmounted", i->name);
 	}
 }
 

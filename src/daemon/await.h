@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a client waits for: mounts that come up or go down.  Not for ever: past AWAIT_MS it hears how
- * far that is, and it goes on without the client. */
+/* A client that waits for mounts to be made or ended.  After AWAIT_MS it gets a reply that says
+ * how far they are, and they continue without it. */
 #ifndef DAEMON_AWAIT_H
 #define DAEMON_AWAIT_H
 
@@ -24,8 +24,7 @@ struct await {
 	struct await_item *item;
 	unsigned n;
 	int64_t until_ms;
-	bool reload;	/* everything is a note; else an error is an error */
-	unsigned notes; /* that there are already */
+	bool reload; /* everything is reported as a note, errors included */
 };
 
 bool await_mount(struct await *a, const struct served_mount *m);

@@ -17,8 +17,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-/* The daemon ended without a word from background_ready: it has said why on standard error, unless
- * it was killed. */
+/* The daemon exited without calling background_ready: it has printed the reason, unless it was
+ * killed. */
 static int code_of(pid_t child)
 {
 	int status;
@@ -70,7 +70,7 @@ static void detach(void)
 	for (int fd = 0; fd <= 2; fd++)
 		dup2(null, fd);
 	if (null <= 2)
-		(void)take_fd(&null); /* it is one of them */
+		(void)take_fd(&null); /* it is one of stdin, stdout and stderr */
 }
 
 /* systemd's Type=notify, without its library: one datagram. */

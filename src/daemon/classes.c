@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "daemon/options.h"
+#include "daemon/reserves.h"
 
 /* --- checks --------------------------------------------------------------------------------- */
 
@@ -46,7 +47,7 @@ static void check_name(struct check *c, unsigned i)
 			problem(c, s, "", "there are two classes of that name");
 }
 
-/* True where the way to the mount ends. */
+/* True: its ancestors lead to the mount. */
 static bool check_parent(struct check *c, const struct settings *s)
 {
 	const struct settings *at = s;
@@ -63,7 +64,7 @@ static bool check_parent(struct check *c, const struct settings *s)
 			return false;
 		}
 		if (++depth >= GATE_CLASS_DEPTH_MAX) {
-			/* in a cycle that it is not itself in, it is not the one to blame */
+			/* it leads into a cycle that it is not part of: another class is reported */
 			if (depth == GATE_CLASS_DEPTH_MAX && !up->parent)
 				problem(c, s, "parent", "more than %d classes inside each other",
 					GATE_CLASS_DEPTH_MAX);
@@ -74,7 +75,7 @@ static bool check_parent(struct check *c, const struct settings *s)
 	return true;
 }
 
-/* The class before the i-th that takes the whole alternative; NULL: none does. */
+/* The class before the i-th that takes the whole alternative; NULL: none. */
 static const struct settings *taker(const struct settings *mount, unsigned i,
 				    struct rule_terms *alternative)
 {
@@ -96,71 +97,9 @@ static void check_reach(struct check *c, unsigned i)
 	}
 	if (by)
 		problem(c, s, "match",
-			"nothing can reach this class: '%s', which is asked before it, takes all "
+			"the class is never used: '%s', which is tried earlier, takes all "
 			"of it",
 			by->name);
-}
-
-/* The two kinds of reservation. */
-static const struct {
-	const char *option;
-	size_t offset;
-	enum limit_kind kind;
-} reserves[] = {{"reserve.bps", offsetof(struct settings, reserve_bps), LIMIT_BPS},
-		{"reserve.iops", offsetof(struct settings, reserve_iops), LIMIT_IOPS}};
-
-static uint64_t reserve_of(const struct settings *s, unsigned r)
-{
-	return *(const uint64_t *)((const char *)s + reserves[r].offset);
-}
-
-static char *amount(unsigned r, uint64_t n, char buf[UNITS_TEXT_MAX])
-{
-	return limit_kind_is_bytes(reserves[r].kind) ? units_format_bytes(n, buf)
-						     : units_format_count(n, buf);
-}
-
-static bool is_child(const struct settings *s, const char *parent)
-{
-	return parent ? s->parent && strcmp(s->parent, parent) == 0 : !s->parent;
-}
-
-/* What the children of a scope reserve may not be more than the scope has. */
-static void check_sum(struct check *c, const struct settings *of, const char *parent, unsigned r)
-{
-	const struct limit_config *l = &of->limits.limit[reserves[r].kind];
-	uint64_t sum = 0;
-	char total[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
-	for (unsigned i = 0; l->enabled && i < c->mount->n_classes; i++) {
-		const struct settings *s = &c->mount->class[i];
-		if (!is_child(s, parent) || !reserve_of(s, r))
-			continue;
-		uint64_t before = sum;
-		sum = add_sat_u64(sum, reserve_of(s, r));
-		if (sum > l->rate_per_sec && before <= l->rate_per_sec)
-			problem(c, s, reserves[r].option,
-				"reservations in %s '%s' add up to %s or more, above its %s=%s",
-				parent ? "class" : "mount", of->name, amount(r, sum, total),
-				limit_kind_name(reserves[r].kind),
-				amount(r, l->rate_per_sec, limit));
-	}
-}
-
-static void check_reserves(struct check *c)
-{
-	for (unsigned r = 0; r < ARRAY_SIZE(reserves); r++) {
-		check_sum(c, c->mount, NULL, r);
-		for (unsigned i = 0; i < c->mount->n_classes; i++) {
-			const struct settings *s = &c->mount->class[i];
-			const struct limit_config *l = &s->limits.limit[reserves[r].kind];
-			char limit[UNITS_TEXT_MAX];
-			check_sum(c, s, s->name, r);
-			if (l->enabled && reserve_of(s, r) > l->rate_per_sec)
-				problem(c, s, reserves[r].option, "is above its own %s=%s",
-					limit_kind_name(reserves[r].kind),
-					amount(r, l->rate_per_sec, limit));
-		}
-	}
 }
 
 unsigned classes_check(const struct settings *mount, class_report *report, void *ctx)
@@ -171,8 +110,7 @@ unsigned classes_check(const struct settings *mount, class_report *report, void 
 		check_parent(&c, &mount->class[i]);
 		check_reach(&c, i);
 	}
-	check_reserves(&c);
-	return c.n;
+	return c.n + reserves_check_mount(mount, report, ctx);
 }
 
 static void first_problem(void *ctx, const struct settings *class, const char *option,
@@ -189,7 +127,7 @@ int classes_check_one(const struct settings *mount, struct error *err)
 	return classes_check(mount, first_problem, err) ? -1 : 0;
 }
 
-/* --- to the gate ---------------------------------------------------------------------------- */
+/* --- passing them to the gate --------------------------------------------------------------- */
 
 static bool same_class(const struct settings *a, const struct settings *b)
 {
@@ -204,9 +142,9 @@ bool classes_equal(const struct settings *a, const struct settings *b)
 	if (a->n_classes != b->n_classes)
 		return false;
 	for (unsigned i = 0; i < a->n_classes; i++)
-		if (!same_class(&a->class[i], &b -> class[i]))
+		if (!same_class(a->class + i, b->class + i))
 			return false;
-	/* what classes have from their mount */
+	/* what classes inherit from their mount */
 	return !a->n_classes ||
 	       (a->max_wait_ns == b->max_wait_ns && option_equal(option_find("weight"), a, b));
 }
@@ -216,7 +154,7 @@ static bool same_key(const struct weight_rule *a, const struct weight_rule *b)
 	return !a->glob && !b->glob && a->key.kind == b->key.kind && a->key.id == b->key.id;
 }
 
-/* Of several rules for one key the last counts; of globs that match one key, the first. */
+/* Of several rules for one key the last applies; of several globs that match, the first. */
 static void add_rules(struct weight_rule *rules, unsigned *n, const struct weights *w)
 {
 	for (unsigned i = w->n; i-- > 0;) {
@@ -244,8 +182,8 @@ bool weight_rules_of(const struct weights *const *list, unsigned n, struct weigh
 	return *rules;
 }
 
-/* Where the kernel has a time limit for FUSE requests (0: none), a request that waits for longer
- * costs the whole connection: waits end before. */
+/* If the kernel has a time limit for FUSE requests (0: none), it aborts the whole connection when
+ * a request exceeds it: waits must end earlier. */
 uint64_t longest_wait_ns(uint64_t ns)
 {
 	static const char *const limits[] = {"/proc/sys/fs/fuse/max_request_timeout",
@@ -260,7 +198,7 @@ uint64_t longest_wait_ns(uint64_t ns)
 	return longest_ns == NEVER ? 0 : longest_ns;
 }
 
-/* The shortest of its own and those of the scopes that it is in. */
+/* The shortest of its own and those of the scopes around it. */
 static uint64_t max_wait_ns(const struct settings *mount, const struct settings *s)
 {
 	uint64_t shortest_ns = mount->max_wait_ns ? mount->max_wait_ns : NEVER;

@@ -16,16 +16,15 @@ enum { LONG_CHECK = 256, LONG_DUMP, LONG_FORCE, LONG_PROFILES };
 static const struct {
 	const char *usage, *help;
 } usage_rows[] = {
-	{"-o OPTION[,...]", "options, see below"},
+	{"-o OPTION[,...]", "mount options, see below"},
 	{"-c, --config=FILE", "serve the mounts of a configuration file"},
-	{"    --check", "with -c: say what is wrong with the file and mount nothing"},
+	{"    --check", "with -c: print all problems of the file, mount nothing"},
 	{"    --force", "mount over another ratefs mount, or over /, /dev, /proc, /sys"},
 	{"-f, --foreground", "stay in the foreground, log to standard error"},
-	{"-d, --debug", "the same, and show every request"},
-	{"    --profiles [NAME[:SIZE]]",
-	 "the devices that profile= knows, or what one of them sets"},
-	{"-h, --help", "this text"},
-	{"-V, --version", "the version"},
+	{"-d, --debug", "like -f, and log every request"},
+	{"    --profiles [NAME[:SIZE]]", "list the device profiles, or show what one of them sets"},
+	{"-h, --help", "print this text"},
+	{"-V, --version", "print the version"},
 };
 
 /* --- one mount from -o ---------------------------------------------------------------------- */
@@ -41,7 +40,7 @@ static int refuse_file_only(const struct option_def *o, struct error *err)
 	} rows[] = {
 		{"source", "SOURCE is the first argument"},
 		{"mountpoint", "MOUNTPOINT is the second argument"},
-		{"fs", "fs.iops and the like set limits of the backing tree"},
+		{"fs", "fs.iops and the like limit the source"},
 		{"options", "write its options after -o"},
 	};
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
@@ -89,7 +88,8 @@ static int parse_words(struct configuration *c, struct batches *b, const char *t
 
 /* --- remount -------------------------------------------------------------------------------- */
 
-/* mount(8) gives all options of a mount and its line in fstab again, and those of the kernel. */
+/* For a remount, mount(8) passes all options of the mount and its fstab line again, and those of
+ * the kernel. */
 static bool of_the_kernel(const char *name)
 {
 	return !strcmp(name, "user_id") || !strcmp(name, "group_id") || !strcmp(name, "blksize") ||
@@ -125,7 +125,7 @@ static int check_remount(struct cmdline *c, struct error *err)
 	return 0;
 }
 
-/* Adds the text of an -o to those that were given. */
+/* Appends the text of an -o to the previous ones. */
 static int take_words(struct cmdline *c, const char *text, struct error *err)
 {
 	char *all;
@@ -154,7 +154,7 @@ static int make_absolute(char **path)
 	return 0;
 }
 
-/* "iops=5", "dry_run": somebody has forgotten the -o. */
+/* "iops=5", "dry_run": probably the -o is missing. */
 static bool looks_like_option(const char *text)
 {
 	AUTO_FREE char *copy = strndup(text, strcspn(text, "="));
@@ -177,7 +177,7 @@ static int take_places(struct settings *m, char **place, int n, struct error *er
 	if (n < 2)
 		return error_set(err, "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
 	const char *source = place[0];
-	if (strncmp(source, "ratefs#", 7) == 0) /* the old way of fstab */
+	if (strncmp(source, "ratefs#", 7) == 0) /* old syntax of fstab */
 		source += 7;
 	m->source = strdup(source);
 	m->mountpoint = strdup(place[1]);
@@ -192,7 +192,7 @@ static int take_places(struct settings *m, char **place, int n, struct error *er
 	return 0;
 }
 
-/* The mount and its fs are called like the mountpoint unless told otherwise. */
+/* The mount and its fs are named after the mountpoint unless a name is given. */
 static int take_names(struct configuration *c, struct error *err)
 {
 	struct settings *m = &c->mount[0], *fs = &c->fs[0];
@@ -238,7 +238,8 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 		return c->remount ? 0 : parse_words(&c->config, b, optarg, err);
 	case 'c':
 		free(c->file);
-		c->file = path_absolute(optarg); /* to be found again by a reload */
+		/* a reload needs it when the working directory has changed */
+		c->file = path_absolute(optarg);
 		return c->file ? 0 : error_set(err, "out of memory");
 	case 'f':
 		if (helper)
@@ -271,7 +272,7 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 		c->action = CMDLINE_DUMP;
 		return 0;
 	default:
-		return 0; /* -n -s -v -t: for mount(8)'s sake */
+		return 0; /* -n -s -v -t: accepted for mount(8) */
 	}
 }
 
@@ -377,7 +378,7 @@ void cmdline_help(void)
 	       "       ratefs -c FILE [--check] [-f] [-d] [--force]\n"
 	       "       ratefs run [-o OPTION[,...]] [-C DIR]... [--] COMMAND [ARG]...\n"
 	       "       ratefs --profiles [NAME[:SIZE]]\n\n"
-	       "Mirrors the directory SOURCE at MOUNTPOINT and limits what is done there.\n\n");
+	       "Mounts a second, throttled view of the directory SOURCE at MOUNTPOINT.\n\n");
 	for (unsigned i = 0; i < ARRAY_SIZE(usage_rows); i++)
 		printf("  %-30s %s\n", usage_rows[i].usage, usage_rows[i].help);
 	options_help(stdout);

@@ -16,17 +16,17 @@ enum cmdline_action {
 	CMDLINE_DUMP,
 	CMDLINE_PROFILES,
 	CMDLINE_FAKE,
-	CMDLINE_REMOUNT, /* other flags for a mount that is there */
+	CMDLINE_REMOUNT, /* changes the flags of an existing mount */
 };
 
 struct cmdline {
 	enum cmdline_action action;
 	bool foreground, debug;
 	char *file;		     /* -c */
-	char *words;		     /* of all -o */
-	const char *profile;	     /* to be explained; NULL: list all */
-	bool remount;		     /* is one of them */
-	bool remount_ignores;	     /* it ignores some of them, being no flags */
+	char *words;		     /* the text of all -o */
+	const char *profile;	     /* to be shown; NULL: list all */
+	bool remount;		     /* `remount` is among the options */
+	bool remount_ignores;	     /* some of them are no flags and are ignored */
 	struct configuration config; /* of SOURCE MOUNTPOINT; paths are absolute */
 };
 

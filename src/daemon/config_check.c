@@ -2,15 +2,17 @@
 #include "daemon/config_check.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "daemon/classes.h"
 #include "daemon/options.h"
+#include "daemon/reserves.h"
 
-/* Takes out "//", "/./" and trailing slashes; the file system is not asked, since the path may lie
- * in a mount of our own that waits. */
+/* Removes "//", "/./" and trailing slashes.  Does not access the path, which may be in a mount of
+ * our own that waits. */
 static void normalise(char *path)
 {
 	char *to = path;
@@ -26,7 +28,7 @@ static void normalise(char *path)
 	*to = '\0';
 }
 
-/* Where the file gives an option; else its section, where it is missing. */
+/* The line where the file sets an option; that of its section if it does not. */
 static unsigned line_of(const struct settings *s, const char *option)
 {
 	unsigned line = s->lines[option_find(option) - options];
@@ -101,7 +103,7 @@ static void check_mount(struct configuration *c, unsigned i, struct problems *p)
 
 /* --- classes -------------------------------------------------------------------------------- */
 
-/* One mount's copy, behind those of the classes before it. */
+/* Adds a mount's copy of a class after its earlier classes. */
 static void give_class(struct settings *mount, const struct settings *class, struct problems *p)
 {
 	struct settings *copy = settings_add_class(mount, class->name);
@@ -116,7 +118,7 @@ static void give_class(struct settings *mount, const struct settings *class, str
 	}
 }
 
-/* mounts=a,b: to these; without it to all. */
+/* mounts=a,b: to these mounts; without it to all. */
 static void spread_class(struct configuration *c, const struct settings *class, struct problems *p)
 {
 	AUTO_FREE char *copy = class->mounts ? strdup(class->mounts) : NULL;
@@ -143,18 +145,42 @@ static void add_problem(void *ctx, const struct settings *class, const char *opt
 		     class->name, option, *option ? ": " : "", text);
 }
 
-/* Neither is anything asked for, nor is it a part of it. */
+/* Reports a class that matches nothing and is the parent of none. */
 static void check_use(const struct configuration *c, const struct settings *class,
 		      struct problems *p)
 {
 	bool used = class->match.rule;
 	for (unsigned i = 0; i < c->n_classes && !used; i++)
 		used = c->class[i].parent && strcmp(c->class[i].parent, class->name) == 0;
-	/* a match that could not be read has been told */
+	/* a match that could not be parsed has been reported already */
 	if (!used && !class->lines[option_find("match") - options])
-		problems_add(p, class->line,
-			     "[class:%s] match: is missing, and no class has this one as parent",
-			     class->name);
+		problems_add(
+			p, class->line,
+			"[class:%s] match: is missing, and the class is not the parent of another",
+			class->name);
+}
+
+/* Against the limits that several mounts share. */
+static void check_shared_reserves(const struct configuration *c, struct problems *p)
+{
+	AUTO_FREE const struct settings **mount = calloc(c->n_mounts + 1, sizeof(*mount));
+	char what[200];
+	if (!mount) {
+		problems_add(p, 0, "out of memory");
+		return;
+	}
+	for (unsigned i = 0; i < c->n_fs; i++) {
+		unsigned n = 0;
+		for (unsigned k = 0; k < c->n_mounts; k++)
+			if (c->mount[k].fs && c->fs[i].name &&
+			    strcmp(c->mount[k].fs, c->fs[i].name) == 0)
+				mount[n++] = &c->mount[k];
+		snprintf(what, sizeof(what), "fs '%s'", c->fs[i].name);
+		reserves_check_shared(&c->fs[i], what, mount, n, add_problem, p);
+	}
+	for (unsigned k = 0; k < c->n_mounts; k++)
+		mount[k] = &c->mount[k];
+	reserves_check_shared(&c->global, "global", mount, c->n_mounts, add_problem, p);
 }
 
 static void check_classes(struct configuration *c, struct problems *p)
@@ -165,6 +191,7 @@ static void check_classes(struct configuration *c, struct problems *p)
 	}
 	for (unsigned i = 0; i < c->n_mounts; i++)
 		classes_check(&c->mount[i], add_problem, p);
+	check_shared_reserves(c, p);
 }
 
 void config_check(struct configuration *c, struct problems *p)

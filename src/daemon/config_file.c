@@ -1,69 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <iniparser.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/config_check.h"
+#include "daemon/ini.h"
 #include "daemon/options.h"
 #include "daemon/profile.h"
-#include "daemon/scan.h"
-
-/* --- values, by iniparser ------------------------------------------------------------------- */
-
-static int quiet(const char *fmt, ...)
-{
-	return 0; /* the scan has named every problem already */
-}
-
-/* iniparser 4.1 reads files only: give it one in memory, so that what was scanned is what is
- * read, even if the file changes meanwhile. */
-static dictionary *load_text(const char *text, size_t size)
-{
-	AUTO_FD fd = memfd_create("ratefs.conf", MFD_CLOEXEC);
-	char path[40];
-	if (fd < 0 || write(fd, text, size) != (ssize_t)size)
-		return NULL;
-	iniparser_set_error_callback(quiet);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return iniparser_load(path);
-}
-
-static const char *value_of(const dictionary *d, const char *section, const char *key)
-{
-	char path[2 * SCAN_LINE_MAX + 2];
-	snprintf(path, sizeof(path), "%s:%s", section, key);
-	return iniparser_getstring(d, path, NULL);
-}
 
 /* --- sections ------------------------------------------------------------------------------- */
 
 struct parser {
 	struct configuration *c;
 	struct problems *p;
-	const dictionary *d;
 };
 
-/* One section on its way into the settings. */
+/* A section whose options are being set. */
 struct into {
 	struct parser *ps;
-	const struct scan_section *sec;
+	const struct ini_section *sec;
 	struct settings *s;
 	enum scope_kind scope;
 	bool batch[OPTIONS_MAX];
 };
 
-/* `inside` is the key in whose value it was found, "" for a key of its own. */
+/* `inside` names the key in whose value the option was found; "" for a key of its own. */
 static void set_option(struct into *in, const char *name, const char *value, unsigned line,
 		       const char *inside)
 {
@@ -73,7 +39,7 @@ static void set_option(struct into *in, const char *name, const char *value, uns
 		problems_add(in->ps->p, line, "[%s] %s%s", in->sec->name, inside, err.text);
 	if (o) {
 		in->s->lines[o - options] = line;
-		in->batch[o - options] = true; /* given, if badly: nobody is to miss it */
+		in->batch[o - options] = true; /* even if wrong: it is not missing */
 	}
 }
 
@@ -109,12 +75,12 @@ static void check_together(const struct into *in)
 	}
 }
 
-static void parse_options(struct parser *ps, const struct scan_section *sec, struct settings *s,
+static void parse_options(struct parser *ps, const struct ini_section *sec, struct settings *s,
 			  enum scope_kind scope)
 {
 	struct into in = {ps, sec, s, scope, {0}};
 	for (unsigned i = 0; i < sec->n_keys; i++) {
-		const char *key = sec->key[i].name, *value = value_of(ps->d, sec->name, key);
+		const char *key = sec->key[i].name, *value = sec->key[i].value;
 		const struct option_def *o = option_find(key);
 		if (!value)
 			problems_add(ps->p, sec->key[i].line, "[%s] %s: cannot be read", sec->name,
@@ -127,10 +93,10 @@ static void parse_options(struct parser *ps, const struct scan_section *sec, str
 	check_together(&in);
 }
 
-static void parse_weights(struct parser *ps, const struct scan_section *sec)
+static void parse_weights(struct parser *ps, const struct ini_section *sec)
 {
 	for (unsigned i = 0; i < sec->n_keys; i++) {
-		const char *key = sec->key[i].name, *value = value_of(ps->d, sec->name, key);
+		const char *key = sec->key[i].name, *value = sec->key[i].value;
 		struct error err = ERROR_INIT;
 		AUTO_FREE char *text = NULL;
 		if (!value || asprintf(&text, "%s=%s", key, value) < 0)
@@ -151,7 +117,7 @@ static struct settings *named(struct configuration *c, const char *name, enum sc
 	return s;
 }
 
-static void parse_named(struct parser *ps, const struct scan_section *sec, const char *name,
+static void parse_named(struct parser *ps, const struct ini_section *sec, const char *name,
 			enum scope_kind scope)
 {
 	if (!*name) {
@@ -167,17 +133,19 @@ static void parse_named(struct parser *ps, const struct scan_section *sec, const
 	parse_options(ps, sec, s, scope);
 }
 
-static void unknown_section(struct parser *ps, const struct scan_section *sec)
+static void unknown_section(struct parser *ps, const struct ini_section *sec)
 {
 	static const char *const known[] = {"global", "weights", "fs:NAME", "mount:NAME",
 					    "class:NAME"};
 	const char *colon = strchr(sec->name, ':'), *near = NULL;
-	unsigned best = 4; /* farther is not near */
+	unsigned best = 4; /* larger distances are not similar */
 	for (unsigned i = 0; i < ARRAY_SIZE(known); i++) {
 		const char *k = strchr(known[i], ':');
-		AUTO_FREE char *a = strndup(sec->name, colon ? colon - sec->name : SCAN_LINE_MAX);
-		AUTO_FREE char *b = strndup(known[i], k ? k - known[i] : SCAN_LINE_MAX);
-		unsigned d = a && b ? option_distance(a, b) : best;
+		AUTO_FREE char *a =
+			strndup(sec->name, colon ? (size_t)(colon - sec->name) : strlen(sec->name));
+		AUTO_FREE char *b =
+			strndup(known[i], k ? (size_t)(k - known[i]) : strlen(known[i]));
+		unsigned d = a && b ? text_distance(a, b) : best;
 		if (d < best) {
 			best = d;
 			near = known[i];
@@ -193,11 +161,11 @@ static void unknown_section(struct parser *ps, const struct scan_section *sec)
 			     sec->name);
 }
 
-static void parse_section(struct parser *ps, const struct scan_section *sec)
+static void parse_section(struct parser *ps, const struct ini_section *sec)
 {
 	const char *name = sec->name;
 	if (sec->bad)
-		return; /* told by the scan */
+		return; /* has been reported */
 	if (strcasecmp(name, "global") == 0)
 		parse_options(ps, sec, &ps->c->global, SCOPE_GLOBAL);
 	else if (strcasecmp(name, "weights") == 0)
@@ -214,66 +182,35 @@ static void parse_section(struct parser *ps, const struct scan_section *sec)
 
 /* --- the file ------------------------------------------------------------------------------- */
 
-int config_parse(struct configuration *c, char *text, size_t size, struct problems *p)
+static int parse(struct configuration *c, struct ini *ini, struct problems *p)
 {
-	struct scan scan;
-	configuration_init(c);
-	scan_text(&scan, text, size, p);
-	dictionary *d = load_text(text, size);
-	if (d) {
-		struct parser ps = {c, p, d};
-		for (unsigned i = 0; i < scan.n_sections; i++)
-			parse_section(&ps, &scan.section[i]);
-		iniparser_freedict(d);
+	struct parser ps = {c, p};
+	for (unsigned i = 0; ini->values && i < ini->n_sections; i++)
+		parse_section(&ps, &ini->section[i]);
+	if (ini->values)
 		config_check(c, p);
-	} else if (!p->n) {
-		problems_add(p, 0, "cannot be read by iniparser");
-	}
-	scan_free(&scan);
+	ini_free(ini);
 	if (!p->n)
 		return 0;
 	configuration_free(c);
 	return -1;
 }
 
-static char *read_all(const char *path, size_t *size, struct problems *p)
+int config_parse(struct configuration *c, char *text, size_t size, struct problems *p)
 {
-	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		problems_add(p, 0, "%s", strerror(errno));
-		return NULL;
-	}
-	AUTO_FREE char *text = malloc(CONFIG_SIZE_MAX + 1);
-	if (!text || !S_ISREG(st.st_mode)) {
-		problems_add(p, 0, "%s",
-			     !text		   ? "out of memory"
-			     : S_ISDIR(st.st_mode) ? "is a directory"
-						   : "is not a regular file");
-		return NULL;
-	}
-	ssize_t n;
-	for (*size = 0; *size <= CONFIG_SIZE_MAX; *size += n) {
-		n = read(fd, text + *size, CONFIG_SIZE_MAX + 1 - *size);
-		if (n == 0)
-			return take_ptr(&text);
-		if (n < 0 && errno != EINTR) {
-			problems_add(p, 0, "%s", strerror(errno));
-			return NULL;
-		}
-		n = n < 0 ? 0 : n;
-	}
-	problems_add(p, 0, "is larger than 1 MiB; that cannot be a configuration");
-	return NULL;
+	struct ini ini;
+	configuration_init(c);
+	ini_parse(&ini, text, size, p);
+	return parse(c, &ini, p);
 }
 
 int config_load(struct configuration *c, const char *path, struct problems *p)
 {
-	size_t size;
+	struct ini ini;
 	configuration_init(c);
 	p->file = path;
-	AUTO_FREE char *text = read_all(path, &size, p);
-	if (!text || config_parse(c, text, size, p) < 0)
+	ini_load(&ini, path, p);
+	if (parse(c, &ini, p) < 0)
 		return -1;
 	c->file = strdup(path);
 	if (c->file)

@@ -13,11 +13,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "daemon/await.h"
 #include "daemon/commands.h"
-#include "daemon/proto.h"
+#include "proto/proto.h"
 #include "daemon/registry.h"
-#include "daemon/runtime_dir.h"
+#include "proto/runtime_dir.h"
 
 struct client {
 	struct watch watch;
@@ -30,11 +29,9 @@ struct client {
 	int64_t since_s; /* of the last byte that moved */
 	bool leaving;	 /* goes when its answer is sent */
 	bool awaits;	 /* its command goes on; no other is read meanwhile */
-	char *again;	 /* while it awaits names: its command, to be run once more */
-	struct await await;
-	FILE *reply; /* while it awaits: what has been said so far … */
-	char *text;  /* … in here */
-	size_t size;
+	bool again;	 /* while it awaits names: run the request once more */
+	json_t *request; /* while it awaits */
+	struct command_reply reply;
 };
 
 /* --- the socket ----------------------------------------------------------------------------- */
@@ -111,6 +108,7 @@ int control_open(struct control *c, const struct settings *global, const char *n
 {
 	const char *asked = global->control;
 	memset(c, 0, sizeof(*c));
+	proto_init();
 	list_init(&c->clients);
 	c->listener.fd = -1;
 	if (asked && strcmp(asked, "off") == 0)
@@ -135,15 +133,12 @@ int control_open(struct control *c, const struct settings *global, const char *n
 
 /* --- clients -------------------------------------------------------------------------------- */
 
-static void reply_end(struct client *cl)
+static void request_end(struct client *cl)
 {
-	if (cl->reply)
-		fclose(cl->reply);
-	cl->reply = NULL;
-	free(cl->text);
-	cl->text = NULL;
-	await_free(&cl->await);
-	cl->awaits = false;
+	command_reply_free(&cl->reply);
+	json_decref(cl->request);
+	cl->request = NULL;
+	cl->awaits = cl->again = false;
 }
 
 static void drop(struct client *cl)
@@ -152,10 +147,9 @@ static void drop(struct client *cl)
 	list_remove(&cl->link);
 	cl->control->n_clients--;
 	close(cl->watch.fd);
-	reply_end(cl);
+	request_end(cl);
 	free(cl->in);
 	free(cl->out);
-	free(cl->again);
 	free(cl);
 }
 
@@ -201,94 +195,58 @@ static bool send_out(struct client *cl)
 	return true;
 }
 
-static FILE *answer_begin(struct client *cl)
-{
-	FILE *out = open_memstream(&cl->out, &cl->out_len);
-	if (!out)
-		cl->leaving = true;
-	return out;
-}
-
 /* A client that cannot be answered for lack of memory is not left waiting: its connection ends. */
-static void answer_end(struct client *cl, FILE *out)
+static void answer(struct client *cl, json_t *object)
 {
-	bool whole = !ferror(out); /* of all that was written, not only of the last */
-	if (fclose(out) == 0 && whole)
+	static const char no_memory[] =
+		"{\"v\":1,\"ok\":false,\"error\":{\"code\":\"no-memory\",\"text\":\"out of memory\"}}\n";
+	cl->out = object ? proto_line(object, &cl->out_len) : NULL;
+	json_decref(object);
+	if (cl->out)
 		return;
-	free(cl->out);
-	cl->out = NULL;
-	cl->out_len = 0;
-	cl->leaving = true;
-}
-
-/* "error CODE TEXT"; the text is one word, so it may have any bytes. */
-static void answer_error(struct client *cl, int code, const char *text, const char *in_use)
-{
-	FILE *out = answer_begin(cl);
-	if (!out)
-		return;
-	fprintf(out, "error %d ", code);
-	proto_put_word(out, text);
-	fputs(in_use ? in_use : "", out);
-	fputc('\n', out);
-	answer_end(cl, out);
-}
-
-static void answer_ok(struct client *cl, const char *text, size_t size)
-{
-	FILE *out = answer_begin(cl);
-	if (!out)
-		return;
-	fprintf(out, "ok %zu\n", size);
-	fwrite(text, 1, size, out);
-	answer_end(cl, out);
+	cl->out = strdup(no_memory);
+	cl->out_len = cl->out ? strlen(cl->out) : 0;
+	cl->leaving = !cl->out;
 }
 
 /* The command has come to its end. */
-static void answer(struct client *cl, struct command_reply *reply)
+static void answer_request(struct client *cl)
 {
-	bool whole = fflush(cl->reply) == 0 && !ferror(cl->reply); /* sets the size, too */
-	if (!whole && !reply->code)
-		answer_error(cl, PROTO_FAILED, "there is no memory for the answer", NULL);
-	else if (reply->code)
-		answer_error(cl, reply->code, reply->long_text ? reply->long_text : reply->err.text,
-			     reply->in_use);
-	else if (cl->size > PROTO_REPLY_MAX)
-		answer_error(cl, PROTO_FAILED, "the answer is too long", NULL);
-	else
-		answer_ok(cl, cl->text, cl->size);
-	free(reply->long_text);
-	free(reply->in_use);
-	reply_end(cl);
+	json_t *id = json_object_get(cl->request, "id");
+	answer(cl, command_answer(&cl->reply, id));
+	if (cl->out_len > PROTO_ANSWER_MAX) {
+		free(cl->out);
+		answer(cl, command_refusal(PROTO_FAILED, "the answer is too long"));
+	}
+	request_end(cl);
 }
 
-static void obey(struct client *cl, char *line)
+/* With cl->request. */
+static void run_request(struct client *cl)
 {
-	AUTO_FREE char *again = strdup(line);
-	char *word[PROTO_WORDS_MAX];
-	int n = proto_split(line, word);
-	if (n <= 0) {
-		answer_error(cl, PROTO_USAGE, "this is not a request", NULL);
-		cl->leaving = true;
+	cl->again = false;
+	if (!command_reply_init(&cl->reply)) {
+		answer(cl, NULL);
+		request_end(cl);
 		return;
 	}
-	cl->reply = open_memstream(&cl->text, &cl->size);
-	if (!cl->reply || !again) {
-		cl->leaving = true;
-		return;
-	}
-	struct command_reply reply = {.out = cl->reply, .await = &cl->await};
-	command_run(cl->control->registry, n, word, &reply);
-	cl->awaits = reply.code == 0 && (reply.later || cl->await.n);
-	if (reply.later && !again) {
-		cl->awaits = false;
-		reply.code = PROTO_FAILED;
-		error_set(&reply.err, "out of memory");
-	}
-	if (reply.later)
-		cl->again = take_ptr(&again);
+	command_run(cl->control->registry, cl->request, &cl->reply);
+	cl->awaits = command_awaits(&cl->reply);
+	cl->again = cl->awaits && cl->reply.later;
 	if (!cl->awaits)
-		answer(cl, &reply);
+		answer_request(cl);
+}
+
+static void obey(struct client *cl, const char *line, size_t size)
+{
+	struct error err = ERROR_INIT;
+	cl->request = proto_parse(line, size, PROTO_DEPTH_MAX, &err);
+	if (cl->request) {
+		run_request(cl);
+		return;
+	}
+	answer(cl, command_refusal(PROTO_BAD_REQUEST, err.text));
+	cl->leaving = true; /* who knows where the next request begins */
 }
 
 /* One line at a time, and the next only when its answer is sent: so memory stays bounded.
@@ -299,11 +257,8 @@ static bool next_line(struct client *cl)
 		char *end = memchr(cl->in, '\n', cl->in_len);
 		if (!end)
 			break;
-		*end = '\0';
 		size_t n = end + 1 - cl->in;
-		if (strlen(cl->in) + 1 != n)
-			cl->in[0] = '\0'; /* a NUL byte: not a request */
-		obey(cl, cl->in);
+		obey(cl, cl->in, n - 1);
 		memmove(cl->in, cl->in + n, cl->in_len - n);
 		cl->in_len -= n;
 		if (cl->awaits)
@@ -312,7 +267,7 @@ static bool next_line(struct client *cl)
 			return false;
 	}
 	if (!cl->out && !cl->awaits && cl->in_len == PROTO_LINE_MAX) {
-		answer_error(cl, PROTO_USAGE, "the line is too long", NULL);
+		answer(cl, command_refusal(PROTO_BAD_REQUEST, "the line is too long"));
 		cl->leaving = true;
 		return send_out(cl);
 	}
@@ -351,11 +306,10 @@ void control_progress(struct control *c)
 {
 	list_for_each_safe (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, link);
-		if (!cl->awaits || cl->again || !await_is_over(c->registry, &cl->await))
+		if (!cl->awaits || cl->again || !await_is_over(c->registry, &cl->reply.await))
 			continue;
-		struct command_reply reply = {.out = cl->reply, .await = &cl->await};
-		await_report(c->registry, &cl->await, &reply);
-		answer(cl, &reply);
+		await_report(c->registry, &cl->reply.await, &cl->reply);
+		answer_request(cl);
 		cl->since_s = c->now_s;
 		if (send_out(cl) && !cl->out)
 			next_line(cl);
@@ -366,12 +320,11 @@ void control_resume(struct control *c)
 {
 	list_for_each_safe (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, link);
-		AUTO_FREE char *line = take_ptr(&cl->again);
-		if (!line)
+		if (!cl->again)
 			continue;
-		reply_end(cl);
+		command_reply_free(&cl->reply);
 		cl->since_s = c->now_s;
-		obey(cl, line);
+		run_request(cl);
 		if (!cl->awaits && send_out(cl))
 			next_line(cl);
 	}
@@ -407,7 +360,8 @@ static void on_connect(struct watch *w, uint32_t events)
 	if (fd < 0)
 		return;
 	if (!may_control(fd)) {
-		static const char no[] = "error 1 permission%20denied\n";
+		static const char no[] =
+			"{\"v\":1,\"ok\":false,\"error\":{\"code\":\"denied\",\"text\":\"permission denied\"}}\n";
 		if (send(fd, no, sizeof(no) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 			log_debug("control socket: %s", strerror(errno));
 		return;

@@ -83,7 +83,7 @@ static void freed(struct task *t)
 {
 	struct ending *e = container_of(t, struct ending, task);
 	if (!e->clean)
-		log_info("mount '%s': what was abandoned has come back", e->name);
+		log_info("mount '%s': all abandoned requests have finished", e->name);
 	list_remove(&e->link);
 	scope_drop(e->registry, e->gate, e->fs);
 	ending_free(e);

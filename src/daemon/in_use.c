@@ -5,30 +5,29 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/mount_users.h"
 #include "daemon/loop.h"
-#include "daemon/mount_users.h"
-#include "daemon/proto.h"
 #include "daemon/registry.h"
 #include "fs/detach.h"
 #include "fs/mount.h"
 
-#define FRESH_MS    2000 /* an answer that is older, whoever wanted it has left */
-#define PATIENCE_MS 5000 /* an answer that takes longer is "in use" */
+#define FRESH_MS    2000 /* older answers are discarded: whoever wanted them has left */
+#define PATIENCE_MS 5000 /* if finding out takes longer, the mount is assumed to be in use */
 
 struct use_look {
 	struct task task;
-	struct served_mount *owner; /* NULL: nobody wants to know any more */
+	struct served_mount *owner; /* NULL: nobody waits for the answer any more */
 	struct registry *registry;
-	int64_t since_ms; /* of its start; when done, of its end */
-	bool done, late;
+	int64_t since_ms; /* when it started; when done: when it ended */
+	bool done, overdue;
 
-	/* the thread's, until done */
+	/* used by the thread until done */
 	struct mount_place place;
 	bool busy;
-	bool understood; /* it could be asked at all */
+	bool understood; /* an answer was found */
 	struct mount_users users;
 
-	uint64_t handles; /* open in the daemon when the look had ended */
+	uint64_t handles; /* open in the daemon at the end of the search */
 };
 
 /* --- the task ------------------------------------------------------------------------------- */
@@ -86,14 +85,14 @@ static bool start(struct served_mount *m)
 
 /* --- its answer ----------------------------------------------------------------------------- */
 
-static bool is_late(const struct use_look *l)
+static bool is_overdue(const struct use_look *l)
 {
 	return !l->done && loop_now_ms() - l->since_ms > PATIENCE_MS;
 }
 
 static bool says_busy(const struct use_look *l)
 {
-	return is_late(l) || (l->done && (l->busy || l->handles || !l->understood));
+	return is_overdue(l) || (l->done && (l->busy || l->handles || !l->understood));
 }
 
 enum use in_use(struct served_mount *m)
@@ -103,7 +102,7 @@ enum use in_use(struct served_mount *m)
 	if (m->look && m->look->done && loop_now_ms() - m->look->since_ms > FRESH_MS)
 		in_use_forget(m);
 	if (!m->look && !start(m))
-		return USE_SOME; /* no memory to find out */
+		return USE_SOME; /* out of memory: assume that it is in use */
 	if (says_busy(m->look))
 		return USE_SOME;
 	return m->look->done ? USE_NONE : USE_UNKNOWN;
@@ -118,9 +117,9 @@ char *in_use_text(const struct served_mount *m, bool names)
 	if (!out)
 		return NULL;
 	if (!l)
-		fputs("nobody knows by whom: out of memory", out);
+		fputs("cannot tell by whom: out of memory", out);
 	else if (!l->done)
-		fputs("nobody knows by whom: the way to its mountpoint hangs", out);
+		fputs("cannot tell by whom: the path to its mountpoint hangs", out);
 	else if (l->handles)
 		fprintf(out, "%" PRIu64 " open file%s", l->handles, l->handles == 1 ? "" : "s");
 	else
@@ -136,15 +135,15 @@ char *in_use_text(const struct served_mount *m, bool names)
 	return NULL;
 }
 
-void in_use_words(const struct registry *r, FILE *out)
+void in_use_put(struct json_out list, const struct registry *r)
 {
 	list_for_each (it, (struct list *)&r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		if (!m->look || !says_busy(m->look))
 			continue;
-		fputc(' ', out);
-		proto_put_word(out, m->s.name);
-		fprintf(out, " %" PRIu64, m->look->place.dev);
+		struct json_out one = put_object(list, NULL);
+		put_text(one, "mount", m->s.name);
+		put_u64(one, "device", m->look->place.dev);
 	}
 }
 
@@ -154,14 +153,14 @@ void in_use_progress(struct registry *r)
 {
 	list_for_each (it, &r->mounts) {
 		struct use_look *l = list_entry(it, struct served_mount, link)->look;
-		if (!l || l->late || !is_late(l))
+		if (!l || l->overdue || !is_overdue(l))
 			continue;
-		l->late = true;
+		l->overdue = true;
 		r->looked = true;
 	}
 }
 
-/* A look that hangs goes on: one is enough. */
+/* A search that hangs continues: one is enough. */
 void in_use_end(struct registry *r)
 {
 	list_for_each (it, &r->mounts) {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "daemon/proto.h"
 #include "sched/gate.h"
 
 #define MET_PER_LEVEL (2 * LIMIT_KINDS + 2)
@@ -92,31 +91,35 @@ static const struct met *bottleneck(const struct met *met, unsigned n, bool dry_
 	return worst;
 }
 
-static bool put(const struct met *m, const char *path, unsigned i, bool worst, FILE *out)
+static void put_rate(struct json_out o, const struct met *m)
+{
+	put_text(o, "unit", limit_kind_is_bytes(m->option->kind) ? "bytes" : "ops");
+	put_u64(o, "rate", m->limit->rate_per_sec);
+	if (m->limit->peak_per_sec)
+		put_u64(o, "peak", m->limit->peak_per_sec);
+	if (!m->each)
+		put_i64(o, "level", m->limit->level);
+	put_u64(o, "capacity", m->limit->capacity);
+}
+
+static void put_met(struct json_out o, const struct met *m, bool worst)
 {
 	AUTO_FREE char *value = option_text(m->option, m->level->s);
-	record_text(out, scope_kind_name(m->level->scope), "%s.%u.scope", path, i);
-	record_text(out, m->level->name, "%s.%u.of", path, i);
-	record_text(out, m->option->name, "%s.%u.name", path, i);
-	record_text(out, value, "%s.%u.value", path, i);
-	if (m->limit) {
-		record_text(out, limit_kind_is_bytes(m->option->kind) ? "bytes" : "ops",
-			    "%s.%u.unit", path, i);
-		record_u64(out, m->limit->rate_per_sec, "%s.%u.rate", path, i);
-		if (m->limit->peak_per_sec)
-			record_u64(out, m->limit->peak_per_sec, "%s.%u.peak", path, i);
-		if (!m->each)
-			record_i64(out, m->limit->level, "%s.%u.level", path, i);
-		record_u64(out, m->limit->capacity, "%s.%u.capacity", path, i);
-	}
+	put_text(o, "scope", scope_kind_name(m->level->scope));
+	put_text(o, "of", m->level->name);
+	put_text(o, "name", m->option->name);
+	put_text(o, "value", value);
+	if (!value)
+		*o.failed = true;
+	if (m->limit)
+		put_rate(o, m);
 	if (m->permits) {
-		record_i64(out, m->permits->now.limit, "%s.%u.limit", path, i);
-		record_i64(out, m->permits->now.in_flight, "%s.%u.now", path, i);
+		put_i64(o, "limit", m->permits->now.limit);
+		put_i64(o, "now", m->permits->now.in_flight);
 	}
-	record_real(out, m->share, "%s.%u.blocking_share", path, i);
-	record_u64(out, m->would_wait, "%s.%u.would_wait", path, i);
-	record_bool(out, worst, "%s.%u.bottleneck", path, i);
-	return value;
+	put_real(o, "blocking_share", m->share);
+	put_u64(o, "would_wait", m->would_wait);
+	put_bool(o, "bottleneck", worst);
 }
 
 /* --- the way -------------------------------------------------------------------------------- */
@@ -181,21 +184,22 @@ static unsigned add_classes(const struct served_mount *m, struct level *level)
 	return n;
 }
 
-bool limits_records(const struct target *t, const char *path, FILE *out)
+void put_limits_met(struct json_out o, const struct target *t)
 {
+	struct json_out list = put_array(o, "limits_met");
 	bool all = t->mount && !t->class; /* of a mount: with those of its classes */
 	unsigned room = CHAIN_SCOPES_MAX + (all ? t->mount->s.n_classes : 0), levels = 0;
 	AUTO_FREE struct level *level = calloc(room, sizeof(*level));
 	AUTO_FREE struct met *met = calloc((size_t)room * MET_PER_LEVEL, sizeof(*met));
-	if (!level || !met)
-		return false;
+	if (!level || !met) {
+		*o.failed = true;
+		return;
+	}
 	if (all)
 		levels = add_classes(t->mount, level);
 	levels += add_way(t, level + levels);
 	unsigned n = collect(level, levels, met);
 	const struct met *worst = bottleneck(met, n, t->mount && t->mount->s.dry_run);
-	bool ok = true;
 	for (unsigned i = 0; i < n; i++)
-		ok = put(&met[i], path, i, &met[i] == worst, out) && ok;
-	return ok;
+		put_met(put_object(list, NULL), &met[i], &met[i] == worst);
 }

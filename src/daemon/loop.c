@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 
 int loop_init(struct loop *l)
 {
@@ -40,16 +41,15 @@ void loop_unwatch(struct loop *l, struct watch *w)
 
 int64_t loop_now_ms(void)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
+	return (int64_t)(monotonic_ns() / NSEC_PER_MSEC);
 }
 
 void loop_run(struct loop *l)
 {
 	int64_t last_tick = loop_now_ms();
 	while (!l->stop) {
-		/* One at a time: a call may free what a later event of the same batch points to. */
+		/* One at a time: a callback may free what a later event of the same batch refers
+		 * to. */
 		struct epoll_event ev;
 		int n = epoll_wait(l->epoll_fd, &ev, 1, l->tick ? 1000 : -1);
 		if (n < 0 && errno != EINTR) {

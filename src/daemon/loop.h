@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The main thread's event loop: file descriptors with somebody to call. */
+/* The main thread's event loop: file descriptors and their callbacks. */
 #ifndef DAEMON_LOOP_H
 #define DAEMON_LOOP_H
 
@@ -21,7 +21,8 @@ struct loop {
 
 int loop_init(struct loop *l); /* 0 or -errno */
 void loop_free(struct loop *l);
-int loop_watch(struct loop *l, struct watch *w, uint32_t events); /* again: changes the events */
+/* call it again to change the events */
+int loop_watch(struct loop *l, struct watch *w, uint32_t events);
 void loop_unwatch(struct loop *l, struct watch *w);
 void loop_run(struct loop *l); /* until l->stop */
 int64_t loop_now_ms(void);     /* CLOCK_MONOTONIC */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ratefs: mirrors directories and limits what is done in the mirror. */
+/* ratefs: mounts throttled views of directories. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 #include "config.h"
 
-/* Replaces the command line's mount by those of the file.  All problems are told at once. */
+/* Replaces the command line's mount by those of the file.  Prints all problems. */
 static int load_file(struct cmdline *c)
 {
 	struct problems problems = {0};
@@ -47,7 +47,7 @@ static int run(struct cmdline *c)
 	if (!c->foreground) {
 		ready_fd = background_start();
 		if (ready_fd < 0) {
-			log_error("cannot go to the background: %s", strerror(errno));
+			log_error("cannot move to the background: %s", strerror(errno));
 			return EXIT_CODE_FAILED;
 		}
 	}

@@ -27,11 +27,10 @@ static int make_auto_unmount(struct mounting *k)
 
 static int make_session(struct mounting *k)
 {
-	bool multi_user;
-	AUTO_FREE char *fuse = fuse_options_of(&k->s, k->source, &multi_user, &k->err);
+	AUTO_FREE char *fuse = fuse_options_of(&k->s, k->source, &k->err);
 	if (!fuse)
 		return -1;
-	struct mount_config cfg = mount_config_of(&k->s, k->source, fuse, multi_user);
+	struct mount_config cfg = mount_config_of(&k->s, k->source, fuse);
 	cfg.debug = cfg.fs.debug = k->registry->debug;
 	cfg.fs.gate = k->gate;
 	cfg.fs.space = k->fs->space;
@@ -41,7 +40,7 @@ static int make_session(struct mounting *k)
 	if (!k->session || space_wait(k->fs->space, &k->cancelled, &k->err) < 0 ||
 	    fs_mount_mount(k->session, &k->err) < 0)
 		return -1;
-	/* Before anybody can be served: from then on the mount is not to outlive us. */
+	/* Before anybody can be served: from then on the mount must not outlive us. */
 	if (make_auto_unmount(k) < 0)
 		return -1;
 	if (fs_mount_start(k->session, registry_mount_ended, k->registry, &k->err) < 0)
@@ -52,7 +51,7 @@ static int make_session(struct mounting *k)
 static void run(struct task *t)
 {
 	struct mounting *k = container_of(t, struct mounting, task);
-	/* now, while it is not mounted: later the question might have to wait in our own mount */
+	/* Now, before it is mounted: later this might have to wait for our own mount. */
 	k->real_mountpoint = path_absolute(k->s.mountpoint);
 	int rc = k->real_mountpoint ? path_check_source(k->source, &k->err)
 				    : error_set(&k->err, "out of memory");
@@ -85,7 +84,7 @@ static void warn(const char *line, void *unused)
 	log_warning("%s", line);
 }
 
-/* What was set meanwhile takes effect, too. */
+/* Options that were set meanwhile take effect, too. */
 static void came_up(struct served_mount *m, struct mounting *k)
 {
 	struct mount_policy policy = policy_of(&m->s);

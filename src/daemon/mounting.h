@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A mount on its way up: opening the source, making the session and mounting it may each hang. */
+/* A mount that is being made: opening the source, creating the session and mounting may each hang. */
 #ifndef DAEMON_MOUNTING_H
 #define DAEMON_MOUNTING_H
 
@@ -18,22 +18,22 @@ struct mounting {
 	int64_t since_ms;
 	_Atomic bool cancelled; /* set by the main thread */
 
-	/* what the thread works with: copies */
+	/* used by the thread: copies */
 	struct settings s;
 	char *source;
 	struct gate_mount *gate;
 	struct served_fs *fs; /* the main thread's, but for its space */
 	struct space_policy space;
 
-	/* what comes of it */
+	/* results */
 	struct fs_mount *session; /* NULL: err says why */
 	char *real_mountpoint;
 	struct error err;
 };
 
-/* 0, or -1 with err; how it ends is seen in the mount's state. */
+/* 0, or -1 with err; the mount's state shows the result. */
 int mounting_start(struct served_mount *m, struct error *err);
-/* Nobody wants it any more.  Should it come up after all, it is taken down again. */
+/* Nobody wants it any more: if it comes up after all, it is ended again. */
 void mounting_give_up(struct served_mount *m);
 
 #endif

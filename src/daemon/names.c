@@ -9,21 +9,22 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/name_service.h"
 #include "daemon/resolver.h"
 
-struct known {
+struct answer {
 	enum name_kind kind;
 	char *name;
-	int64_t id; /* or RESOLVER_NONE, RESOLVER_FAILED, UNKNOWN */
+	int64_t id; /* or NAME_SERVICE_NONE, NAME_SERVICE_FAILED, UNKNOWN */
 };
 #define UNKNOWN (-3)
 
 static struct {
 	bool closed;
 	int fd; /* of the helper; 0: none */
-	struct known *known;
+	struct answer *answers;
 	unsigned n;
-	bool asked; /* the answer to `known` is on its way */
+	bool asked; /* the helper has been asked for `answers` */
 	size_t answered_bytes;
 } names;
 
@@ -35,7 +36,7 @@ static const char *kind_name(enum name_kind kind)
 static int says(enum name_kind kind, const char *name, int64_t answer, uint64_t *id,
 		struct error *err)
 {
-	if (answer == RESOLVER_NONE)
+	if (answer == NAME_SERVICE_NONE)
 		return error_set(err, "there is no %s '%s'", kind_name(kind), name);
 	if (answer < 0)
 		return error_set(err, "%s '%s' cannot be looked up now; give the number",
@@ -46,12 +47,12 @@ static int says(enum name_kind kind, const char *name, int64_t answer, uint64_t 
 
 static void want(enum name_kind kind, const char *name)
 {
-	struct known *more = realloc(names.known, (names.n + 1) * sizeof(*more));
+	struct answer *more = realloc(names.answers, (names.n + 1) * sizeof(*more));
 	char *copy = strdup(name);
 	if (more)
-		names.known = more;
+		names.answers = more;
 	if (more && copy)
-		names.known[names.n++] = (struct known){kind, copy, UNKNOWN};
+		names.answers[names.n++] = (struct answer){kind, copy, UNKNOWN};
 	else
 		free(copy);
 }
@@ -59,11 +60,11 @@ static void want(enum name_kind kind, const char *name)
 int names_find(enum name_kind kind, const char *name, uint64_t *id, struct error *err)
 {
 	if (!names.closed)
-		return says(kind, name, resolver_look_up(kind == NAME_USER ? 'u' : 'g', name), id,
+		return says(kind, name, name_service_find(kind == NAME_USER ? 'u' : 'g', name), id,
 			    err);
 	for (unsigned i = 0; i < names.n; i++)
-		if (names.known[i].kind == kind && strcmp(names.known[i].name, name) == 0)
-			return says(kind, name, names.known[i].id, id, err);
+		if (names.answers[i].kind == kind && strcmp(names.answers[i].name, name) == 0)
+			return says(kind, name, names.answers[i].id, id, err);
 	if (!names.asked)
 		want(kind, name);
 	return says(kind, name, UNKNOWN, id, err);
@@ -73,7 +74,7 @@ int names_close(bool asks, struct error *err)
 {
 	int fd = asks ? resolver_start() : 0;
 	if (fd < 0)
-		return error_set(err, "cannot start the process that looks names up: %s",
+		return error_set(err, "cannot start the helper that looks up names: %s",
 				 strerror(-fd));
 	names.fd = fd;
 	names.closed = true;
@@ -88,13 +89,13 @@ int names_fd(void)
 static void forget(void)
 {
 	for (unsigned i = 0; i < names.n; i++)
-		free(names.known[i].name);
-	free(names.known);
-	names.known = NULL;
+		free(names.answers[i].name);
+	free(names.answers);
+	names.answers = NULL;
 	names.n = 0;
 }
 
-/* Answers that are there, or on their way, are kept. */
+/* Keeps answers that have arrived or are expected. */
 void names_begin(void)
 {
 	if (!names.asked && names_wanted())
@@ -104,18 +105,18 @@ void names_begin(void)
 bool names_wanted(void)
 {
 	for (unsigned i = 0; i < names.n; i++)
-		if (names.known[i].id == UNKNOWN)
+		if (names.answers[i].id == UNKNOWN)
 			return true;
 	return false;
 }
 
 static void lose_helper(const char *why)
 {
-	log_warning("names of users and groups cannot be looked up any more: %s", why);
+	log_warning("names of users and groups can no longer be looked up: %s", why);
 	names_stop();
 	names.asked = false;
 	for (unsigned i = 0; i < names.n; i++)
-		names.known[i].id = RESOLVER_FAILED;
+		names.answers[i].id = NAME_SERVICE_FAILED;
 }
 
 bool names_ask(void)
@@ -128,13 +129,13 @@ bool names_ask(void)
 	if (!out)
 		return false;
 	for (unsigned i = 0; i < names.n; i++)
-		fprintf(out, "%c%s%c", names.known[i].kind == NAME_USER ? 'u' : 'g',
-			names.known[i].name, '\0');
+		fprintf(out, "%c%s%c", names.answers[i].kind == NAME_USER ? 'u' : 'g',
+			names.answers[i].name, '\0');
 	if (fclose(out) == 0) {
 		uint32_t head = (uint32_t)size;
 		struct iovec iov[2] = {{&head, sizeof(head)}, {text, size}};
 		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
-		/* The helper reads at once, unless something is wrong with it. */
+		/* The helper reads immediately, unless something is wrong with it. */
 		ssize_t n = sendmsg(names.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 		names.asked = n == (ssize_t)(sizeof(head) + size);
 		names.answered_bytes = 0;
@@ -155,14 +156,14 @@ bool names_receive(void)
 			names.asked = false;
 			return true;
 		}
-		char *to = names.asked ? (char *)&names.known[i].id + part : (char *)&answer;
+		char *to = names.asked ? (char *)&names.answers[i].id + part : (char *)&answer;
 		ssize_t n = recv(names.fd, to, sizeof(answer) - part, MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return false;
 		if (n <= 0 || !names.asked) {
-			lose_helper(n == 0 ? "its process has ended" : "unexpected answer");
+			lose_helper(n == 0 ? "its process has ended" : "unexpected reply");
 			return true;
 		}
 		names.answered_bytes += (size_t)n;

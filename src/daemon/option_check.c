@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Options beside each other: those that would have no effect. */
+/* Checks combinations of options: those that would have no effect. */
 #include <string.h>
 
 #include "daemon/options.h"
@@ -23,7 +23,7 @@ static uint64_t value_of(const struct option_def *o, const struct limit_config *
 					: l->peak_per_sec;
 }
 
-/* A burst without its rate limits nothing.  Beside an explicit "off" it is meant for later. */
+/* A burst without its rate has no effect.  With an explicit "off" it is kept for later. */
 static int check_extra(const struct option_def *o, const struct settings *s, const bool *batch,
 		       struct error *err)
 {
@@ -35,7 +35,7 @@ static int check_extra(const struct option_def *o, const struct settings *s, con
 			 rate->name, rate->syntax);
 }
 
-/* Whichever of the two was given. */
+/* Checks both: the rate and the peak. */
 static int check_peak(const struct option_def *o, const struct settings *s, struct error *err)
 {
 	const struct limit_config *l = limit_of(o, s);

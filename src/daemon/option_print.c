@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing the values of the option table. */
+/* Formats the values of options. */
 #include "daemon/options.h"
 
 #include <inttypes.h>
@@ -136,7 +136,8 @@ void option_print(const struct option_def *o, const struct settings *s, FILE *ou
 		break;
 	case OPTION_TEXT:
 		text = *(char *const *)f;
-		fputs(text ? text : o->live ? o->def : "", out); /* as it can be set again */
+		/* in a form that can be set again */
+		fputs(text ? text : o->live ? o->def : "", out);
 		break;
 	case OPTION_MATCH:
 		text = ((const struct match *)f)->text;
@@ -193,7 +194,7 @@ static bool same_weights(const struct weights *a, const struct weights *b)
 	return true;
 }
 
-/* A name may have got another number. */
+/* The same name may have another number now. */
 static bool same_match(const struct match *a, const struct match *b)
 {
 	if (!a->rule || !b->rule)
@@ -207,7 +208,7 @@ static bool same_latency(const struct latency *a, const struct latency *b)
 	return a->shape == b->shape && a->ns == b->ns && a->spread_ns == b->spread_ns;
 }
 
-/* Without memory: a reload goes by this when it decides whether a mount must go. */
+/* Allocates nothing: a reload uses it to decide whether a mount must be replaced. */
 bool option_equal(const struct option_def *o, const struct settings *a, const struct settings *b)
 {
 	const void *fa = field_const(o, a), *fb = field_const(o, b);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows, and looking them up.  Adding an option is one row here, its paragraph in the man page,
- * a line in the example configuration and a test. */
+/* The option table and look-ups in it.  A new option needs a row here, a paragraph in the man
+ * page, a line in the example configuration and a test. */
 #include "daemon/options.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/text.h"
 
 #define FIELD(f)	offsetof(struct settings, f)
 #define IN_GLOBAL	(1U << SCOPE_GLOBAL)
@@ -16,7 +18,7 @@
 #define LIMITED		(IN_GLOBAL | IN_FS | IN_MOUNT | IN_CLASS)
 #define MAX_WAIT_MAX_NS (1000 * 3600ULL * NSEC_PER_SEC) /* a thousand hours */
 
-/* A limit is four rows: the rate first. */
+/* A limit has four rows, the rate first. */
 #define LIMIT_ROW(n, type, scopes, k, of, syntax, def, help)                                       \
 	{                                                                                          \
 		n, type, scopes, true, k, FIELD(of.limit[k]), syntax, def, help, 0, 0, NULL, false \
@@ -24,25 +26,26 @@
 #define LIMIT_ROWS_OF(prefix, n, scopes, k, of, rate, tokens, what)                                \
 	LIMIT_ROW(prefix n, OPTION_RATE, scopes, k, of, rate, "off", what),                        \
 		LIMIT_ROW(prefix n "_burst", OPTION_BURST, scopes, k, of, tokens, "0",             \
-			  "tokens of " prefix n " that may be saved up beyond its window"),        \
+			  "tokens of " prefix n                                                    \
+			  " that can be saved up in addition to its window"),                      \
 		LIMIT_ROW(prefix n "_once", OPTION_ONCE, scopes, k, of, tokens, "0",               \
-			  "extra tokens of " prefix n " at the start, that never come back"),      \
+			  "extra tokens of " prefix n ", available once"),                         \
 		LIMIT_ROW(prefix n "_peak", OPTION_PEAK, scopes, k, of, rate, "off",               \
-			  "highest rate at which saved-up tokens of " prefix n " are spent")
+			  "highest rate at which saved-up tokens of " prefix n " can be spent")
 #define LIMIT_ROWS(n, k, rate, tokens, what)                                                       \
 	LIMIT_ROWS_OF("", n, LIMITED, k, limits, rate, tokens, what)
 #define EACH_ROWS(n, k, rate, tokens, what)                                                        \
 	LIMIT_ROWS_OF("each.", n, IN_MOUNT | IN_CLASS, k, each, rate, tokens,                      \
-		      what ", of each process, user, ... (see fair)")
+		      what ", for each process, user, ... (see fair)")
 #define LIMITS(ROWS)                                                                               \
 	ROWS("iops", LIMIT_IOPS, "OPS", "COUNT",                                                   \
-	     "operations per second; metadata too where there is no meta_iops"),                   \
+	     "operations per second; includes metadata unless meta_iops is set"),                  \
 		ROWS("meta_iops", LIMIT_META_IOPS, "OPS", "COUNT",                                 \
-		     "metadata operations and opens per second, instead of iops"),                 \
+		     "metadata operations and opens per second, not charged to iops then"),        \
 		ROWS("read_iops", LIMIT_READ_IOPS, "OPS", "COUNT", "reads per second"),            \
 		ROWS("write_iops", LIMIT_WRITE_IOPS, "OPS", "COUNT", "writes per second"),         \
 		ROWS("bps", LIMIT_BPS, "BYTES", "BYTES",                                           \
-		     "bytes per second, read and written together"),                               \
+		     "bytes read and written per second, in total"),                               \
 		ROWS("read_bps", LIMIT_READ_BPS, "BYTES", "BYTES", "bytes read per second"),       \
 		ROWS("write_bps", LIMIT_WRITE_BPS, "BYTES", "BYTES", "bytes written per second")
 
@@ -85,40 +88,40 @@
 
 const struct option_def options[] = {
 	LIMITS(LIMIT_ROWS),
-	LIMITS(EACH_ROWS), /* together, so that JSON has one object for them */
+	LIMITS(EACH_ROWS), /* together, so that they form one object in JSON */
 	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED, "TIME", "100ms", NSEC_PER_MSEC,
-	       3600 * NSEC_PER_SEC, "how much of a rate may be saved up"),
+	       3600 * NSEC_PER_SEC, "how much of each rate can be saved up while unused"),
 	NUMBER("max_inflight", OPTION_COUNT, limits.max_inflight, LIMITED, "COUNT", "off", 0,
-	       1ULL << 53, "requests at the backing filesystem at once"),
+	       1ULL << 53, "concurrent requests to the source"),
 	NUMBER("max_open", OPTION_COUNT, limits.max_open, LIMITED, "COUNT", "off", 0, 1ULL << 53,
-	       "open files and directories; more fail with ENFILE"),
+	       "open files and directories; further opens fail with ENFILE"),
 
 	CHOICE("on_full", on_full, IN_MOUNT, true, "wait|reject", "wait",
-	       "what happens when max_inflight is reached: wait in turn, or EAGAIN"),
+	       "when max_inflight is reached: wait, or fail with EAGAIN"),
 	NUMBER("max_wait", OPTION_DURATION, max_wait_ns, IN_MOUNT | IN_CLASS, "TIME", "off", 0,
-	       MAX_WAIT_MAX_NS, "longest wait of a request"),
+	       MAX_WAIT_MAX_NS, "how long a request may wait"),
 	CHOICE("on_timeout", on_timeout, IN_MOUNT, true, "eagain|etimedout", "eagain",
-	       "the error of a request that has waited for max_wait"),
+	       "the error after max_wait"),
 	NUMBER("max_parked", OPTION_COUNT, max_parked, IN_MOUNT, "COUNT", "65536", 1, 1ULL << 53,
-	       "requests that may wait at once; more fail with EAGAIN"),
+	       "how many requests may wait; further ones fail with EAGAIN"),
 	NUMBER("max_parked_bytes", OPTION_BYTES, max_parked_bytes, IN_MOUNT, "BYTES", "256M",
-	       1 << 20, 1ULL << 53, "memory that waiting requests may hold"),
+	       1 << 20, 1ULL << 53, "how much memory waiting requests may hold"),
 	CHOICE("interrupt", interrupt, IN_MOUNT, true, "fatal|any", "fatal",
-	       "which signals end a wait: those that kill the caller, or any"),
+	       "which signals end a wait: only those that kill the caller, or all"),
 	CHOICE("nonblock", nonblock, IN_MOUNT, true, "eagain|wait", "eagain",
-	       "what O_NONBLOCK reads and writes get when tokens are missing"),
+	       "whether O_NONBLOCK reads and writes fail or wait when limited"),
 	CHOICE("fair", fair, IN_MOUNT | IN_CLASS, true, "none|handle|process|uid|gid|cgroup",
-	       "process", "between whom waiting turns are shared"),
+	       "process", "what fair shares belong to"),
 	{"weight", OPTION_WEIGHTS, IN_MOUNT | IN_CLASS, true, 0, FIELD(weights),
 	 "[N+]KIND:ID=N[+...]", "",
-	 "shares, for example uid:1000=4+cgroup:/ci/**=2; others have 1; N: of a class", 0, 0, NULL,
+	 "larger shares, for example uid:1000=4+cgroup:/ci/**=2; N: of the class", 0, 0, NULL,
 	 false},
 	NUMBER("mount_weight", OPTION_COUNT, mount_weight, IN_MOUNT, "COUNT", "1", 1, 10000,
-	       "share of this mount against others under the same limit"),
+	       "share of this mount among those under the same limit"),
 	NUMBER("max_keys", OPTION_COUNT, max_keys, IN_MOUNT | IN_CLASS, "COUNT", "4096", 1, 1 << 20,
-	       "processes, users, ... that are told apart while they wait"),
+	       "how many processes, users, ... are tracked separately"),
 	{"dry_run", OPTION_BOOL, IN_MOUNT, true, 0, FIELD(dry_run), "yes|no", "no",
-	 "nothing waits; statistics show what would have waited", 0, 0, NULL, false},
+	 "admit everything, and count what would have waited", 0, 0, NULL, false},
 
 	NUMBER("size", OPTION_BYTES, size_bytes, IN_FS | IN_MOUNT, "BYTES", "off", 0, 1ULL << 60,
 	       "what the tree may hold; more fails with ENOSPC"),
@@ -127,65 +130,64 @@ const struct option_def options[] = {
 	CHOICE("on_quota", on_quota, IN_FS | IN_MOUNT, true, "enospc|edquot", "enospc",
 	       "the error of what does not fit into size or inodes"),
 
-	LATENCY("latency", LATENCY_ALL, "what every operation takes in the device"),
-	LATENCY("read_latency", LATENCY_READ, "what a read takes, instead of latency"),
-	LATENCY("write_latency", LATENCY_WRITE, "what a write takes, instead of latency"),
+	LATENCY("latency", LATENCY_ALL, "how long the device takes for each operation"),
+	LATENCY("read_latency", LATENCY_READ, "the same for reads, instead of latency"),
+	LATENCY("write_latency", LATENCY_WRITE, "the same for writes, instead of latency"),
 	LATENCY("meta_latency", LATENCY_META,
-		"what metadata operations and opens take, instead of latency"),
-	LATENCY("sync_latency", LATENCY_SYNC, "what a sync takes, instead of latency"),
+		"the same for metadata operations and opens, instead of latency"),
+	LATENCY("sync_latency", LATENCY_SYNC, "the same for fsync, instead of latency"),
 	{"seek", OPTION_SEEK, IN_MOUNT, true, 0, FIELD(device.seek_min_ns), "MIN-MAX", "off",
-	 "what a transfer takes that does not continue the one before it", 0, 0, NULL, false},
+	 "seek time of transfers that do not continue the previous one", 0, 0, NULL, false},
 	NUMBER("rotation", OPTION_DURATION, device.rotation_ns, IN_MOUNT, "TIME", "off", 0,
-	       10 * NSEC_PER_SEC,
-	       "one revolution of the disk; such a transfer waits for a part of it"),
+	       10 * NSEC_PER_SEC, "one revolution of the disk; seeks wait for a random part of it"),
 	NUMBER("queue_depth", OPTION_COUNT, device.queue_depth, IN_MOUNT, "COUNT", "off", 0,
-	       DEVICE_QUEUE_MAX, "requests that the device works on at a time"),
+	       DEVICE_QUEUE_MAX, "requests that the device processes concurrently"),
 	{"stall", OPTION_STALL, IN_MOUNT, true, 0, FIELD(device.stall_ns), "LENGTH/EVERY", "off",
-	 "the device stops for LENGTH, on average once in EVERY", 0, 0, NULL, false},
+	 "the device stops for LENGTH, on average once per EVERY", 0, 0, NULL, false},
 	NUMBER("iops_size", OPTION_BYTES, device.iops_size, IN_MOUNT, "BYTES", "off", 0, 1ULL << 53,
-	       "a larger transfer counts as several operations of this size"),
+	       "charge larger transfers as several operations"),
 	NUMBER("merge", OPTION_BYTES, device.merge_bytes, IN_MOUNT, "BYTES", "off", 0, 1ULL << 53,
-	       "sequential transfers count as one operation up to this size"),
+	       "charge sequential transfers as one operation up to this size"),
 	NUMBER("seed", OPTION_COUNT, device.seed, IN_MOUNT, "COUNT", "off", 0, 1ULL << 53,
-	       "makes the device's random times repeatable"),
+	       "make the device's random latencies repeatable"),
 	TEXT("profile", profile, IN_MOUNT, false, "NAME[:SIZE]", "",
-	     "limits and times of a known device; see ratefs --profiles"),
+	     "limits and latencies of a known device; see ratefs --profiles"),
 
 	{"match", OPTION_MATCH, IN_CLASS, true, 0, FIELD(match), "FIELD:VALUE[&...][,...]", "none",
-	 "whose requests a class takes; fields are uid, gid, cgroup, comm and op", 0, 0, NULL,
-	 false},
+	 "which requests belong to the class, by uid, gid, cgroup, comm or op", 0, 0, NULL, false},
 	TEXT("mounts", mounts, IN_CLASS, true, "NAME[,...]", "all of the file",
 	     "the mounts that have the class"),
 	{"parent", OPTION_TEXT, IN_CLASS, true, 0, FIELD(parent), "CLASS|none", "none",
-	 "the class that it is a part of", 0, 0, NULL, false},
+	 "the class that contains this one", 0, 0, NULL, false},
 	RESERVE("reserve.bps", LIMIT_BPS, reserve_bps, "BYTES",
-		"bytes per second that a class gets before weights divide the rest"),
+		"guaranteed minimum of bytes per second"),
 	RESERVE("reserve.iops", LIMIT_IOPS, reserve_iops, "OPS",
-		"operations per second that a class gets before weights divide the rest"),
+		"guaranteed minimum of operations per second"),
 
 	CHOICE("cache", cache, IN_MOUNT, false, "auto|strict|page", "auto",
-	       "auto: limited classes uncached; strict: nothing cached; page: page cache"),
+	       "auto: no cache for what is limited; strict: no caches; page: page cache"),
 	{"attr_timeout", OPTION_TIMEOUT, IN_MOUNT, false, 0, FIELD(attr_timeout_ns), "TIME|auto",
-	 "auto", "how long the kernel keeps attributes; auto: 1s, strict: 0", 0, 0, NULL, false},
+	 "auto", "how long the kernel caches attributes; auto: 1s, or 0 if cache=strict", 0, 0,
+	 NULL, false},
 	{"entry_timeout", OPTION_TIMEOUT, IN_MOUNT, false, 0, FIELD(entry_timeout_ns), "TIME|auto",
-	 "auto", "how long the kernel keeps names; auto: 1s, strict: 0", 0, 0, NULL, false},
+	 "auto", "how long the kernel caches names; auto: 1s, or 0 if cache=strict", 0, 0, NULL,
+	 false},
 
-	TEXT("source", source, IN_FS | IN_MOUNT, true, "DIRECTORY", "",
-	     "the tree that is mirrored"),
-	TEXT("mountpoint", mountpoint, IN_MOUNT, true, "DIRECTORY", "", "where it appears"),
+	TEXT("source", source, IN_FS | IN_MOUNT, true, "DIRECTORY", "", "the directory to show"),
+	TEXT("mountpoint", mountpoint, IN_MOUNT, true, "DIRECTORY", "", "where to mount it"),
 	TEXT("name", name, IN_MOUNT, false, "NAME", "last part of the mountpoint",
-	     "what ratefsctl calls the mount"),
+	     "name of the mount for ratefsctl"),
 	TEXT("fs", fs, IN_MOUNT, true, "NAME", "",
-	     "the [fs:NAME] whose source and limits it shares"),
+	     "the [fs:NAME] section whose source and limits it uses"),
 	{"options", OPTION_LIST, IN_MOUNT, false, 0, 0, "OPTION[,...]", "",
-	 "more options, written as after -o", 0, 0, NULL, true},
+	 "several options, written as after -o", 0, 0, NULL, true},
 
 	TEXT("control", control, IN_GLOBAL, false, "PATH|off", "in the runtime directory",
 	     "the control socket"),
 	CHOICE("on_mount_error", on_mount_error, IN_GLOBAL, false, "stop|continue", "stop",
-	       "at start, when one of several mounts cannot be made"),
+	       "what to do at startup if one of several mounts fails"),
 	CHOICE("log_level", log_level, IN_GLOBAL, true, "error|warning|info|debug", "info",
-	       "how much is said in the log"),
+	       "least severe messages to log"),
 
 	FLAG("ro", "rw", "read-only"),
 	FLAG("rw", "ro", "read and write (default)"),
@@ -195,9 +197,9 @@ const struct option_def options[] = {
 	     "the kernel checks permissions (default with allow_other)"),
 	FLAG("auto_unmount", NULL, "unmount when the daemon dies"),
 	FLAG("suid", "nosuid",
-	     "set-user-ID bits work (default for root where the source allows it)"),
+	     "set-user-ID bits are honoured (default for root if the source does)"),
 	FLAG("nosuid", "suid", "set-user-ID bits are ignored"),
-	FLAG("dev", "nodev", "device files work (default for root where the source allows it)"),
+	FLAG("dev", "nodev", "device files can be opened (default for root if on the source)"),
 	FLAG("nodev", "dev", "device files cannot be opened"),
 	FLAG("exec", "noexec", "programs may be run (default)"),
 	FLAG("noexec", "exec", "programs cannot be run"),
@@ -214,7 +216,7 @@ const struct option_def options[] = {
 	VALUE("max_read", "BYTES", "", "largest read request of the kernel"),
 	VALUE("context", "LABEL", "", "SELinux label of everything in the mount"),
 	VALUE("fscontext", "LABEL", "", "SELinux label of the filesystem"),
-	VALUE("defcontext", "LABEL", "", "SELinux label of what has none"),
+	VALUE("defcontext", "LABEL", "", "SELinux label of files without one"),
 	VALUE("rootcontext", "LABEL", "", "SELinux label of the root"),
 
 	NOISE("defaults"),
@@ -261,46 +263,20 @@ const struct option_def *option_find(const char *name)
 		if (same_name(name, options[i].name))
 			return &options[i];
 	if (strncasecmp(name, "x-", 2) == 0)
-		return option_find("comment"); /* mount(8): for other programs */
+		return option_find("comment"); /* an option of mount(8) for other programs */
 	return NULL;
-}
-
-/* Edit distance with swaps of neighbours; names are short. */
-#define NAME_MAX_NEAR 32
-unsigned option_distance(const char *a, const char *b)
-{
-	size_t la = strlen(a), lb = strlen(b);
-	unsigned d[NAME_MAX_NEAR + 1][NAME_MAX_NEAR + 1];
-	if (la > NAME_MAX_NEAR || lb > NAME_MAX_NEAR)
-		return NAME_MAX_NEAR;
-	for (size_t i = 0; i <= la; i++)
-		d[i][0] = i;
-	for (size_t j = 0; j <= lb; j++)
-		d[0][j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		for (size_t j = 1; j <= lb; j++) {
-			char ca = a[i - 1] == '-' ? '_' : (char)tolower((unsigned char)a[i - 1]);
-			unsigned best = d[i - 1][j - 1] + (ca != b[j - 1]);
-			best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
-			best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	}
-	return d[la][lb];
 }
 
 const char *option_nearest(const char *name, enum scope_kind scope)
 {
 	const char *nearest = NULL;
-	unsigned best = strlen(name) / 2 < 3 ? strlen(name) / 2 + 1 : 4; /* farther is not near */
+	/* larger distances are not similar */
+	unsigned best = strlen(name) / 2 < 3 ? strlen(name) / 2 + 1 : 4;
 	for (unsigned i = 0; i < n_options; i++) {
 		unsigned d;
 		if (!option_is_in(&options[i], scope) || options[i].type == OPTION_NOISE)
 			continue;
-		d = option_distance(name, options[i].name);
+		d = text_distance(name, options[i].name);
 		if (d < best) {
 			best = d;
 			nearest = options[i].name;
@@ -382,7 +358,7 @@ void options_dump(FILE *out)
 	}
 }
 
-/* What is said once for all limits. */
+/* Options described once for all limits. */
 static bool is_limit_extra(const struct option_def *o)
 {
 	return o->type == OPTION_BURST || o->type == OPTION_ONCE || o->type == OPTION_PEAK ||
@@ -410,9 +386,9 @@ static void help_row(const struct option_def *o, FILE *out)
 void options_help(FILE *out)
 {
 	fprintf(out,
-		"\nLimits and waiting (LIMIT_burst=N, LIMIT_once=N and LIMIT_peak=N go with each\n"
-		"limit; each.LIMIT limits every process, user, ... by itself; global.LIMIT and\n"
-		"fs.LIMIT set the other two scopes):\n");
+		"\nLimits and waiting (each limit also has LIMIT_burst=N, LIMIT_once=N and LIMIT_peak=N;\n"
+		"each.LIMIT limits each process, user, ... separately; global.LIMIT and fs.LIMIT limit\n"
+		"all mounts of the daemon, or of the source):\n");
 	for (unsigned i = 0; i < n_options; i++)
 		if (options[i].type < OPTION_FLAG && !is_limit_extra(&options[i]) &&
 		    !is_of_classes(&options[i]))

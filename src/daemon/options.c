@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading and writing the values of the option table. */
+/* Parses the values of options. */
 #include "daemon/options.h"
 
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static int parse_time(const char *text, uint64_t *ns, struct error *err)
 	return 0;
 }
 
-/* "A", or "A" and "B" around one of `marks`, which *mark gets; 0: there is none. */
+/* "A", or "A" and "B" around one of `marks`, which is stored in *mark (0: none). */
 static int parse_times(const char *value, const char *marks, char *mark, uint64_t ns[2],
 		       struct error *err)
 {
@@ -154,7 +154,7 @@ static int parse_latency(struct latency *l, const char *value, struct error *err
 	return 0;
 }
 
-/* Into two neighbouring fields. */
+/* Fills two consecutive fields. */
 static int parse_seek(uint64_t *out, const char *value, struct error *err)
 {
 	uint64_t ns[2] = {0, 0};
@@ -237,13 +237,13 @@ static int parse_bool_value(const char *value, bool *out, struct error *err)
 	return 0;
 }
 
-/* By its name a mount is found again: not by what stands for something else. */
+/* Mounts are found by name, so it must not be one that means something else. */
 static int check_text(const struct option_def *o, const char *value, struct error *err)
 {
 	if (!*value)
 		return error_set(err, "is empty");
 	if (!strcmp(o->name, "name") && (!strcmp(value, "global") || !strncmp(value, "fs:", 3)))
-		return error_set(err, "'%s' means something else to ratefsctl; take another name",
+		return error_set(err, "'%s' has another meaning for ratefsctl; choose another name",
 				 value);
 	if (!strcmp(o->name, "control") && value[0] != '/' && strcmp(value, "off") != 0)
 		return error_set(err, "'%s' is neither an absolute path nor off", value);
@@ -278,7 +278,7 @@ static int parse_id(enum fair_kind kind, const char *id, uint64_t *out, struct e
 	return error_set(err, "'%s' is not a process id", id);
 }
 
-/* What a rule is for; the glob is to be freed. */
+/* What a rule applies to; the glob is to be freed. */
 static int parse_whose(struct weight_rule *rule, const char *kind, const char *id, const char *text,
 		       struct error *err)
 {
@@ -336,7 +336,7 @@ int weights_parse(struct weights *w, const char *text, struct error *err)
 	return added ? 0 : no_memory(err);
 }
 
-/* A number of its own is the share of a class. */
+/* A number without a key is the share of the class itself. */
 static int parse_own_weight(struct weights *w, const char *text, enum scope_kind scope,
 			    struct error *err)
 {
@@ -348,7 +348,7 @@ static int parse_own_weight(struct weights *w, const char *text, enum scope_kind
 	return 0;
 }
 
-/* "uid:1=2+gid:3=4", "3": added to those that are there, or in their place; all of them or none. */
+/* "uid:1=2+gid:3=4", "3": adds to the existing weights or replaces them; all or none. */
 static int parse_weights(struct weights *w, const char *value, enum scope_kind scope, bool adds,
 			 struct error *err)
 {
@@ -421,7 +421,7 @@ static int set_fuse_value(const struct option_def *o, struct settings *s, const 
 	AUTO_FREE char *text = NULL;
 	if (!*value)
 		return error_set(err, "is empty; give a value, or leave it out");
-	if (strcmp(o->name, "max_read") == 0) { /* libfuse wants a plain number */
+	if (strcmp(o->name, "max_read") == 0) { /* libfuse requires a plain number */
 		if (units_parse_bytes(value, &bytes, err) < 0)
 			return -1;
 		if (bytes < 4096 || bytes > 1 << 20)
@@ -473,7 +473,7 @@ static int set_value(const struct option_def *o, struct settings *s, enum scope_
 		return set_flag(o, s, value, err);
 	case OPTION_VALUE:
 		return set_fuse_value(o, s, value, err);
-	case OPTION_LIST: /* taken apart by daemon/config_file.c */
+	case OPTION_LIST: /* split by daemon/config_file.c */
 		return error_set(err, "is for configuration files");
 	case OPTION_NOISE:
 		break;
@@ -481,7 +481,7 @@ static int set_value(const struct option_def *o, struct settings *s, enum scope_
 	return 0;
 }
 
-/* What people try who know other filesystems, or another place of ratefs. */
+/* What users try who know other filesystems, or who confuse places in ratefs. */
 static const char *hint(const char *name)
 {
 	static const char *const owners[] = {"uid", "gid", "umask", "fmask", "dmask"};
@@ -493,10 +493,10 @@ static const char *hint(const char *name)
 		if (strncasecmp(name, weights[i], strlen(weights[i])) == 0)
 			return "join weights with '+': weight=uid:0=4+uid:1=2";
 	if (strncasecmp(name, "global.", 7) == 0)
-		return "limits of everything belong to global: [global] in a file, "
+		return "limits of all mounts belong to global: [global] in a file, "
 		       "'ratefsctl set global'";
 	if (strncasecmp(name, "fs.", 3) == 0)
-		return "limits of a backing tree belong to its fs: [fs:NAME] in a file, "
+		return "limits of a source belong to its fs: [fs:NAME] in a file, "
 		       "'ratefsctl set fs:NAME'";
 	return NULL;
 }

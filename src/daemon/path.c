@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "daemon/mountinfo.h"
+#include "base/mountinfo.h"
 
 extern char **environ;
 
@@ -85,7 +85,7 @@ static int run_fusermount(const char *mountpoint)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
 }
 
-/* As who we are: umount2 for root, fusermount3 for others.  0 or -errno. */
+/* Uses umount2 for root, fusermount3 for others.  0 or -errno. */
 static int unmount_lazy(const char *mountpoint)
 {
 	if (umount2(mountpoint, MNT_DETACH) == 0)
@@ -93,7 +93,8 @@ static int unmount_lazy(const char *mountpoint)
 	return errno == EPERM ? run_fusermount(mountpoint) : -errno;
 }
 
-/* Asks the filesystem, not the kernel's memory of it: that of a dead mount lives on for a second. */
+/* Asks the filesystem rather than the kernel's cache, which is valid for another second after a
+ * mount died. */
 static int ask(const char *path, struct statx *st)
 {
 	return statx(AT_FDCWD, path, AT_STATX_FORCE_SYNC, STATX_TYPE | STATX_MNT_ID, st);
@@ -117,15 +118,15 @@ static int check_system(const char *path, struct error *err)
 		return 0;
 	return error_set(err,
 			 "mountpoint '%s': the system needs what is there; "
-			 "to hide it all the same, say --force",
+			 "use --force to hide it nevertheless",
 			 path);
 }
 
 static int check_ratefs(const char *path, const struct statx *st, struct error *err)
 {
 	struct mountinfo mounts;
-	bool known = (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && (st->stx_mask & STATX_MNT_ID);
-	if (!known || !mountinfo_read(&mounts, "/proc/self/mountinfo"))
+	bool has_id = (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) && (st->stx_mask & STATX_MNT_ID);
+	if (!has_id || !mountinfo_read(&mounts, "/proc/self/mountinfo"))
 		return 0;
 	const struct mount_line *l = mountinfo_by_id(&mounts, st->stx_mnt_id);
 	bool ratefs = l && strcmp(l->type, "fuse.ratefs") == 0;
@@ -134,7 +135,7 @@ static int check_ratefs(const char *path, const struct statx *st, struct error *
 		return 0;
 	return error_set(
 		err,
-		"mountpoint '%s': ratefs is mounted there already; unmount it first, or say "
+		"mountpoint '%s': ratefs is mounted there already; unmount it first, or use "
 		"--force to mount over it",
 		path);
 }
@@ -143,7 +144,7 @@ int path_check_mountpoint(const char *path, bool force, struct error *err)
 {
 	struct statx st;
 	int rc = ask(path, &st);
-	/* Several dead mounts may lie on top of each other. */
+	/* Several dead mounts may be on top of each other. */
 	for (int layers = 0; rc < 0 && errno == ENOTCONN && layers < 16; layers++) {
 		int gone = unmount_lazy(path);
 		if (gone < 0)

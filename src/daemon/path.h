@@ -7,17 +7,17 @@
 
 #include "base/error.h"
 
-/* An absolute name for `path`, links resolved as far as it exists; never asks the last component
- * more than lstat does, and copes with a dead mount there.  NULL: out of memory. */
+/* An absolute name for `path`, with links resolved as far as it exists.  Uses only lstat on the
+ * last component, so that a dead mount there does no harm.  NULL: out of memory. */
 char *path_absolute(const char *path);
 
-/* Is it a directory that can be read?  0 or -1 with err. */
+/* Checks that it is a directory that can be read.  0, or -1 with err. */
 int path_check_source(const char *path, struct error *err);
 /* One of /, /dev, /proc, /sys, by its absolute name. */
 bool path_is_system(const char *real);
-/* Is it a directory?  A dead FUSE mount there is taken away first, with a warning in the log.
- * Unless `force`, a directory that the system cannot do without is refused, and one where ratefs is
- * mounted already: a second mount would hide the first and throttle what it shows once more. */
+/* Checks that it is a directory.  Unmounts a dead FUSE mount there, with a warning in the log.
+ * Unless `force`, refuses directories that the system needs, and those where ratefs is already
+ * mounted: a second mount would hide the first, and requests would be throttled twice. */
 int path_check_mountpoint(const char *path, bool force, struct error *err);
 /* "/dev/fd/N": mount(8) has opened and mounted /dev/fuse for us.  The number, or -1. */
 int path_passed_fd(const char *mountpoint);

@@ -14,33 +14,33 @@
 
 #include "base/util.h"
 
-/* Sanitizers open files, trace threads and start a symbolizer behind our back. */
+/* Sanitizers open files, trace threads and start a symbolizer on their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RATEFS_SANITIZER)
 #define SANITIZED 1
 #else
 #define SANITIZED 0
 #endif
 
-/* What serving needs.  Not here, on purpose: CAP_SYS_RESOURCE, with which every caller could use
- * the blocks that a filesystem keeps for root, and pass quotas; CAP_SYS_PTRACE, CAP_KILL: what
- * is to know about callers is in /proc/PID/status, for all to read. */
+/* What serving needs.  Deliberately missing: CAP_SYS_RESOURCE, with which every caller could use
+ * blocks reserved for root and exceed quotas; CAP_SYS_PTRACE and CAP_KILL, because everything
+ * needed about callers is in /proc/PID/status, which is readable for all. */
 static const unsigned char needed[] = {
 	CAP_SYS_ADMIN,	  /* mount, umount, kernel passthrough, open_by_handle_at, trusted xattrs */
-	CAP_DAC_OVERRIDE, /* reach any file of the tree: the kernel has checked the caller */
+	CAP_DAC_OVERRIDE, /* access any file of the source: the kernel has checked the caller */
 	CAP_DAC_READ_SEARCH, /* open_by_handle_at */
-	CAP_CHOWN,	     /* chown asked by root */
-	CAP_FOWNER,	     /* chmod, utimes, xattrs of others' files, asked by root */
-	CAP_FSETID,  /* keep setgid bits where the caller may; taken off for foreign writes */
-	CAP_SETUID,  /* setfsuid: act as the caller */
-	CAP_SETGID,  /* setfsgid, setgroups */
-	CAP_MKNOD,   /* device nodes, asked by root */
-	CAP_SETFCAP, /* security.capability, asked by root */
-	CAP_LINUX_IMMUTABLE, /* chattr +i +a, asked by root */
+	CAP_CHOWN,	     /* chown by root */
+	CAP_FOWNER,	     /* chmod, utimes, xattrs of others' files by root */
+	CAP_FSETID,	     /* keep setgid bits if the caller may; dropped for writes by others */
+	CAP_SETUID,	     /* setfsuid: act as the caller */
+	CAP_SETGID,	     /* setfsgid, setgroups */
+	CAP_MKNOD,	     /* device nodes created by root */
+	CAP_SETFCAP,	     /* security.capability set by root */
+	CAP_LINUX_IMMUTABLE, /* chattr +i +a by root */
 };
 
 /* --- start ---------------------------------------------------------------------------------- */
 
-/* Or the first file that we open becomes what a stray message is written to. */
+/* Otherwise the first file that we open would receive stray messages. */
 static void fill_standard_fds(void)
 {
 	for (int fd = 0; fd < 3; fd++)
@@ -49,8 +49,8 @@ static void fill_standard_fds(void)
 			return;
 }
 
-/* The limits of callers are the kernel's to see to; ours would be everybody's, and the end of the
- * daemon. */
+/* The kernel enforces the limits of callers; our own would apply to all of them, and SIGXFSZ would
+ * kill the daemon. */
 static void unlimit_file_size(void)
 {
 	struct rlimit size = {RLIM_INFINITY, RLIM_INFINITY};
@@ -65,7 +65,7 @@ void privileges_enter(void)
 {
 	struct rlimit none = {0, 0};
 	fill_standard_fds();
-	/* Both: a core_pattern with a pipe does not look at the limit. */
+	/* Both: a core_pattern with a pipe ignores the limit. */
 	if (!SANITIZED)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	setrlimit(RLIMIT_CORE, &none);
@@ -132,8 +132,8 @@ void privileges_restrict(uint64_t capabilities)
 static int drop_capabilities(struct error *err)
 {
 	struct caps c;
-	/* The bounding set first: it takes CAP_SETPCAP, which goes too.  Who has it not cannot
-	 * raise anything by it either. */
+	/* The bounding set first: that needs CAP_SETPCAP, which is dropped as well.  A process
+	 * without CAP_SETPCAP cannot gain anything from the bounding set. */
 	for (unsigned cap = 0; cap < 64 && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		if (!is_needed(cap))
 			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);

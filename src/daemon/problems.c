@@ -15,7 +15,7 @@ static unsigned kept(const struct problems *p)
 	return p->n < PROBLEMS_MAX ? p->n : PROBLEMS_MAX;
 }
 
-/* In place, so that they read like the file whatever the order in which they were found. */
+/* Inserts in order, so that problems are listed in the order of the file. */
 static void insert(struct problems *p, unsigned at, char *text)
 {
 	unsigned n = kept(p);
@@ -46,7 +46,7 @@ void problems_add(struct problems *p, unsigned line, const char *fmt, ...)
 	const char *why = what ? what : "out of memory";
 	int rc = line ? asprintf(&text, "%s:%u: %s", p->file, line, why)
 		      : asprintf(&text, "%s: %s", p->file, why);
-	/* of a class that several mounts have, each of them finds the same */
+	/* each mount that has the class finds the same problem */
 	for (unsigned i = 0; rc >= 0 && i < kept(p); i++)
 		if (p->line[i] && strcmp(p->line[i], text) == 0) {
 			free(text);
@@ -60,7 +60,7 @@ void problems_log(const struct problems *p)
 	for (unsigned i = 0; i < kept(p); i++)
 		log_error("%s", p->line[i] ? p->line[i] : "out of memory");
 	if (p->n > PROBLEMS_MAX)
-		log_error("%s: and %u more problems", p->file, p->n - PROBLEMS_MAX);
+		log_error("%s: %u more problems", p->file, p->n - PROBLEMS_MAX);
 }
 
 char *problems_text(const struct problems *p)
@@ -73,7 +73,7 @@ char *problems_text(const struct problems *p)
 	for (unsigned i = 0; i < kept(p); i++)
 		fprintf(out, "%s%s", i ? "\n" : "", p->line[i] ? p->line[i] : "out of memory");
 	if (p->n > PROBLEMS_MAX)
-		fprintf(out, "\n%s: and %u more problems", p->file, p->n - PROBLEMS_MAX);
+		fprintf(out, "\n%s: %u more problems", p->file, p->n - PROBLEMS_MAX);
 	return fclose(out) == 0 ? take_ptr(&text) : NULL;
 }
 

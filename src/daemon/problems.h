@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Everything that is wrong with a configuration, in one go: a line each, bounded. */
+/* All problems of a configuration: one line each, bounded in number. */
 #ifndef DAEMON_PROBLEMS_H
 #define DAEMON_PROBLEMS_H
 
 #include "base/util.h"
 
-#define PROBLEMS_MAX 50 /* lines that are kept; the rest is counted */
+#define PROBLEMS_MAX 50 /* lines that are kept; further ones are only counted */
 
 struct problems {
 	const char *file;
-	char *line[PROBLEMS_MAX]; /* in the order of the file, its own last */
+	char *line[PROBLEMS_MAX]; /* in the order of the file; problems of the whole file last */
 	unsigned at[PROBLEMS_MAX];
-	unsigned n; /* all of them */
+	unsigned n; /* including those that are not kept */
 };
 
-/* "FILE:LINE: what"; 0 for a problem of the file as a whole. */
+/* "FILE:LINE: what"; line 0: a problem of the whole file. */
 void problems_add(struct problems *p, unsigned line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void problems_log(const struct problems *p); /* as errors */
 /* All lines in one text, to be freed. */

@@ -7,9 +7,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/units.h"
+#include "daemon/ini.h"
 #include "daemon/options.h"
 
 #define NAME_SIZE    64
@@ -23,7 +27,7 @@ struct line {
 
 struct profile {
 	char name[NAME_SIZE];
-	char *title, *source, *date, *sizes; /* sizes: NULL where none is needed */
+	char *title, *source, *date, *sizes; /* sizes: NULL if none is needed */
 	struct line option[LINES_MAX];
 	unsigned n_options;
 	uint64_t size, size_min, size_max;
@@ -62,7 +66,7 @@ static unsigned directories(char dir[DIRS_MAX][PATH_MAX])
 	return n;
 }
 
-/* "aws-gp2.ini" is a profile; its name, without the end. */
+/* "aws-gp2.ini" is a profile; its name, without the extension. */
 static bool profile_name(const char *file, char name[NAME_SIZE])
 {
 	size_t len = strlen(file);
@@ -78,7 +82,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* All names, sorted, each once. */
+/* All names, sorted, without duplicates. */
 static unsigned names(char name[PROFILES_MAX][NAME_SIZE])
 {
 	char dir[DIRS_MAX][PATH_MAX];
@@ -102,8 +106,8 @@ static int unknown(const char *name, struct error *err)
 	unsigned best = strlen(name) / 2 < 4 ? (unsigned)strlen(name) / 2 + 1 : 5;
 	unsigned n = known ? names(known) : 0;
 	for (unsigned i = 0; i < n; i++) {
-		/* options are compared with '_', which profiles have none of */
-		unsigned d = option_distance(known[i], name);
+		/* options are compared with '_', which names of profiles do not contain */
+		unsigned d = text_distance(known[i], name);
 		if (strncmp(known[i], name, strlen(name)) == 0 || strstr(known[i], name))
 			d = 1;
 		if (d < best) {
@@ -160,28 +164,36 @@ static int take_option(struct profile *p, const char *key, const char *value, st
 	return l->key && l->value ? 0 : error_set(err, "out of memory");
 }
 
-static int read_lines(struct profile *p, FILE *in, struct error *err)
+static void take_section(struct profile *p, const struct ini_section *s, struct problems *problems)
 {
-	char text[1024];
-	bool in_options = false;
-	for (unsigned line = 1; fgets(text, sizeof(text), in); line++) {
-		char *key = trim(text), *value;
-		if (!*key || *key == '#' || *key == ';')
-			continue;
-		if (*key == '[') {
-			in_options = strcmp(key, "[options]") == 0;
-			if (!in_options && strcmp(key, "[profile]") != 0)
-				return error_set(err, "line %u: unknown section %s", line, key);
-			continue;
-		}
-		value = strchr(key, '=');
-		if (!value)
-			return error_set(err, "line %u: write KEY = VALUE", line);
-		*value++ = '\0';
-		if ((in_options ? take_option : take_about)(p, trim(key), trim(value), err) < 0)
-			return error_prefix(err, "line %u", line);
+	bool is_options = strcasecmp(s->name, "options") == 0;
+	if (!is_options && strcasecmp(s->name, "profile") != 0)
+		problems_add(problems, s->line, "unknown section [%s]", s->name);
+	for (unsigned i = 0; !problems->n && i < s->n_keys; i++) {
+		const struct ini_key *k = &s->key[i];
+		struct error err = ERROR_INIT;
+		if ((is_options ? take_option : take_about)(p, k->name, k->value ? k->value : "",
+							    &err) < 0)
+			problems_add(problems, k->line, "%s", err.text);
 	}
-	return 0;
+}
+
+/* 0; -ENOENT: there is no such file; -1 with err. */
+static int read_file(struct profile *p, const char *path, struct error *err)
+{
+	struct problems problems = {.file = path};
+	struct ini ini;
+	if (access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return -ENOENT;
+	ini_load(&ini, path, &problems);
+	for (unsigned i = 0; i < ini.n_sections && !problems.n; i++)
+		take_section(p, &ini.section[i], &problems);
+	int rc = problems.n ? error_set(err, "%s",
+					problems.line[0] ? problems.line[0] : "out of memory")
+			    : 0;
+	ini_free(&ini);
+	problems_free(&problems);
+	return rc;
 }
 
 static int parse_sizes(struct profile *p, struct error *err)
@@ -209,13 +221,13 @@ static int read_profile(struct profile *p, const char *name, struct error *err)
 		AUTO_FREE char *path = NULL;
 		if (asprintf(&path, "%s/%s.ini", dir[i], name) < 0)
 			return error_set(err, "out of memory");
-		AUTO_FILE in = fopen(path, "re");
-		if (!in && errno != ENOENT && errno != ENOTDIR)
-			return error_set(err, "%s: %s", path, strerror(errno));
-		if (!in)
+		int rc = read_file(p, path, err);
+		if (rc == -ENOENT)
 			continue;
 		snprintf(p->name, sizeof(p->name), "%s", name);
-		if (read_lines(p, in, err) < 0 || parse_sizes(p, err) < 0)
+		if (rc < 0)
+			return rc;
+		if (parse_sizes(p, err) < 0)
 			return error_prefix(err, "%s", path);
 		if (!p->title)
 			return error_set(err, "%s: has no title", path);
@@ -228,7 +240,7 @@ static int read_profile(struct profile *p, const char *name, struct error *err)
 
 #define GIB 1073741824.0
 
-/* "3", "0.12M", "40M": bytes and operations alike. */
+/* "3", "0.12M", "40M", for bytes and operations. */
 static int parse_number(const char *text, double *out, const char **rest, struct error *err)
 {
 	static const struct {
@@ -263,7 +275,7 @@ static int parse_term(const char *text, double size, double *out, struct error *
 	else if (strcmp(rest, "/TiB") == 0)
 		*out *= size / GIB / 1024;
 	else if (*rest)
-		return error_set(err, "'%s': '%s' is not understood", text, rest);
+		return error_set(err, "'%s': unexpected '%s'", text, rest);
 	return 0;
 }
 
@@ -291,7 +303,7 @@ static int evaluate(char *text, double size, double *out, struct error *err)
 	return 0;
 }
 
-/* The part of "A up to SIZE, B up to SIZE, C" that holds for the size; cuts the text. */
+/* The part of "A up to SIZE, B up to SIZE, C" that applies to the size; modifies the text. */
 static int choose(char *text, uint64_t size, char **out, struct error *err)
 {
 	char *save = NULL;
@@ -307,7 +319,7 @@ static int choose(char *text, uint64_t size, char **out, struct error *err)
 		if (size <= most)
 			return 0;
 	}
-	return error_set(err, "says nothing for this size");
+	return error_set(err, "has no value for this size");
 }
 
 /* The value of an option for the size, as after -o; to be freed. */
@@ -346,10 +358,10 @@ static int profile_open(struct profile *p, const char *text, struct error *err)
 	if (read_profile(p, name, err) < 0 || (size && units_parse_bytes(size, &p->size, err) < 0))
 		return -1;
 	if (size && !p->sizes)
-		return error_set(err, "'%s': its figures depend on no size; write profile=%s", text,
+		return error_set(err, "'%s': this profile has no sizes; write profile=%s", text,
 				 name);
 	if (size && (p->size < p->size_min || p->size > p->size_max))
-		return error_set(err, "'%s': sizes of %s are %s", text, name, p->sizes);
+		return error_set(err, "'%s': %s has sizes of %s", text, name, p->sizes);
 	return 0;
 }
 
@@ -452,7 +464,7 @@ int profile_explain(const char *text, FILE *out, struct error *err)
 		fprintf(out, "\n-o profile=%s sets\n", text);
 		for (unsigned i = 0; i < p.n_options; i++)
 			explain_option(&p, &p.option[i], out);
-		fprintf(out, "\nOptions given beside it win.\n");
+		fprintf(out, "\nOptions given explicitly override these.\n");
 	}
 	profile_free(&p);
 	return rc;

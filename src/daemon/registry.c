@@ -17,9 +17,10 @@
 #include "daemon/serve_mount.h"
 #include "fs/caller.h"
 #include "fs/mount.h"
+#include "sched/stepper.h"
 #include "sched/workers.h"
 
-#define PATIENCE_MS 5000 /* a mount that takes longer to come up holds up no other */
+#define PATIENCE_MS 5000 /* a mount that takes longer to come up does not delay the others */
 
 /* --- the process ---------------------------------------------------------------------------- */
 
@@ -186,7 +187,7 @@ unsigned registry_up(const struct registry *r)
 	return n;
 }
 
-/* --- up --------------------------------------------------------------------------------------- */
+/* --- mounting ------------------------------------------------------------------------------- */
 
 static bool add_all(struct registry *r, const struct configuration *c)
 {
@@ -252,7 +253,7 @@ static void start_one(struct served_mount *m)
 		registry_tell_mounted(m);
 }
 
-/* Where it is to be mounted something of ours is still on its way down. */
+/* True: another mount of ours is still being ended at its mountpoint. */
 static bool place_is_taken(const struct served_mount *m)
 {
 	list_for_each (it, &m->registry->endings) {
@@ -269,7 +270,7 @@ static bool hangs(const struct mounting *k)
 	return loop_now_ms() - k->since_ms > PATIENCE_MS;
 }
 
-/* In order and one after the other, since the source of one may be the mountpoint of another. */
+/* Mounts are made one after the other, since the source of one may be the mountpoint of another. */
 static bool one_is_coming(const struct registry *r)
 {
 	list_for_each (it, (struct list *)&r->mountings)
@@ -297,7 +298,7 @@ bool registry_is_starting(const struct registry *r)
 	return registry_up(r) == 0 && !list_empty(&r->mountings);
 }
 
-/* --- down ------------------------------------------------------------------------------------- */
+/* --- unmounting ----------------------------------------------------------------------------- */
 
 void registry_unmount(struct served_mount *m, bool force)
 {
@@ -322,10 +323,10 @@ void registry_mount_ended(struct fs_mount *session, void *registry)
 	const struct registry *r = registry;
 	const uint64_t one = 1;
 	if (write(r->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it will wake anyway */
+		return; /* the pipe is full, so it will wake up anyway */
 }
 
-/* Takes mounts away that have ended by themselves. */
+/* Ends mounts that were unmounted from outside. */
 static void reap(struct registry *r)
 {
 	bool any = false;

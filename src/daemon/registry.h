@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What this process serves: its scopes and mounts, from settings to gate and FUSE session.
+/* What this process serves: its scopes and mounts, with their settings, gate and FUSE sessions.
  *
  *	configuration ─▶ registry ─┬─ gate: global, fs, mount scopes
  *	                           └─ fs_mount: one per mount that is up
  *
- * Threads  everything here is called by the main thread only, and returns at once.  What may wait for
- *          a disk is a task (mounting.c, ending.c); when one has finished, or a mount has ended by
- *          itself, `wake_fd` says so, and registry_progress does what follows.
- * Names    a mount without fs= has an fs scope of its own, called like the mount. */
+ * Threads  everything here is called by the main thread only and returns immediately.  What may wait
+ *          for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
+ *          unmounted from outside, `wake_fd` becomes readable, and registry_progress continues.
+ * Names    a mount without fs= has an fs scope of its own, named like the mount. */
 #ifndef DAEMON_REGISTRY_H
 #define DAEMON_REGISTRY_H
 
@@ -31,10 +31,10 @@ struct served_fs {
 	struct settings s;
 	struct gate_fs *gate;
 	struct space *space; /* of its source */
-	unsigned mounts;     /* whose scopes are below it */
-	bool own;	     /* of one mount, not of an [fs:NAME] */
+	unsigned mounts;     /* number of mounts in this scope */
+	bool own;	     /* of one mount, not of an [fs:NAME] section */
 	bool paused;
-	bool dropped; /* goes with its last mount; nobody finds it any more */
+	bool dropped; /* removed with its last mount; cannot be found any more */
 };
 
 enum served_state { SERVED_DOWN, SERVED_MOUNTING, SERVED_UP, SERVED_ENDING };
@@ -43,15 +43,15 @@ struct served_mount {
 	struct list link;
 	struct settings s;
 	struct registry *registry;
-	struct served_fs *fs;	  /* NULL: down */
-	struct gate_mount *gate;  /* NULL: down */
-	struct fs_mount *session; /* NULL: down, or still on its way up */
-	char *real_mountpoint;	  /* links resolved; NULL: never up */
-	bool wanted;		  /* to be mounted when it is its turn */
-	bool asked;		  /* by a client, which hears what comes of it; else the log does */
+	struct served_fs *fs;	  /* NULL: not mounted */
+	struct gate_mount *gate;  /* NULL: not mounted */
+	struct fs_mount *session; /* NULL: not mounted, or being mounted */
+	char *real_mountpoint;	  /* links resolved; NULL: was never mounted */
+	bool wanted;		  /* is to be mounted when its turn comes */
+	bool asked;		  /* by a client, which gets the result; otherwise it is logged */
 	struct mounting *mounting;
-	struct ending *ending; /* on its way down; the rest is still there for looking */
-	struct ending *end;    /* while it is up: memory for its end */
+	struct ending *ending; /* is being ended; the rest is still there for display */
+	struct ending *end;    /* while it is mounted: memory for its end */
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
 	struct error trouble;  /* why it could not be mounted */
 	bool paused;
@@ -66,71 +66,73 @@ struct registry {
 	bool debug;
 	bool force; /* see path_check_mountpoint */
 	bool paused;
-	bool started;  /* the mounts of the start are up */
+	bool started;  /* the mounts of the startup are up */
 	bool finished; /* nothing is left to serve, by request or because it was unmounted */
-	bool leaving;  /* all mounts go down, and none comes up any more */
+	bool leaving;  /* all mounts are being ended, and no new ones are made */
 	struct list fs, mounts;
 	struct list mountings, endings;
-	unsigned looks; /* tasks of daemon/in_use.h that are on their way */
-	bool looked;	/* one has ended: what waits for it can be tried again */
+	unsigned looks; /* tasks of daemon/in_use.h that are running */
+	bool looked;	/* one has ended: what waits for it can be retried */
 	struct tasks tasks;
-	uint64_t last_serial; /* of an ending */
+	uint64_t last_serial; /* the last serial number of an ending */
 	struct gate *gate;
 	struct stepper *stepper;
 	int wake_fd;
 };
 
-/* An empty one, good for registry_free. */
+/* Makes it empty, so that registry_free can be called. */
 void registry_clear(struct registry *r);
-/* Threads, gate, global limits.  0 or -1 with err; registry_free in any case. */
+/* Creates threads, the gate and global limits.  0, or -1 with err; call registry_free in either
+ * case. */
 int registry_init(struct registry *r, const struct configuration *c, bool debug, struct error *err);
-/* Begins to make every mount of the configuration, one after the other, but without waiting for
- * ever for one that hangs.  Failures are logged.  -1: out of memory. */
+/* Starts making every mount of the configuration, one after the other; one that hangs delays the
+ * others only for a bounded time.  Failures are logged.  -1: out of memory. */
 int registry_start(struct registry *r, const struct configuration *c);
-/* What follows from tasks that have finished, mounts that have ended, and time that has passed. */
+/* Continues after tasks have finished, mounts have ended, or time has passed. */
 void registry_progress(struct registry *r);
-/* Something is on its way: registry_progress should be called every now and then. */
+/* True: something is in progress, and registry_progress should be called regularly. */
 bool registry_is_busy(const struct registry *r);
-/* Begins to take all mounts down; with force, or twice, what hangs is abandoned. */
+/* Starts ending all mounts; with force, or when called twice, abandons what hangs. */
 void registry_end_all(struct registry *r, bool force);
-/* How that stands. */
+/* How far registry_end_all has come. */
 enum registry_rest {
-	REST_NONE,	/* all is gone: registry_free */
-	REST_RELEASED,	/* mounts and clients are, some memory and threads are not yet */
+	REST_NONE,	/* everything is gone: call registry_free */
+	REST_RELEASED,	/* mounts and clients are gone, some memory and threads are not yet */
 	REST_ABANDONED, /* the same, and some never will be */
-	REST_MOUNTS,	/* on their way */
+	REST_MOUNTS,	/* mounts are still being ended */
 };
 enum registry_rest registry_rest(const struct registry *r);
-/* Says in the log what has not come up, or down. */
+/* Logs which mounts have not come up, or have not ended. */
 void registry_tell_rest(const struct registry *r);
 void registry_free(struct registry *r); /* after REST_NONE */
 
-/* Adds a mount that is not up yet; an fs.  NULL: out of memory. */
+/* Adds a mount that is not mounted yet, or an fs.  NULL: out of memory. */
 struct served_mount *registry_add_mount(struct registry *r, const struct settings *s);
 struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, bool own);
-void registry_forget_mount(struct served_mount *m); /* which is down */
-void registry_forget_fs(struct served_fs *fs);	    /* without mounts */
+void registry_forget_mount(struct served_mount *m); /* one that is not mounted */
+void registry_forget_fs(struct served_fs *fs);	    /* one without mounts */
 
-/* Begins to mount it, or -1 with err. */
+/* Starts mounting it, or -1 with err. */
 int registry_mount(struct served_mount *m, struct error *err);
-/* Begins to unmount it, gives up mounting it, or (force, again) abandons what hangs. */
+/* Starts unmounting it, gives up mounting it, or (force, when called again) abandons what hangs. */
 void registry_unmount(struct served_mount *m, bool force);
 unsigned registry_up(const struct registry *r);
-/* Some that should be are not mounted yet, and it is not (only) because one of them hangs. */
+/* True: mounts of the startup are not up yet, and not only because one of them hangs. */
 bool registry_is_starting(const struct registry *r);
-/* For mounting.c: it came up or did not; a mount has ended by itself (on any thread). */
+/* Called by mounting.c when a mount has come up or failed, and (from any thread) when one was
+ * unmounted from outside. */
 void registry_tell_mounted(struct served_mount *m);
 void registry_mount_ended(struct fs_mount *session, void *registry);
 
 struct served_fs *registry_find_fs(struct registry *r, const char *name);
-/* The [fs:NAME], or (own) the scope that a mount of that name has for itself. */
+/* The scope of an [fs:NAME] section, or (own) the scope of a mount's own. */
 struct served_fs *registry_find_own_fs(struct registry *r, const char *name, bool own);
 struct served_mount *registry_find_mount(struct registry *r, const char *name);
 const char *served_source(const struct served_mount *m);
-/* By mount name or mountpoint. */
+/* By the name of a mount or its mountpoint. */
 struct served_mount *registry_find_target(struct registry *r, const char *target);
 
-/* New settings, whole and at once; takes over *s on success.  -1: nothing has changed. */
+/* Apply new settings as a whole; take over *s on success.  -1: nothing has changed. */
 int registry_set_global(struct registry *r, struct settings *s, struct error *err);
 int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s,
 		    struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changing what is served while it is served.  Each function either does all of it or nothing. */
+/* Changes limits and options while serving. */
 #include "daemon/registry.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static int set_gate(struct served_mount *m, const struct settings *s, const stru
 		return rc;
 	rc = classes_apply(m->gate, s, common);
 	if (rc < 0)
-		(void)set_mount(m, &m->s, &m->registry->weights); /* as it was */
+		(void)set_mount(m, &m->s, &m->registry->weights); /* restores it */
 	return rc;
 }
 
@@ -84,7 +84,7 @@ int registry_set_mount(struct served_mount *m, struct settings *s, struct error 
 	return 0;
 }
 
-/* What the gate is told about one mount, made before any mount is changed. */
+/* What the gate needs for one mount, prepared before any mount is changed. */
 struct prepared {
 	struct weight_rule *rules;
 	unsigned n;

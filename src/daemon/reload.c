@@ -12,12 +12,11 @@
 #include "daemon/in_use.h"
 #include "daemon/names.h"
 #include "daemon/options.h"
-#include "daemon/proto.h"
 
 struct changes {
 	struct registry *r;
 	const struct configuration *c;
-	FILE *out;
+	struct command_reply *reply; /* NULL: nobody waits for one */
 	struct await *await;
 };
 
@@ -30,8 +29,8 @@ static void note(struct changes *j, enum log_level level, const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	log_write(level, "%s", line);
-	if (j->out)
-		record_text(j->out, line, "notes.%u", j->await->notes++);
+	if (j->reply)
+		command_note(j->reply, line);
 }
 
 /* --- what is there stays, as far as it can --------------------------------------------------- */
@@ -198,7 +197,7 @@ static enum reload_result look_at_users(const struct changes *j, struct problems
 		unknown |= use == USE_UNKNOWN;
 		if (use != USE_SOME)
 			continue;
-		AUTO_FREE char *text = in_use_text(m, !j->out);
+		AUTO_FREE char *text = in_use_text(m, !j->reply);
 		problems_add(
 			p, 0,
 			"mount '%s' would go, but is in use (%s); reload --force takes it away",
@@ -316,12 +315,13 @@ static void drop_fs(struct changes *j)
 	}
 }
 
-enum reload_result reload(struct registry *r, bool force, struct problems *p, FILE *out,
-			  struct await *await)
+enum reload_result reload(struct registry *r, bool force, struct problems *p,
+			  struct command_reply *reply)
 {
 	struct configuration c;
-	struct changes j = {r, &c, out, await};
-	await->reload = true;
+	struct await nobody = {0};
+	struct changes j = {r, &c, reply, reply ? &reply->await : &nobody};
+	j.await->reload = true;
 	names_begin();
 	int rc = config_load(&c, r->file, p);
 	if (rc < 0 && names_wanted() && names_ask()) {
@@ -345,6 +345,78 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p, FI
 	change_mounts(&j);
 	drop_fs(&j);
 	configuration_free(&c);
+	await_free(&nobody);
 	log_info("%s: reloaded", r->file);
+	return RELOAD_DONE;
+}
+
+/* --- one mount ------------------------------------------------------------------------------- */
+
+/* Mounts that are down and in the file no more, and the one whose section is read anew. */
+static void forget_down(struct changes *j, const char *name)
+{
+	list_for_each_safe (it, &j->r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (served_state(m) != SERVED_DOWN ||
+		    (strcmp(m->s.name, name) != 0 && configuration_find_mount(j->c, m->s.name)))
+			continue;
+		drop_one_fs(registry_find_own_fs(j->r, m->s.name, true));
+		registry_forget_mount(m);
+	}
+}
+
+static struct served_mount *take_section(struct changes *j, const struct settings *wanted)
+{
+	const struct settings *fs = wanted->fs ? configuration_find_fs(j->c, wanted->fs) : NULL;
+	struct served_mount *m = registry_find_mount(j->r, wanted->name);
+	if (m && served_state(m) != SERVED_DOWN)
+		return m; /* registry_mount says what is the matter with it */
+	forget_down(j, wanted->name);
+	if (fs && !registry_find_own_fs(j->r, fs->name, false) && !registry_add_fs(j->r, fs, false))
+		return NULL;
+	return registry_add_mount(j->r, wanted);
+}
+
+static void mount_section(struct changes *j, const char *name)
+{
+	const struct settings *wanted = configuration_find_mount(j->c, name);
+	if (!wanted) {
+		command_fail(j->reply, PROTO_NO_TARGET, "there is no mount '%s' in %s", name,
+			     j->r->file);
+		return;
+	}
+	struct served_mount *m = take_section(j, wanted);
+	if (!m) {
+		command_fail(j->reply, PROTO_NO_MEMORY, "out of memory");
+		return;
+	}
+	m->asked = true;
+	if (served_state(m) == SERVED_DOWN && registry_mount(m, &j->reply->err) < 0)
+		j->reply->code = PROTO_FAILED;
+	else if (served_state(m) == SERVED_ENDING)
+		command_fail(j->reply, PROTO_WRONG_STATE, "is still being unmounted");
+	else if (served_state(m) == SERVED_MOUNTING)
+		await_mount(&j->reply->await, m);
+}
+
+enum reload_result reload_mount(struct registry *r, const char *name, struct problems *p,
+				struct command_reply *reply)
+{
+	struct configuration c;
+	struct changes j = {r, &c, reply, &reply->await};
+	const struct served_mount *m = registry_find_mount(r, name);
+	if (m && served_state(m) == SERVED_UP)
+		return RELOAD_DONE;
+	names_begin();
+	int rc = config_load(&c, r->file, p);
+	if (rc < 0 && names_wanted() && names_ask()) {
+		problems_free(p);
+		return RELOAD_LATER;
+	}
+	names_end();
+	if (rc < 0)
+		return RELOAD_REFUSED;
+	mount_section(&j, name);
+	configuration_free(&c);
 	return RELOAD_DONE;
 }

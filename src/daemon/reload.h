@@ -3,9 +3,7 @@
 #ifndef DAEMON_RELOAD_H
 #define DAEMON_RELOAD_H
 
-#include <stdio.h>
-
-#include "daemon/await.h"
+#include "daemon/commands.h"
 #include "daemon/problems.h"
 #include "daemon/registry.h"
 
@@ -17,10 +15,16 @@
  * RELOAD_REFUSED with the problems of the file, or since a mount that would go is in use (not with `force`), and
  * nothing has changed.  RELOAD_LATER: neither has it, since names in the file are being looked up, or who uses
  * a mount that would go; call again when names_receive or registry->looked says so.  RELOAD_DONE, but
- * for mounts that come up or go down, which takes a while: they are in *await.  What was done and what
- * could not be is said in the log and (unless NULL) as records notes.N to `out`. */
+ * for mounts that come up or go down, which takes a while: they are in reply->await.  What was done and what
+ * could not be is said in the log and, by notes, in the reply (NULL: nobody reads one). */
 enum reload_result { RELOAD_REFUSED = -1, RELOAD_DONE, RELOAD_LATER };
-enum reload_result reload(struct registry *r, bool force, struct problems *p, FILE *out,
-			  struct await *await);
+enum reload_result reload(struct registry *r, bool force, struct problems *p,
+			  struct command_reply *reply);
+
+/* Mounts what the file calls `name`, as the file has it now, unless it is mounted: a mount can be added without touching
+ * the others, and without undoing what `set` has changed there.  Mounts that are down and no longer in the file
+ * are forgotten.  Results as above; RELOAD_DONE also where the reply has an error. */
+enum reload_result reload_mount(struct registry *r, const char *name, struct problems *p,
+				struct command_reply *reply);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/resolver.h"
+#include "base/monotonic.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,34 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define QUERY_MAX (4U << 20)
+#include "base/name_service.h"
 
-int64_t resolver_look_up(char kind, const char *name)
-{
-	errno = 0;
-	if (kind == 'u') {
-		const struct passwd *pw = getpwnam(name);
-		if (pw)
-			return pw->pw_uid;
-	} else {
-		const struct group *gr = getgrnam(name);
-		if (gr)
-			return gr->gr_gid;
-	}
-	/* "Not found" has many numbers; these are of another kind. */
-	switch (errno) {
-	case EIO:
-	case EINTR:
-	case EMFILE:
-	case ENFILE:
-	case ENOMEM:
-	case EAGAIN:
-	case ETIMEDOUT:
-		return RESOLVER_FAILED;
-	default:
-		return RESOLVER_NONE;
-	}
-}
+#define QUERY_MAX (4U << 20)
 
 static bool read_all(int fd, void *buf, size_t size)
 {
@@ -74,18 +48,15 @@ static bool write_all(int fd, const void *buf, size_t size)
 	return true;
 }
 
-/* Waits for the child, but not for ever.  SIGCHLD is blocked. */
+/* Waits for the child for a bounded time.  SIGCHLD is blocked. */
 static void wait_for(pid_t child)
 {
 	sigset_t set;
-	struct timespec until, now;
+	uint64_t until_ns = monotonic_ns() + RESOLVER_PATIENCE_S * NSEC_PER_SEC;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += RESOLVER_PATIENCE_S;
 	while (waitpid(child, NULL, WNOHANG) == 0) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (now.tv_sec >= until.tv_sec) {
+		if (monotonic_ns() >= until_ns) {
 			kill(child, SIGKILL);
 			waitpid(child, NULL, 0);
 			return;
@@ -98,7 +69,7 @@ static void wait_for(pid_t child)
 static void look_up_all(const char *query, size_t size, int64_t *answer, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		answer[i] = RESOLVER_FAILED;
+		answer[i] = NAME_SERVICE_FAILED;
 	pid_t child = fork();
 	if (child < 0)
 		return;
@@ -108,7 +79,7 @@ static void look_up_all(const char *query, size_t size, int64_t *answer, size_t 
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (const char *at = query; at < query + size; at += strlen(at) + 1)
-		*answer++ = resolver_look_up(at[0], at[0] ? at + 1 : "");
+		*answer++ = name_service_find(at[0], at[0] ? at + 1 : "");
 	_exit(0);
 }
 
@@ -137,7 +108,8 @@ static bool serve_one(int fd)
 	return ok;
 }
 
-/* What the daemon has and this process must not: descriptors, the terminal, capabilities. */
+/* Gives up what the daemon has and this process must not have: descriptors, the terminal,
+ * capabilities. */
 static int leave_behind(int fd)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -163,7 +135,7 @@ static int leave_behind(int fd)
 static _Noreturn void run(int fd)
 {
 	sigset_t set;
-	/* It goes when the daemon goes: by the end of the socket, not by a signal to both. */
+	/* It exits when the daemon closes the socket, not by a signal sent to both. */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);

@@ -20,7 +20,7 @@
 #include "daemon/run_space.h"
 #include "daemon/run_stats.h"
 
-#define ANSWER_MS      5000 /* for the daemon to tell its statistics */
+#define ANSWER_MS      5000 /* for the daemon to send its statistics */
 #define DAEMON_END_S   10
 #define LEFT_BEHIND_MS 100 /* for children that are about to end */
 
@@ -36,7 +36,7 @@ struct wrapper {
 
 /* --- the daemon ----------------------------------------------------------------------------- */
 
-/* In the child: the daemon's exit code, which is not negative; in the parent -1 with err, or -2. */
+/* In the child: the daemon's exit code, which is not negative.  In the parent: -1 with err, or -2. */
 static int start_daemon(struct wrapper *w, struct error *err)
 {
 	int sockets[2], ready[2];
@@ -76,8 +76,8 @@ static bool send_connections(int socket, const int *fd, unsigned n)
 	return sendmsg(socket, &msg, MSG_NOSIGNAL) == 1;
 }
 
-/* Mounts, and waits until the daemon serves.  0, -1 with err, or -2: the daemon has said why not.  A
- * signal meanwhile ends us: the namespace goes with us, and the daemon with the namespace. */
+/* Mounts, and waits until the daemon serves.  0, -1 with err, or -2: the daemon has printed the
+ * error.  A signal meanwhile ends us, thereby the namespace, and thereby the daemon. */
 static int mount_all(struct wrapper *w, struct error *err)
 {
 	const struct configuration *c = &w->run->config;
@@ -87,7 +87,7 @@ static int mount_all(struct wrapper *w, struct error *err)
 	int rc = run_space_mount(&w->space, c, fd, err);
 	if (rc == 0 && !send_connections(w->socket, fd, c->n_mounts))
 		rc = -2;
-	/* The daemon's are the only ones: with it the connections end. */
+	/* Only the daemon keeps the connections: they end with it. */
 	for (unsigned i = 0; i < c->n_mounts; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);
@@ -95,7 +95,7 @@ static int mount_all(struct wrapper *w, struct error *err)
 		return rc;
 	int number = run_wait_readable(&w->signals, w->ready_fd);
 	if (number)
-		exit(run_exit_like(number)); /* a status of waitpid, too */
+		exit(run_exit_like(number)); /* also a status for waitpid */
 	char ok;
 	return read(w->ready_fd, &ok, 1) == 1 ? 0 : -2;
 }
@@ -114,7 +114,7 @@ static bool ask_daemon(const struct wrapper *w, struct run_stats *out)
 
 /* --- the steps ------------------------------------------------------------------------------ */
 
-/* Both runs are to read the same. */
+/* Both runs must read the same input. */
 static int check_stdin(const struct run *r, struct error *err)
 {
 	struct stat st;
@@ -147,7 +147,8 @@ static int open_report(struct wrapper *w, struct error *err)
 	return 0;
 }
 
-/* There is nobody else in it whom the mount could be opened to, not even where we are its root. */
+/* The namespace has no other user to whom the mount could be opened, not even if we are root in
+ * it. */
 static void set_own_namespace(struct configuration *c)
 {
 	for (unsigned i = 0; i < c->n_mounts; i++) {
@@ -161,11 +162,11 @@ static int show_submounts(struct wrapper *w, struct error *err)
 	AUTO_FREE char *names = NULL;
 	int rc = run_space_show_submounts(&w->space, &names, err);
 	if (rc == 0 && names && !w->run->quiet)
-		log_warning("not throttled, being filesystems of their own: %s", names);
+		log_warning("not throttled, because they are other filesystems: %s", names);
 	return rc;
 }
 
-/* True: other processes live on in the throttled view. */
+/* True: other processes are still running in the throttled view. */
 static bool left_behind(const struct wrapper *w)
 {
 	const struct timespec step = {.tv_nsec = 5 * NSEC_PER_MSEC};
@@ -188,7 +189,7 @@ static void finish(struct wrapper *w, const struct run_result *result,
 	if (!left_behind(w)) {
 		run_space_unmount(&w->run->config);
 		if (!result->daemon_died && !run_wait_daemon(&w->signals, w->daemon, DAEMON_END_S))
-			log_warning("the ratefs daemon (process %d) has not ended yet",
+			log_warning("the ratefs daemon (process %d) has not exited yet",
 				    (int)w->daemon);
 	}
 	FILE *out = w->report ? w->report : w->run->quiet ? NULL : stderr;
@@ -197,14 +198,14 @@ static void finish(struct wrapper *w, const struct run_result *result,
 		(w->run->json ? run_report_json : run_report_text)(&report, out);
 }
 
-/* The exit code; does not return where the command was killed. */
+/* Returns the exit code; does not return if the command was killed by a signal. */
 static int exit_code(const struct run_result *result)
 {
 	int code = run_exit_like(result->status);
 	return code == 0 && result->daemon_died ? RUN_FAILED : code;
 }
 
-/* -1 with err; -2: it is told already; else the exit code, of the wrapper or the daemon. */
+/* -1 with err; -2: already printed; otherwise the exit code, of the wrapper or the daemon. */
 static int run_all(struct wrapper *w, struct error *err)
 {
 	struct run_result plain, result;

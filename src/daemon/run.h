@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `ratefs run`: one command with a throttled view of a directory, over the directory itself.
+/* `ratefs run`: runs one command with a throttled view of a directory, mounted over the directory
+ * itself.
  *
  *	wrapper ──fork──▶ daemon     serves the mounts; stays in the mount namespace of the caller
  *	   │ unshare                 (daemon/run_daemon.c)
@@ -8,8 +9,8 @@
  *
  * The wrapper is the process that the user started.  Only the wrapper, the command and what the
  * command starts are in the private mount namespace.  When the last of them is gone, the kernel drops
- * the namespace and its mounts, the connection ends, and the daemon ends with it: nothing has to
- * keep track of processes, whoever is killed. */
+ * the namespace and its mounts, the connection ends, and the daemon exits: nothing has to keep track
+ * of processes, whichever is killed. */
 #ifndef DAEMON_RUN_H
 #define DAEMON_RUN_H
 
@@ -19,7 +20,7 @@
 #include "base/error.h"
 #include "daemon/settings.h"
 
-/* As env(1), nice(1) and timeout(1) have it; any other code is the command's. */
+/* As for env(1), nice(1) and timeout(1); any other code is the command's. */
 enum { RUN_FAILED = 125, RUN_CANNOT_EXECUTE = 126, RUN_NOT_FOUND = 127 };
 
 #define RUN_DIRS_MAX 64
@@ -32,12 +33,12 @@ struct run {
 	bool limited, dry_run;
 };
 
-/* True where the command line is that of `ratefs run`. */
+/* True: the command line is that of `ratefs run`. */
 bool run_is_meant(int argc, char **argv);
 /* argv[0] is "run".  Returns the exit code. */
 int run_main(int argc, char **argv);
 
-/* 0 or -1 with err; run_free in any case. */
+/* 0, or -1 with err; call run_free in either case. */
 int run_parse(struct run *r, int argc, char **argv, struct error *err);
 void run_free(struct run *r);
 void run_help(void);

@@ -22,17 +22,17 @@ static const struct {
 	const char *usage, *help;
 } usage_rows[] = {
 	{"-o OPTION[,...]", "limits and other options, as for a mount"},
-	{"-C, --directory=DIR", "throttle DIR; may be repeated (the current directory)"},
+	{"-C, --directory=DIR", "throttle DIR; may be repeated (default: the current directory)"},
 	{"    --report=FILE", "write the report to FILE instead of standard error"},
 	{"    --json", "write the report as JSON"},
-	{"    --compare", "run COMMAND without ratefs first and say how much slower it is"},
-	{"-q, --quiet", "no report on standard error, no remarks"},
-	{"-h, --help", "this text"},
+	{"    --compare", "run COMMAND without ratefs as well and compare the times"},
+	{"-q, --quiet", "print no report and no remarks"},
+	{"-h, --help", "print this text"},
 };
 
-/* What is being put together. */
+/* The configuration that is being built. */
 struct draft {
-	struct settings global, fs, mount; /* of every mount */
+	struct settings global, fs, mount; /* for every mount */
 	bool batch_global[OPTIONS_MAX], batch_fs[OPTIONS_MAX], batch_mount[OPTIONS_MAX];
 	char *dir[RUN_DIRS_MAX];
 	unsigned n_dirs;
@@ -40,7 +40,7 @@ struct draft {
 
 /* --- options -------------------------------------------------------------------------------- */
 
-/* A limit without a prefix is for the command as a whole, whatever the number of directories: it
+/* A limit without a prefix applies to the whole command, whatever the number of directories: it
  * belongs to the global scope, which all mounts share. */
 static int set_option(struct draft *d, const char *name, const char *value, struct error *err)
 {
@@ -129,14 +129,15 @@ static int add_dir(struct draft *d, const char *path, struct error *err)
 		if (strcmp(real, d->dir[i]) == 0)
 			return 0;
 		if (lies_in(real, d->dir[i]) || lies_in(d->dir[i], real))
-			return error_set(err, "-C %s: one of it and %s lies inside the other", path,
-					 d->dir[i]);
+			return error_set(
+				err, "-C %s: contains %s or is inside it; name only one of them",
+				path, d->dir[i]);
 	}
 	d->dir[d->n_dirs++] = take_ptr(&real);
 	return 0;
 }
 
-/* A user's own FUSE mount would allow what the filesystem below forbids. */
+/* Otherwise a user's own FUSE mount would allow what the filesystem below forbids. */
 static bool inherit_flags(struct settings *m, const char *dir)
 {
 	struct statvfs st;
@@ -222,7 +223,7 @@ static int parse_flags(struct run *r, struct draft *d, int argc, char **argv, st
 	return 0;
 }
 
-/* Nothing would be seen of what the kernel answers from its cache, or by passthrough. */
+/* What the kernel answers from its cache, or by passthrough, would not be measured. */
 static int measure_all(struct draft *d, struct error *err)
 {
 	const struct option_def *cache = option_find("cache");
@@ -244,7 +245,8 @@ static int complete(struct run *r, struct draft *d, struct error *err)
 	if (!option_is_given(option_find("log_level"), &d->global))
 		d->global.log_level = r->quiet ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
 	r->dry_run = d->mount.dry_run;
-	r->limited = has_limits(&d->global) || has_limits(&d->fs) || has_limits(&d->mount);
+	r->limited = has_limits(&d->global) || has_limits(&d->fs) || has_limits(&d->mount) ||
+		     device_config_models(&d->mount.device);
 	settings_free(&r->config.global);
 	if (!settings_copy(&r->config.global, &d->global))
 		return error_set(err, "out of memory");
@@ -282,11 +284,11 @@ void run_help(void)
 {
 	printf("usage: ratefs run [-o OPTION[,...]] [-C DIR]... [--report=FILE] [--json] [--compare]\n"
 	       "                  [--quiet] [--] COMMAND [ARG]...\n\n"
-	       "Runs COMMAND with throttled access to DIR.  Other programs do not notice.\n\n");
+	       "Runs COMMAND with throttled access to DIR.  Other programs are not affected.\n\n");
 	for (unsigned i = 0; i < ARRAY_SIZE(usage_rows); i++)
 		printf("  %-30s %s\n", usage_rows[i].usage, usage_rows[i].help);
-	printf("\nOptions are those of ratefs --help.  Limits without a prefix hold for COMMAND as a\n"
-	       "whole; mount.LIMIT holds for each DIR.  -o dry_run throttles nothing and suggests limits.\n"
+	printf("\nOptions are those of ratefs --help.  Limits without a prefix apply to COMMAND as a\n"
+	       "whole; mount.LIMIT applies to each DIR.  -o dry_run throttles nothing and suggests limits.\n"
 	       "Exit codes: that of COMMAND; 125 ratefs failed, 126 COMMAND cannot be run, 127 COMMAND\n"
 	       "was not found.  If a signal kills COMMAND, ratefs ends by the same signal.\n");
 }

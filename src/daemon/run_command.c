@@ -12,21 +12,15 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/monotonic.h"
 #include "base/util.h"
 #include "daemon/privileges.h"
 #include "daemon/run.h"
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* --- signals -------------------------------------------------------------------------------- */
 
-/* All that somebody may send and that would end or stop the wrapper, and not those that tell of a
- * fault of its own. */
+/* All signals that others may send and that would end or stop the wrapper, but not those that
+ * report a fault of its own. */
 static void forwarded(sigset_t *set)
 {
 	static const int one[] = {SIGHUP,  SIGINT,  SIGQUIT,   SIGTERM, SIGUSR1,  SIGUSR2, SIGALRM,
@@ -44,7 +38,7 @@ int run_signals_begin(struct run_signals *s)
 	sigset_t set;
 	struct sigaction old;
 	forwarded(&set);
-	/* Where it is ignored, children cannot be waited for. */
+	/* If SIGCHLD is ignored, children cannot be waited for. */
 	const struct sigaction def = {.sa_handler = SIG_DFL};
 	sigaction(SIGCHLD, &def, &old);
 	s->child_ignored = old.sa_handler == SIG_IGN;
@@ -53,7 +47,7 @@ int run_signals_begin(struct run_signals *s)
 	return s->fd < 0 ? -errno : 0;
 }
 
-/* The terminal sends to the whole process group, so that the command has had such a signal itself. */
+/* The terminal sends a signal to the whole process group, so that the command has had it already. */
 static bool is_for_command(const struct signalfd_siginfo *info)
 {
 	return info->ssi_code != SI_KERNEL && info->ssi_signo != SIGPIPE &&
@@ -100,8 +94,8 @@ static _Noreturn void become(const struct run_command *c, const struct run_signa
 	_exit(error == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT_EXECUTE);
 }
 
-/* The shell that started us must see that its job has stopped.  A moment is left to a SIGCONT for the
- * whole group, which may have reached us and not yet the command. */
+/* The shell that started us must see that its job has stopped.  Waits a moment for a SIGCONT to
+ * the whole group, which may have reached us but not yet the command. */
 static void stop_like(pid_t command)
 {
 	const struct timespec moment = {.tv_nsec = 20 * NSEC_PER_MSEC};
@@ -141,7 +135,7 @@ static void forward(const struct run_signals *s, pid_t command, bool all)
 static void watch(pid_t command, pid_t daemon, const struct run_signals *s, struct run_result *out)
 {
 	struct pollfd p = {.fd = s->fd, .events = POLLIN};
-	forward(s, command, true); /* what the terminal sent when there was no command yet */
+	forward(s, command, true); /* signals that the terminal sent before the command existed */
 	while (!look_after(command, daemon, out))
 		if (poll(&p, 1, -1) > 0)
 			forward(s, command, false);
@@ -150,7 +144,7 @@ static void watch(pid_t command, pid_t daemon, const struct run_signals *s, stru
 int run_command(const struct run_command *c, const struct run_signals *s, pid_t daemon,
 		struct run_result *out)
 {
-	uint64_t since_ns = now_ns();
+	uint64_t since_ns = monotonic_ns();
 	pid_t parent = getpid(), command = fork();
 	memset(out, 0, sizeof(*out));
 	if (command < 0)
@@ -158,7 +152,7 @@ int run_command(const struct run_command *c, const struct run_signals *s, pid_t 
 	if (command == 0)
 		become(c, s, parent);
 	watch(command, daemon, s, out);
-	out->wall_ns = now_ns() - since_ns;
+	out->wall_ns = monotonic_ns() - since_ns;
 	return 0;
 }
 
@@ -168,9 +162,9 @@ bool run_wait_daemon(const struct run_signals *s, pid_t daemon, int seconds)
 {
 	struct pollfd p = {.fd = s->fd, .events = POLLIN};
 	struct signalfd_siginfo info;
-	uint64_t until_ns = now_ns() + seconds * NSEC_PER_SEC;
+	uint64_t until_ns = monotonic_ns() + seconds * NSEC_PER_SEC;
 	while (waitpid(daemon, NULL, WNOHANG) == 0) {
-		if (now_ns() > until_ns)
+		if (monotonic_ns() > until_ns)
 			return false;
 		poll(&p, 1, 1000);
 		while (read(s->fd, &info, sizeof(info)) == sizeof(info))
@@ -187,12 +181,13 @@ int run_exit_like(int status)
 	int number = WTERMSIG(status);
 	struct rlimit none = {0, 0};
 	sigset_t set;
-	setrlimit(RLIMIT_CORE, &none); /* the command may have left a core file, we don't */
+	/* the command may have left a core file; we don't leave another */
+	setrlimit(RLIMIT_CORE, &none);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	signal(number, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, number);
 	kill(getpid(), number);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	return 128 + number; /* a signal that ends nobody */
+	return 128 + number; /* a signal that does not end the process */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon of `ratefs run`: a usual one whose mounts were made by the wrapper, and which answers the
- * wrapper's question at the end. */
+/* The daemon of `ratefs run`: an ordinary one whose mounts were made by the wrapper, and which
+ * sends its statistics to the wrapper at the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ struct server_of_run {
 	struct registry *registry;
 	bool dry_run;
 	uint64_t sampled_ns;
-	struct run_rates at_sample, peak; /* totals then; highest rates so far */
+	struct run_rates at_sample, peak; /* totals at the last sample; highest rates so far */
 };
 
 /* --- peaks ---------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static void sample(struct server_of_run *s, const struct scope_stats *stats)
 {
 	const struct run_rates now = totals(stats), *was = &s->at_sample;
 	double seconds = (double)(stats->now_ns - s->sampled_ns) / NSEC_PER_SEC;
-	/* The rest of a second says nothing, unless the command ran for no longer. */
+	/* The last fraction of a second is not representative, unless the command ran no longer. */
 	if (s->sampled_ns && seconds > (s->peak.iops > 0 ? 0.5 : 0.001)) {
 		raise_peak(&s->peak.iops, now.iops, was->iops, seconds);
 		raise_peak(&s->peak.read_iops, now.read_iops, was->read_iops, seconds);
@@ -105,7 +105,7 @@ static void start_sampling(struct server_of_run *s)
 	sample_now(s);
 }
 
-/* --- the answer ----------------------------------------------------------------------------- */
+/* --- the reply ------------------------------------------------------------------------------ */
 
 static void put_classes(const struct scope_stats *s, struct run_stats *out)
 {
@@ -117,6 +117,8 @@ static void put_classes(const struct scope_stats *s, struct run_stats *out)
 			.waited = c->parked,
 			.wait_ns = c->wait.sum_ns,
 			.failed = c->failed,
+			.device = c->device.total,
+			.device_ns = c->device.sum_ns,
 			.refused = c->would_block + c->full + c->timed_out + c->misconfigured,
 		};
 	}
@@ -185,7 +187,7 @@ static void on_wrapper(struct watch *w, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
-		loop_unwatch(s->loop, w); /* it has left; the mounts may live on */
+		loop_unwatch(s->loop, w); /* the wrapper has exited; the mounts may still be used */
 	else if (what == RUN_SAYS_STARTED)
 		start_sampling(s);
 	else if (what == RUN_ASKS)
@@ -202,7 +204,7 @@ static int begin(void *ctx, struct loop *l, struct registry *r)
 	return loop_watch(l, &s->wrapper, EPOLLIN);
 }
 
-/* Nothing of the caller's is kept open.  The two get the numbers 3 and 4. */
+/* Closes all descriptors of the caller.  The two get the numbers 3 and 4. */
 static bool keep_only(int *socket, int *ready_fd)
 {
 	int a = fcntl(*socket, F_DUPFD_CLOEXEC, 5), b = fcntl(*ready_fd, F_DUPFD_CLOEXEC, 5);
@@ -214,7 +216,7 @@ static bool keep_only(int *socket, int *ready_fd)
 	return true;
 }
 
-/* Waits for the connections.  False: the wrapper has given up, and said why. */
+/* Waits for the connections.  False: the wrapper has given up and printed the reason. */
 static bool receive_connections(int socket, int *fd, unsigned n)
 {
 	union {
@@ -245,7 +247,7 @@ int run_daemon(struct run *r, int socket, int ready_fd, uint64_t capabilities)
 	int fd[RUN_DIRS_MAX];
 	sigset_t none;
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL); /* the wrapper has blocked most */
+	sigprocmask(SIG_SETMASK, &none, NULL); /* the wrapper has blocked most signals */
 	setsid();			       /* Ctrl-C is for the command */
 	privileges_enter();
 	unsetenv("NOTIFY_SOCKET");
@@ -253,7 +255,8 @@ int run_daemon(struct run *r, int socket, int ready_fd, uint64_t capabilities)
 		log_error("cannot start: %s", strerror(errno));
 		return EXIT_CODE_FAILED;
 	}
-	/* In a user namespace of ours we could do more with the caller's files than the caller. */
+	/* In our own user namespace we could otherwise do more with the caller's files than the
+	 * caller. */
 	privileges_restrict(capabilities);
 	if (!receive_connections(socket, fd, r->config.n_mounts))
 		return EXIT_CODE_FAILED;

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/text.h"
 #include "base/util.h"
-#include "daemon/render.h"
 #include "daemon/run.h"
 #include "daemon/run_stats.h"
 
@@ -13,7 +13,7 @@ static double seconds_of(uint64_t ns)
 	return (double)ns / NSEC_PER_SEC;
 }
 
-/* How many times as long it took; 0: not known. */
+/* By which factor it took longer; 0: unknown. */
 static double slower(const struct run_report *r)
 {
 	return r->plain && r->plain->wall_ns
@@ -23,7 +23,7 @@ static double slower(const struct run_report *r)
 
 /* --- suggestions ---------------------------------------------------------------------------- */
 
-/* Two digits, upwards. */
+/* Rounds up to two digits. */
 static uint64_t round_up(double n)
 {
 	uint64_t step = 1, up = (uint64_t)n + ((double)(uint64_t)n < n);
@@ -40,7 +40,7 @@ static char *bytes_text(double n, char buf[UNITS_TEXT_MAX])
 	return units_format_bytes(round_up(n / (double)unit) * unit, buf);
 }
 
-/* "iops=120,read_bps=3M": what would not have slowed the command down; "" for nothing. */
+/* "iops=120,read_bps=3M": limits that would not have slowed the command down; "" for none. */
 static const char *suggestion(const struct run_rates *p, char *buf, size_t size)
 {
 	char text[UNITS_TEXT_MAX];
@@ -80,15 +80,32 @@ static void put_classes(const struct run_report *r, FILE *out)
 		"BYTES/S", dry ? "WOULD WAIT" : "WAITED", "FOR", "REFUSED");
 	for (int i = 0; i < COST_CLASSES_SHOWN; i++) {
 		const struct run_class_stats *c = &r->stats->cls[i];
-		char t[5][RENDER_MAX];
+		char t[5][TEXT_AMOUNT_MAX];
 		if (!c->ops && !c->waited && !c->refused)
 			continue;
 		fprintf(out, "  %-10s %9s %9s %9s %9s %10" PRIu64 " %9s %7" PRIu64 "\n",
-			cost_class_name(i), render_amount((double)c->ops, 1000, t[0]),
-			render_amount((double)c->bytes, 1024, t[1]),
-			render_amount((double)c->ops / seconds, 1000, t[2]),
-			render_amount((double)c->bytes / seconds, 1024, t[3]), c->waited,
-			render_ns(c->wait_ns, t[4]), c->refused);
+			cost_class_name(i), text_amount((double)c->ops, 1000, t[0]),
+			text_amount((double)c->bytes, 1024, t[1]),
+			text_amount((double)c->ops / seconds, 1000, t[2]),
+			text_amount((double)c->bytes / seconds, 1024, t[3]), c->waited,
+			text_ns(c->wait_ns, t[4]), c->refused);
+	}
+}
+
+/* Requests may be in the device at the same time, so this is no share of the time that the command took. */
+static void put_device(const struct run_report *r, FILE *out)
+{
+	const char *profile = r->run->config.mount[0].profile;
+	for (int i = 0; i < COST_CLASSES_SHOWN; i++) {
+		const struct run_class_stats *c = &r->stats->cls[i];
+		char t[2][TEXT_AMOUNT_MAX];
+		if (c->device)
+			fprintf(out,
+				"  device%s%s: %" PRIu64
+				" requests (%s) took %s, %s each on average\n",
+				profile ? " " : "", profile ? profile : "", c->device,
+				cost_class_name(i), text_ns(c->device_ns, t[0]),
+				text_ns(c->device_ns / c->device, t[1]));
 	}
 }
 
@@ -96,7 +113,7 @@ static void put_limits(const struct run_report *r, FILE *out)
 {
 	for (unsigned i = 0; i < r->stats->n_limits; i++) {
 		const struct run_limit_stats *l = &r->stats->limit[i];
-		char t[RENDER_MAX];
+		char t[TEXT_AMOUNT_MAX];
 		uint64_t ns = min_u64(l->blocking_ns, r->result->wall_ns);
 		fprintf(out, "  %s=%s%s%s: ", l->name, l->value, *l->of ? " of " : "", l->of);
 		if (r->run->dry_run)
@@ -104,7 +121,7 @@ static void put_limits(const struct run_report *r, FILE *out)
 				l->would_wait);
 		else if (ns)
 			fprintf(out, "requests waited for it for %s, %.0f%% of the time\n",
-				render_ns(ns, t), 100.0 * (double)ns / (double)r->result->wall_ns);
+				text_ns(ns, t), 100.0 * (double)ns / (double)r->result->wall_ns);
 		else
 			fprintf(out, "no request waited for it\n");
 	}
@@ -120,6 +137,7 @@ void run_report_text(const struct run_report *r, FILE *out)
 	}
 	put_classes(r, out);
 	put_limits(r, out);
+	put_device(r, out);
 	if (r->run->dry_run) {
 		const char *s = suggestion(&r->stats->peak, text, sizeof(text));
 		if (*s)
@@ -170,9 +188,10 @@ static void put_json_classes(const struct run_stats *s, FILE *out)
 		const struct run_class_stats *c = &s->cls[i];
 		fprintf(out,
 			"%s\"%s\":{\"ops\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"waited\":%" PRIu64
-			",\"wait_ns\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"refused\":%" PRIu64 "}",
+			",\"wait_ns\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"refused\":%" PRIu64
+			",\"device\":%" PRIu64 ",\"device_ns\":%" PRIu64 "}",
 			i ? "," : "", cost_class_name(i), c->ops, c->bytes, c->waited, c->wait_ns,
-			c->failed, c->refused);
+			c->failed, c->refused, c->device, c->device_ns);
 	}
 	fputc('}', out);
 }
@@ -218,6 +237,10 @@ void run_report_json(const struct run_report *r, FILE *out)
 	fputc(']', out);
 	put_end(r, out);
 	fprintf(out, ",\"dry_run\":%s", run->dry_run ? "true" : "false");
+	if (run->config.mount[0].profile) {
+		fprintf(out, ",\"profile\":");
+		put_text(run->config.mount[0].profile, out);
+	}
 	if (r->stats) {
 		put_json_classes(r->stats, out);
 		put_json_limits(r->stats, out);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/mountinfo.h"
+#include "base/mountinfo.h"
 #include "daemon/privileges.h"
 #include "daemon/serve_mount.h"
 #include "fs/attach.h"
@@ -29,14 +29,14 @@ static long read_number(const char *path)
 	return f && fscanf(f, "%ld", &n) == 1 ? n : -1;
 }
 
-/* Says why a namespace or a mount was refused, as far as the system tells. */
+/* Explains why a namespace or a mount was refused, as far as the system tells. */
 static int explain(const char *what, int error, struct error *err)
 {
 	const char *remedy =
 		"a container needs the capability CAP_SYS_ADMIN, or a seccomp profile that allows "
 		"unshare and mount";
 	if (read_number("/proc/sys/kernel/unprivileged_userns_clone") == 0)
-		remedy = "users may not make namespaces here: sysctl "
+		remedy = "users may not create namespaces here: sysctl "
 			 "kernel.unprivileged_userns_clone=1 allows it";
 	else if (read_number("/proc/sys/user/max_user_namespaces") == 0)
 		remedy = "user namespaces are switched off: sysctl "
@@ -63,7 +63,7 @@ static int write_file(const char *path, const char *text)
 static int map_ids(unsigned uid, unsigned gid, struct error *err)
 {
 	char text[40];
-	/* The kernel wants that of who maps a group without privileges. */
+	/* The kernel requires this to map a group without privileges. */
 	if (write_file("/proc/self/setgroups", "deny") < 0 && errno != ENOENT)
 		return explain("/proc/self/setgroups", errno, err);
 	snprintf(text, sizeof(text), "%u %u 1", uid, uid);
@@ -83,7 +83,7 @@ int run_space_begin(struct run_space *s, struct error *err)
 		return 0;
 	s->user_namespace = true;
 	if (unshare(CLONE_NEWUSER) < 0)
-		return explain("cannot make a user namespace", errno, err);
+		return explain("cannot create a user namespace", errno, err);
 	return map_ids(uid, gid, err);
 }
 
@@ -95,7 +95,7 @@ static bool lies_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && path[n] == '/';
 }
 
-/* Those that lie below another one are shown together with it. */
+/* Mounts below another submount are moved together with it. */
 static bool is_covered(const struct run_space *s, const char *where)
 {
 	for (unsigned i = 0; i < s->n_subs; i++)
@@ -116,7 +116,7 @@ static bool add_submount(struct run_space *s, int dir_fd, const char *dir, const
 	return sub->where;
 }
 
-/* Before our mounts hide them. */
+/* Must run before our mounts hide them. */
 static int find_submounts(struct run_space *s, const struct configuration *c, struct error *err)
 {
 	struct mountinfo mounts;
@@ -146,8 +146,7 @@ static int find_submounts(struct run_space *s, const struct configuration *c, st
 
 static int mount_one(const struct settings *m, struct error *err)
 {
-	bool multi_user;
-	AUTO_FREE char *options = fuse_options_of(m, m->source, &multi_user, err);
+	AUTO_FREE char *options = fuse_options_of(m, m->source, err);
 	if (!options)
 		return -1;
 	if (access("/dev/fuse", R_OK | W_OK) < 0)
@@ -165,8 +164,8 @@ static int mount_one(const struct settings *m, struct error *err)
 int run_space_mount(struct run_space *s, const struct configuration *c, int *fd, struct error *err)
 {
 	if (unshare(CLONE_NEWNS) < 0)
-		return explain("cannot make a mount namespace", errno, err);
-	/* What the host mounts later comes in, nothing goes out. */
+		return explain("cannot create a mount namespace", errno, err);
+	/* Mounts that the host makes later appear here; ours do not appear there. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return explain("cannot make the mounts private", errno, err);
 	if (find_submounts(s, c, err) < 0)
@@ -229,7 +228,7 @@ void run_space_free(struct run_space *s)
 	free(s->sub);
 }
 
-/* --- who lives in it ------------------------------------------------------------------------ */
+/* --- processes in the namespace ------------------------------------------------------------- */
 
 static bool namespace_of(const char *pid, char buf[64])
 {

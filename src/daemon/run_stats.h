@@ -17,6 +17,8 @@ struct run_class_stats {
 	uint64_t ops, bytes;
 	uint64_t waited, wait_ns; /* requests; the sum of their waits */
 	uint64_t failed, refused; /* by the filesystem; by ratefs */
+	uint64_t device,
+		device_ns; /* requests that were in the modelled device; the sum of their times */
 };
 
 struct run_limit_stats {

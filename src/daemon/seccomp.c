@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The system calls of a privileged daemon; everything else fails with ENOSYS.
  *
- * Why ENOSYS and not death: a newer C library tries newer calls and falls back when they are not
- * there, and a daemon that dies takes the files of everybody with it.  An attacker inside gains
- * nothing by going on.  Only what no such fallback ever asks for, and an attacker does, ends the
- * process: see `deadly`.
+ * Why it fails instead of ending the process: newer C libraries try newer calls and fall back if these
+ * do not exist, and a daemon that dies takes everybody's files with it.  Only calls that no such
+ * fallback uses, but an attacker does, end the process: see `deadly`.
  *
- * Calls without a look at their arguments are answered by the kernel from a bitmap, in a few ns;
- * that is why the calls of the hot path (read, writev, pread64, …) have no conditions. */
+ * Calls whose arguments are not checked are decided by the kernel from a bitmap in a few ns; that is
+ * why the calls of the hot path (read, writev, pread64, …) have no conditions. */
 #include <errno.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -58,7 +57,7 @@ static const int allowed[] = {
 	/* mounts, also those that a reload adds */
 	SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(open_tree), SCMP_SYS(move_mount),
 	SCMP_SYS(mount_setattr),
-	/* memory; memfd_create for a reload of the configuration */
+	/* memory; memfd_create to read the configuration at a reload */
 	SCMP_SYS(memfd_create), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
 	SCMP_SYS(membarrier), SCMP_SYS(mlock), SCMP_SYS(munlock),
 	/* threads and signals */
@@ -81,7 +80,7 @@ static const int allowed[] = {
 	SCMP_SYS(shutdown), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg),
 	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(getsockname), SCMP_SYS(getpeername),
 	SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
-	/* what we are */
+	/* information about the process and the system */
 	SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getrandom), SCMP_SYS(getrlimit),
 	SCMP_SYS(setrlimit), SCMP_SYS(prlimit64), SCMP_SYS(getrusage), SCMP_SYS(times),
 };
@@ -104,7 +103,7 @@ static const int deadly[] = {
 	(CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
 	 CLONE_NEWCGROUP)
 
-/* Calls that are allowed with some arguments only; several rows for one call: any of them. */
+/* Calls that are allowed with certain arguments only; of several rows for one call, any may apply. */
 static int add_conditions(scmp_filter_ctx f)
 {
 	const struct {
@@ -112,12 +111,12 @@ static int add_conditions(scmp_filter_ctx f)
 		unsigned arg;
 		uint64_t mask, value;
 	} rules[] = {
-		/* threads and children, never into new namespaces; clone3 has its flags in memory,
-		 * where a filter cannot look, and its absence makes the C library use clone */
+		/* Threads and children, but no new namespaces.  clone3 has its flags in memory,
+		 * where a filter cannot look; without it the C library uses clone. */
 		{SCMP_SYS(clone), 0, NAMESPACES, 0},
 		/* a umask for each thread */
 		{SCMP_SYS(unshare), 0, UINT64_MAX, CLONE_FS},
-		/* nothing that is writable and executable at once */
+		/* nothing that is both writable and executable */
 		{SCMP_SYS(mmap), 2, PROT_EXEC, 0},
 		{SCMP_SYS(mmap), 2, PROT_WRITE | PROT_EXEC, PROT_EXEC},
 		{SCMP_SYS(mprotect), 2, PROT_EXEC, 0},
@@ -125,7 +124,7 @@ static int add_conditions(scmp_filter_ctx f)
 		/* control socket and log are local; no network */
 		{SCMP_SYS(socket), 0, UINT32_MAX, AF_UNIX},
 		{SCMP_SYS(socketpair), 0, UINT32_MAX, AF_UNIX},
-		/* signals go to ourselves: abort, waking a receive thread */
+		/* signals to ourselves: abort, waking a receive thread */
 		{SCMP_SYS(tgkill), 0, UINT32_MAX, (uint64_t)getpid()},
 		{SCMP_SYS(kill), 0, UINT32_MAX, (uint64_t)getpid()},
 	};
@@ -153,7 +152,8 @@ int seccomp_install(struct error *err)
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	if (!f)
 		return error_set(err, "cannot make a system call filter: %s", strerror(ENOMEM));
-	/* A binary tree instead of a list; and no slower speculation for it: nothing foreign runs here. */
+	/* A binary tree instead of a list, and no mitigations against speculation, since no
+	 * foreign code runs here. */
 	(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_SSB, 1);
 	int rc = add_rules(f);

@@ -23,20 +23,20 @@
 #include "daemon/reload.h"
 #include "daemon/serve_mount.h"
 
-#define PROGRESS_MS 100	  /* while something is on its way */
-#define PATIENCE_MS 10000 /* for a source that hangs when the daemon is told to stop */
-#define FREEING_MS  2000  /* for threads and memory, when all mounts are gone */
+#define PROGRESS_MS 100	  /* while something is in progress */
+#define PATIENCE_MS 10000 /* for a source that hangs, when the daemon is told to stop */
+#define FREEING_MS  2000  /* for threads and memory, after all mounts are gone */
 
 struct server {
 	struct loop loop;
 	struct registry registry;
 	struct control control;
 	struct watch signals, ended, timer, names;
-	bool hangup_waits; /* for names */
+	bool hangup_waits; /* a SIGHUP waits for names to be looked up */
 	int ready_fd;
 	bool stopping;
 	int64_t stop_ms;     /* when what hangs is abandoned */
-	int64_t released_ms; /* since when all mounts are gone; 0: they are not */
+	int64_t released_ms; /* when the last mount was gone; 0: some are left */
 	int code;	     /* to exit with */
 };
 
@@ -52,7 +52,7 @@ static void our_signals(sigset_t *set)
 	sigaddset(set, SIGHUP);
 }
 
-/* Before any thread is made: all of them inherit the mask. */
+/* Before any thread is created: all inherit the mask. */
 static void block_signals(void)
 {
 	sigset_t set;
@@ -65,12 +65,11 @@ static void on_hangup(struct server *s)
 {
 	struct registry *r = &s->registry;
 	struct problems problems = {0};
-	struct await await = {0};
 	if (!r->file) {
 		log_warning("nothing to reload: started without a configuration file");
 		return;
 	}
-	enum reload_result res = reload(r, false, &problems, NULL, &await);
+	enum reload_result res = reload(r, false, &problems, NULL);
 	s->hangup_waits = res == RELOAD_LATER;
 	if (!s->hangup_waits)
 		in_use_end(r);
@@ -79,14 +78,13 @@ static void on_hangup(struct server *s)
 		log_error("%s: not reloaded, nothing has changed", r->file);
 	}
 	problems_free(&problems);
-	await_free(&await); /* the log hears of it */
 }
 
-/* The first time: with patience.  The second time what hangs is abandoned. */
+/* The first time it waits for the source; the second time it abandons what hangs. */
 static void stop(struct server *s)
 {
 	if (s->stopping) {
-		log_warning("told twice to stop: leaving at once");
+		log_warning("told to stop a second time: exiting immediately");
 		s->stop_ms = loop_now_ms();
 	} else {
 		s->stop_ms = loop_now_ms() + PATIENCE_MS;
@@ -116,9 +114,9 @@ static int watch_signals(struct server *s)
 	return s->signals.fd < 0 ? -errno : loop_watch(&s->loop, &s->signals, EPOLLIN);
 }
 
-/* --- what commands wait for ----------------------------------------------------------------- */
+/* --- commands that wait --------------------------------------------------------------------- */
 
-/* Those that could not be done yet are tried once more. */
+/* Retries commands that could not be completed yet. */
 static void resume(struct server *s)
 {
 	if (s->hangup_waits)
@@ -143,7 +141,7 @@ static int watch_names(struct server *s)
 	return s->names.fd < 0 ? 0 : loop_watch(&s->loop, &s->names, EPOLLIN);
 }
 
-/* --- what goes on beside the loop ------------------------------------------------------------ */
+/* --- tasks beside the loop ------------------------------------------------------------------ */
 
 static void announce(struct registry *r)
 {
@@ -162,14 +160,14 @@ static bool any_failed(struct registry *r)
 	return false;
 }
 
-/* The mounts of the start are up, or it is known that they will not be. */
+/* The mounts of the startup are up, or have failed. */
 static void started(struct server *s)
 {
 	struct registry *r = &s->registry;
 	bool stop_on_error = r->global.on_mount_error == ON_MOUNT_ERROR_STOP;
 	if (s->stopping || registry_is_starting(r))
 		return;
-	/* A mount that came up and was unmounted again before this line was none that failed. */
+	/* A mount that came up and was unmounted again before this point has not failed. */
 	bool came_up = registry_up(r) > 0 || r->finished;
 	if (!came_up || (any_failed(r) && stop_on_error)) {
 		s->code = EXIT_CODE_FAILED;
@@ -179,7 +177,7 @@ static void started(struct server *s)
 	r->started = true;
 	background_ready(s->ready_fd);
 	s->ready_fd = -1;
-	announce(r); /* by now into the right log */
+	announce(r); /* the log is the final one now */
 }
 
 static void stopped(struct server *s)
@@ -199,7 +197,7 @@ static void stopped(struct server *s)
 		s->loop.stop = true;
 }
 
-/* Ticks while something is on its way, and only then. */
+/* Ticks only while something is in progress. */
 static void set_timer(struct server *s)
 {
 	bool busy =
@@ -241,7 +239,7 @@ static void on_timer(struct watch *w, uint32_t events)
 	progress(container_of(w, struct server, timer));
 }
 
-/* A command may have begun something. */
+/* A command may have started something. */
 static void on_command(void *ctx)
 {
 	progress(ctx);
@@ -256,9 +254,9 @@ static int watch_mounts(struct server *s)
 	return rc < 0 ? rc : loop_watch(&s->loop, &s->ended, EPOLLIN);
 }
 
-/* --- the life ------------------------------------------------------------------------------- */
+/* --- startup and shutdown ------------------------------------------------------------------- */
 
-/* What its control socket is called after: the file, or the one mount. */
+/* The name of the control socket: that of the file, or of the only mount. */
 static void short_name(const struct configuration *c, char *buf, size_t size)
 {
 	if (c->companion) {

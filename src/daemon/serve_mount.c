@@ -11,7 +11,7 @@
 #include "daemon/classes.h"
 #include "daemon/options.h"
 
-/* --- settings to the layers below ----------------------------------------------------------- */
+/* --- settings for the layers below ---------------------------------------------------------- */
 
 struct mount_policy policy_of(const struct settings *s)
 {
@@ -50,8 +50,8 @@ bool gate_config_of(const struct settings *s, const struct weights *common,
 
 /* --- FUSE options --------------------------------------------------------------------------- */
 
-/* Like a bind mount, a mirror that root makes honours set-user-ID bits and devices exactly where
- * its source does; FUSE's own default would be neither. */
+/* Like a bind mount, a mount made by root honours set-user-ID bits and devices if the source does;
+ * FUSE's own default is neither. */
 static bool inherit_flags(struct words *w, const char *source)
 {
 	struct statvfs st;
@@ -85,7 +85,7 @@ static bool add_defaults(struct words *w, const struct settings *s, const char *
 	return ok;
 }
 
-/* Commas inside a value are escaped as libfuse wants them. */
+/* Commas inside a value are escaped as libfuse expects. */
 static char *joined(const struct words *w)
 {
 	AUTO_FREE char *text = NULL;
@@ -105,8 +105,7 @@ static char *joined(const struct words *w)
 	return fclose(out) == 0 ? take_ptr(&text) : NULL;
 }
 
-char *fuse_options_of(const struct settings *s, const char *source, bool *multi_user,
-		      struct error *err)
+char *fuse_options_of(const struct settings *s, const char *source, struct error *err)
 {
 	struct settings copy;
 	if (!settings_copy(&copy, s)) {
@@ -116,17 +115,16 @@ char *fuse_options_of(const struct settings *s, const char *source, bool *multi_
 	words_remove(&copy.fuse, "auto_unmount"); /* done by daemon/auto_unmount.c */
 	words_remove(&copy.fuse, "strictatime");  /* for the source: see mount_config_of */
 	char *text = add_defaults(&copy.fuse, s, source) ? joined(&copy.fuse) : NULL;
-	*multi_user = geteuid() == 0 && words_find(&copy.fuse, "allow_other");
 	settings_free(&copy);
 	if (!text)
 		error_set(err, "out of memory");
 	return text;
 }
 
-/* --- up and down ---------------------------------------------------------------------------- */
+/* --- scopes --------------------------------------------------------------------------------- */
 
-/* The [fs:NAME], or a scope of the mount's own. */
-static struct served_fs *fs_of(struct served_mount *m)
+/* The scope of the [fs:NAME] section, or one of the mount's own. */
+static struct served_fs *fs_for_mount(struct served_mount *m)
 {
 	struct served_fs *fs = m->s.fs ? registry_find_fs(m->registry, m->s.fs)
 				       : registry_find_own_fs(m->registry, m->s.name, true);
@@ -140,7 +138,7 @@ static struct served_fs *fs_of(struct served_mount *m)
 }
 
 struct mount_config mount_config_of(const struct settings *s, const char *source,
-				    const char *fuse_options, bool multi_user)
+				    const char *fuse_options)
 {
 	const struct words *w = &s->fuse;
 	return (struct mount_config){
@@ -152,7 +150,6 @@ struct mount_config mount_config_of(const struct settings *s, const char *source
 					s->attr_timeout_ns < 0 ? -1 : s->attr_timeout_ns / 1e9,
 				.entry_timeout_s =
 					s->entry_timeout_ns < 0 ? -1 : s->entry_timeout_ns / 1e9,
-				.multi_user = multi_user,
 				.owner_only = words_find(w, "allow_root"),
 				.no_atime = words_find(w, "noatime") || words_find(w, "ro"),
 				.strict_atime = words_find(w, "strictatime"),
@@ -169,7 +166,7 @@ int scope_make(struct served_mount *m, struct error *err)
 {
 	struct gate_mount_config cfg;
 	struct weight_rule *rules;
-	m->fs = fs_of(m);
+	m->fs = fs_for_mount(m);
 	if (!m->fs || !gate_config_of(&m->s, &m->registry->weights, &cfg, &rules)) {
 		m->fs = NULL;
 		return error_set(err, "out of memory");
@@ -220,7 +217,8 @@ void serve_mount_announce(const struct served_mount *m)
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return;
-	list_limits("global.", &m->registry->global, SCOPE_FS, out); /* limits, not the socket */
+	/* only limits, not the socket */
+	list_limits("global.", &m->registry->global, SCOPE_FS, out);
 	list_limits("fs.", &m->fs->s, SCOPE_FS, out);
 	if (m->s.profile)
 		fprintf(out, " profile=%s", m->s.profile);
@@ -232,9 +230,8 @@ void serve_mount_announce(const struct served_mount *m)
 	if (fclose(out) == 0 && size)
 		log_info("limits of %s:%s", m->s.name, text);
 	if (device_config_models(&m->s.device))
-		log_info(
-			"%s models a device: reads and writes %s", m->s.name,
-			m->s.cache == CACHE_PAGE
-				? "go through the page cache, so that only what misses it takes device time"
-				: "bypass the page cache; cache=page keeps them in it");
+		log_info("%s models a device: reads and writes %s", m->s.name,
+			 m->s.cache == CACHE_PAGE
+				 ? "use the page cache, so that only cache misses take device time"
+				 : "bypass the page cache; cache=page keeps them in it");
 }

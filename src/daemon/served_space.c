@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "daemon/options.h"
-#include "daemon/proto.h"
 #include "fs/mount.h"
 
 #define STATE_DIR "/var/lib/ratefs"
@@ -89,8 +88,7 @@ static uint64_t tighter(uint64_t a, uint64_t b)
 }
 
 /* own: what a mount sets; NULL: nothing. */
-static void records(const struct space *sp, const struct settings *own, const char *prefix,
-		    FILE *out)
+static void put_space(struct json_out to, const struct space *sp, const struct settings *own)
 {
 	static const char *const state[] = {[SPACE_SCANNING] = "counting",
 					    [SPACE_FAILED] = "failed",
@@ -99,35 +97,34 @@ static void records(const struct space *sp, const struct settings *own, const ch
 	space_look(sp, &l);
 	if (l.phase == SPACE_OFF)
 		return;
+	struct json_out o = put_object(to, "space");
 	uint64_t size = tighter(l.limits.bytes, own ? own->size_bytes : 0);
 	uint64_t inodes = tighter(l.limits.inodes, own ? own->inodes : 0);
-	record_text(out, state[l.phase], "%sspace.state", prefix);
+	put_text(o, "state", state[l.phase]);
 	if (size)
-		record_u64(out, size, "%sspace.size", prefix);
-	record_u64(out, l.bytes, "%sspace.used", prefix);
+		put_u64(o, "size", size);
+	put_u64(o, "used", l.bytes);
 	if (inodes)
-		record_u64(out, inodes, "%sspace.inodes", prefix);
-	record_u64(out, l.inodes, "%sspace.inodes_used", prefix);
-	record_u64(out, l.refused, "%sspace.refused", prefix);
-	record_bool(out, l.rescanning, "%sspace.rescanning", prefix);
-	record_u64(out, l.scanned, "%sspace.scanned", prefix);
-	record_u64(out, l.scans, "%sspace.scans", prefix);
-	record_i64(out, l.corrected, "%sspace.corrected", prefix);
-	record_u64(out, l.scan_ns, "%sspace.scan_ns", prefix);
+		put_u64(o, "inodes", inodes);
+	put_u64(o, "inodes_used", l.inodes);
+	put_u64(o, "refused", l.refused);
+	put_bool(o, "rescanning", l.rescanning);
+	put_u64(o, "scanned", l.scanned);
+	put_u64(o, "scans", l.scans);
+	put_i64(o, "corrected", l.corrected);
+	put_u64(o, "scan_ns", l.scan_ns);
 }
 
-void served_space_records(const struct target *t, FILE *out)
+void served_space_put(struct json_out o, const struct target *t)
 {
-	if (t->class)
-		return;
-	if (t->mount && t->mount->fs)
-		records(t->mount->fs->space, &t->mount->s, "", out);
-	else if (t->fs)
-		records(t->fs->space, NULL, "", out);
+	if (!t->class && t->mount && t->mount->fs)
+		put_space(o, t->mount->fs->space, &t->mount->s);
+	else if (!t->class && t->fs)
+		put_space(o, t->fs->space, NULL);
 }
 
-void served_space_list(const struct served_mount *m, const char *prefix, FILE *out)
+void served_space_put_mount(struct json_out o, const struct served_mount *m)
 {
 	if (m->fs)
-		records(m->fs->space, &m->s, prefix, out);
+		put_space(o, m->fs->space, &m->s);
 }

@@ -4,11 +4,10 @@
 #ifndef DAEMON_SERVED_SPACE_H
 #define DAEMON_SERVED_SPACE_H
 
-#include <stdio.h>
-
 #include "daemon/registry.h"
 #include "daemon/target.h"
 #include "fs/space.h"
+#include "proto/json_out.h"
 
 /* Of an fs with these settings; NULL: out of memory. */
 struct space *served_space_new(const struct settings *s);
@@ -23,9 +22,8 @@ bool served_space_limited(const struct served_mount *m);
 /* What its source holds is not known yet. */
 bool served_space_counting(const struct served_mount *m);
 
-/* Statistics of a mount or an fs: "space.*"; nothing where nothing is counted. */
-void served_space_records(const struct target *t, FILE *out);
-/* The same for a list: prefix is "mounts.0." */
-void served_space_list(const struct served_mount *m, const char *prefix, FILE *out);
+/* Statistics of a mount or an fs, as "space"; nothing where nothing is counted. */
+void served_space_put(struct json_out o, const struct target *t);
+void served_space_put_mount(struct json_out o, const struct served_mount *m);
 
 #endif

@@ -82,7 +82,7 @@ static bool copy_classes(struct settings *to, const struct settings *from)
 	if (from->n_classes && !to->class)
 		return false;
 	for (; to->n_classes < from->n_classes; to->n_classes++)
-		if (!settings_copy(&to->class[to->n_classes], &from -> class[to->n_classes]))
+		if (!settings_copy(to->class + to->n_classes, from->class + to->n_classes))
 			return false;
 	return true;
 }
@@ -90,7 +90,7 @@ static bool copy_classes(struct settings *to, const struct settings *from)
 bool settings_copy(struct settings *to, const struct settings *from)
 {
 	*to = *from;
-	/* every field that owns memory is written before the first failure can free it */
+	/* Every field that owns memory is set before the first failure can free it. */
 	bool ok = copy_text(&to->name, from->name);
 	ok = copy_text(&to->fs, from->fs) && ok;
 	ok = copy_text(&to->source, from->source) && ok;

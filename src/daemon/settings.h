@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of one scope (global, an fs, a mount, a class) as parsed values, and a daemon's whole
- * configuration made of them.  Plain data: whoever holds it owns its strings.
- * The option table (daemon/options.h) says which fields a scope uses and how they are written. */
+/* The options of one scope (global, an fs, a mount, a class) as parsed values, and the whole
+ * configuration of a daemon.  Plain data that owns its strings.  The option table
+ * (daemon/options.h) defines which fields a scope uses and how they are written. */
 #ifndef DAEMON_SETTINGS_H
 #define DAEMON_SETTINGS_H
 
@@ -13,24 +13,24 @@
 #include "limit/limiter.h"
 #include "sched/gate.h"
 
-#define OPTIONS_MAX 192 /* rows that the option table may have */
+#define OPTIONS_MAX 192 /* the most rows that the option table can have */
 
-/* Weight rules; the text is kept, so that `show` and --save give back what was written. */
+/* Weight rules; the text is kept, so that `show` and --save return what was written. */
 struct weights {
 	struct weight_rule *rule;
 	char **text; /* "uid:alice=4" */
 	unsigned n;
-	uint32_t own; /* of a class: its share against its siblings; 0 means 1 */
+	uint32_t own; /* of a class: its share among its siblings; 0 means 1 */
 };
 #define WEIGHT_MAX 10000
 
-/* Whose requests a class takes; both NULL: only what its children take. */
+/* Which requests belong to a class; both NULL: only those of its children. */
 struct match {
 	char *text;
 	struct rule *rule;
 };
 
-/* FUSE and mount(8) options that are handed on, in order: "ro", "fsname=x". */
+/* FUSE and mount(8) options that are passed on, in order: "ro", "fsname=x". */
 struct words {
 	char **word;
 	unsigned n;
@@ -38,13 +38,13 @@ struct words {
 
 struct settings {
 	struct limiter_config limits; /* every scope */
-	struct limiter_config each; /* mounts and classes: of every key; limits.window_ns counts */
+	struct limiter_config each; /* mounts and classes: for each key; limits.window_ns applies */
 
 	/* mounts */
 	char *name, *fs, *source, *mountpoint; /* an fs has name and source */
 	char *section;			       /* in the file: [mount:SECTION] */
 	uint64_t max_wait_ns, max_parked, max_parked_bytes, max_keys, mount_weight;
-	int64_t attr_timeout_ns, entry_timeout_ns; /* < 0: what the cache mode says */
+	int64_t attr_timeout_ns, entry_timeout_ns;			/* < 0: by the cache mode */
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
 	uint64_t size_bytes, inodes; /* mounts and fs: what the tree may hold; 0: no limit */
 	unsigned on_quota;	     /* index of the choice */
@@ -54,10 +54,10 @@ struct settings {
 	char *profile; /* NAME[:SIZE] */
 	struct weights weights;
 	struct words fuse;
-	struct settings *class; /* its classes, in the order in which they are asked */
+	struct settings *class; /* its classes, in the order in which they are tried */
 	unsigned n_classes;
 
-	/* classes; besides, those of the mount that the option table gives them */
+	/* classes; they also use those fields of mounts that the option table gives them */
 	struct match match;
 	char *mounts, *parent;
 	uint64_t reserve_bps, reserve_iops;
@@ -66,9 +66,9 @@ struct settings {
 	char *control;
 	unsigned on_mount_error, log_level;
 
-	bool given[OPTIONS_MAX]; /* by row of the option table: set by somebody, not a default */
-	unsigned line;		 /* of its section in the configuration file */
-	unsigned lines[OPTIONS_MAX]; /* by row: where in that file it was given; 0: nowhere */
+	bool given[OPTIONS_MAX];     /* by row of the option table: was set, is not a default */
+	unsigned line;		     /* of its section in the configuration file */
+	unsigned lines[OPTIONS_MAX]; /* by row: the line in that file where it was set; 0: none */
 };
 
 /* Choices, in the order of the option table's words; those of fair, cache and interrupt are in sched/ and fs/. */
@@ -80,18 +80,18 @@ enum on_mount_error { ON_MOUNT_ERROR_STOP, ON_MOUNT_ERROR_CONTINUE };
 
 void settings_init(struct settings *s); /* all defaults */
 void settings_free(struct settings *s);
-/* False: out of memory, `to` is empty then. */
+/* False: out of memory; `to` is then empty. */
 bool settings_copy(struct settings *to, const struct settings *from);
 
-/* Puts "name" or "name=value" last, in place of an earlier one of that name or of `opposite`.
- * False: out of memory, nothing has changed; the same holds for weights_add. */
+/* Appends "name" or "name=value", replacing an earlier one of that name or of `opposite`.  False:
+ * out of memory, nothing has changed; the same applies to weights_add. */
 bool words_put(struct words *w, const char *text, const char *opposite);
 void words_remove(struct words *w, const char *name);
 /* The value ("" for a bare word) or NULL. */
 const char *words_find(const struct words *w, const char *name);
 void words_free(struct words *w);
 
-/* A class with defaults, behind those that are there; NULL: out of memory. */
+/* Appends a class with defaults; NULL: out of memory. */
 struct settings *settings_add_class(struct settings *mount, const char *name);
 void settings_remove_class(struct settings *mount, const char *name);
 struct settings *settings_find_class(const struct settings *mount, const char *name);
@@ -99,7 +99,7 @@ struct settings *settings_find_class(const struct settings *mount, const char *n
 void match_free(struct match *m);
 
 bool weights_add(struct weights *w, const struct weight_rule *rule, const char *text);
-/* False: out of memory, `to` is empty then. */
+/* False: out of memory; `to` is then empty. */
 bool weights_copy(struct weights *to, const struct weights *from);
 void weights_free(struct weights *w);
 
@@ -109,12 +109,12 @@ struct configuration {
 	struct settings global;
 	struct settings *fs, *mount;
 	unsigned n_fs, n_mounts;
-	/* as the file has them; each mount has copies of its own */
+	/* as in the file; each mount has its own copies */
 	struct settings *class;
 	unsigned n_classes;
-	struct weights weights; /* of [weights]: every mount's */
+	struct weights weights; /* of [weights]: for every mount */
 	char *file;		/* NULL: from the command line */
-	bool force;		/* mount even where that hides something (daemon/path.h) */
+	bool force;		/* mount even where that is refused otherwise (daemon/path.h) */
 	const struct companion *companion; /* NULL: none */
 };
 

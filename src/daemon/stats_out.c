@@ -9,19 +9,39 @@
 
 #include "base/cleanup.h"
 #include "daemon/limits_out.h"
-#include "daemon/proto.h"
 #include "daemon/served_space.h"
 #include "fs/cgroup.h"
 #include "fs/mount.h"
 
 /* --- one scope ------------------------------------------------------------------------------ */
 
-static void class_records(const char *name, const struct class_stats *c, FILE *out)
+struct number {
+	const char *name;
+	uint64_t value;
+};
+
+static void put_numbers(struct json_out o, const struct number *row, unsigned n)
 {
-	const struct {
-		const char *name;
-		uint64_t value;
-	} row[] = {
+	for (unsigned i = 0; i < n; i++)
+		put_u64(o, row[i].name, row[i].value);
+}
+
+static void put_times(struct json_out o, const struct histogram *h)
+{
+	const struct number row[] = {
+		{"count", h->total},
+		{"sum_ns", h->sum_ns},
+		{"p50_ns", histogram_quantile_ns(h, 500)},
+		{"p90_ns", histogram_quantile_ns(h, 900)},
+		{"p99_ns", histogram_quantile_ns(h, 990)},
+		{"max_ns", h->max_ns},
+	};
+	put_numbers(o, row, ARRAY_SIZE(row));
+}
+
+static void put_class(struct json_out o, const struct class_stats *c)
+{
+	const struct number row[] = {
 		{"ops", c->ops},
 		{"bytes", c->bytes},
 		{"at_once", c->at_once},
@@ -35,22 +55,11 @@ static void class_records(const char *name, const struct class_stats *c, FILE *o
 		{"ok", c->ok},
 		{"failed", c->failed},
 		{"aborted", c->aborted},
-		{"wait.count", c->wait.total},
-		{"wait.sum_ns", c->wait.sum_ns},
-		{"wait.p50_ns", histogram_quantile_ns(&c->wait, 500)},
-		{"wait.p90_ns", histogram_quantile_ns(&c->wait, 900)},
-		{"wait.p99_ns", histogram_quantile_ns(&c->wait, 990)},
-		{"wait.max_ns", c->wait.max_ns},
 		{"device_now", c->device_now},
-		{"device.count", c->device.total},
-		{"device.sum_ns", c->device.sum_ns},
-		{"device.p50_ns", histogram_quantile_ns(&c->device, 500)},
-		{"device.p90_ns", histogram_quantile_ns(&c->device, 900)},
-		{"device.p99_ns", histogram_quantile_ns(&c->device, 990)},
-		{"device.max_ns", c->device.max_ns},
 	};
-	for (unsigned i = 0; i < ARRAY_SIZE(row); i++)
-		record_u64(out, row[i].value, "classes.%s.%s", name, row[i].name);
+	put_numbers(o, row, ARRAY_SIZE(row));
+	put_times(put_object(o, "wait"), &c->wait);
+	put_times(put_object(o, "device"), &c->device);
 }
 
 /* Share of the time that the counters cover, 0 to 1. */
@@ -60,42 +69,46 @@ static double share(uint64_t part_ns, const struct scope_stats *s)
 	return all ? (double)min_u64(part_ns, all) / all : 0;
 }
 
-static void limit_records(enum limit_kind kind, const struct scope_stats *s, FILE *out)
+static void put_limit(struct json_out limits, enum limit_kind kind, const struct scope_stats *s)
 {
 	const struct limit_stats *l = &s->limit[kind];
-	const char *name = limit_kind_name(kind);
 	if (!l->enabled)
 		return;
-	record_text(out, limit_kind_is_bytes(kind) ? "bytes" : "ops", "limits.%s.unit", name);
-	record_u64(out, l->rate_per_sec, "limits.%s.rate", name);
-	record_u64(out, l->capacity, "limits.%s.capacity", name);
-	record_i64(out, l->level, "limits.%s.level", name);
-	record_u64(out, l->once_left, "limits.%s.once_left", name);
-	record_real(out, share(l->blocking_ns, s), "limits.%s.blocking_share", name);
+	struct json_out o = put_object(limits, limit_kind_name(kind));
+	put_text(o, "unit", limit_kind_is_bytes(kind) ? "bytes" : "ops");
+	put_u64(o, "rate", l->rate_per_sec);
+	put_u64(o, "capacity", l->capacity);
+	put_i64(o, "level", l->level);
+	put_u64(o, "once_left", l->once_left);
+	put_real(o, "blocking_share", share(l->blocking_ns, s));
 }
 
-static void permit_records(const char *name, const struct permits_snapshot *p, FILE *out)
+static struct json_out put_permits(struct json_out o, const char *name,
+				   const struct permits_snapshot *p)
 {
+	struct json_out permits = put_object(o, name);
 	if (p->limit != PERMITS_UNLIMITED)
-		record_i64(out, p->limit, "%s.limit", name);
-	record_i64(out, p->in_flight, "%s.now", name);
+		put_i64(permits, "limit", p->limit);
+	put_i64(permits, "now", p->in_flight);
+	return permits;
 }
 
-void stats_scope_records(const struct scope_stats *s, FILE *out)
+void put_scope_stats(struct json_out o, const struct scope_stats *s)
 {
-	record_real(out, (s->now_ns - s->since_ns) / 1e9, "seconds");
-	record_bool(out, s->paused, "paused");
-	record_u64(out, s->parked_now, "parked_now");
-	record_u64(out, s->parked_bytes_now, "parked_bytes_now");
-	record_u64(out, s->device_now, "device_now");
-	record_u64(out, s->keys_now, "keys_now");
-	permit_records("inflight", &s->inflight, out);
-	record_real(out, share(s->inflight_blocking_ns, s), "inflight.blocking_share");
-	permit_records("open", &s->open, out);
+	put_real(o, "seconds", (s->now_ns - s->since_ns) / 1e9);
+	put_bool(o, "paused", s->paused);
+	put_u64(o, "parked_now", s->parked_now);
+	put_u64(o, "parked_bytes_now", s->parked_bytes_now);
+	put_u64(o, "device_now", s->device_now);
+	put_u64(o, "keys_now", s->keys_now);
+	struct json_out inflight = put_permits(o, "inflight", &s->inflight);
+	put_real(inflight, "blocking_share", share(s->inflight_blocking_ns, s));
+	put_permits(o, "open", &s->open);
+	struct json_out limits = put_object(o, "limits"), classes = put_object(o, "classes");
 	for (int k = 0; k < LIMIT_KINDS; k++)
-		limit_records(k, s, out);
+		put_limit(limits, k, s);
 	for (int c = 0; c < COST_CLASSES_SHOWN; c++)
-		class_records(cost_class_name(c), &s->cls[c], out);
+		put_class(put_object(classes, cost_class_name(c)), &s->cls[c]);
 }
 
 /* --- keys ----------------------------------------------------------------------------------- */
@@ -145,7 +158,7 @@ unsigned stats_merge_keys(struct key_stats *k, unsigned n)
 }
 
 /* Names that cost no look into the user database: that is for the client to do. */
-static void name_record(const struct fair_key *key, const char *list, unsigned i, FILE *out)
+static void put_name(struct json_out o, const struct fair_key *key)
 {
 	char buf[4096] = "";
 	if (key->kind == FAIR_CGROUP)
@@ -157,26 +170,37 @@ static void name_record(const struct fair_key *key, const char *list, unsigned i
 		ssize_t n = fd < 0 ? -1 : read(fd, buf, 64);
 		buf[n > 0 ? n - 1 : 0] = '\0'; /* its newline */
 	}
-	record_text(out, buf, "%s.%u.name", list, i);
+	put_text(o, "name", buf);
 }
 
-static void key_records(const struct key_stats *k, unsigned n, const char *list, FILE *out)
+static void put_each(struct json_out o, const struct key_stats *k)
+{
+	if (!k->capped)
+		return;
+	struct json_out each = put_object(o, "each");
+	for (unsigned l = 0; l < LIMIT_KINDS; l++)
+		if (k->capped & 1U << l)
+			put_i64(put_object(each, limit_kind_name(l)), "level", k->level[l]);
+}
+
+static void put_keys(struct json_out list, const struct key_stats *k, unsigned n)
 {
 	for (unsigned i = 0; i < n && i < STATS_TOP_KEYS; i++) {
-		record_text(out, fair_kind_name(k[i].key.kind), "%s.%u.kind", list, i);
-		record_u64(out, k[i].key.id, "%s.%u.id", list, i);
-		name_record(&k[i].key, list, i, out);
-		record_u64(out, k[i].weight, "%s.%u.weight", list, i);
-		record_u64(out, k[i].ops, "%s.%u.ops", list, i);
-		record_u64(out, k[i].bytes, "%s.%u.bytes", list, i);
-		record_u64(out, k[i].parked_now, "%s.%u.parked_now", list, i);
-		record_u64(out, k[i].parked, "%s.%u.parked_total", list, i);
-		record_u64(out, k[i].wait_ns, "%s.%u.wait_ns", list, i);
-		record_u64(out, k[i].max_wait_ns, "%s.%u.max_wait_ns", list, i);
-		for (unsigned l = 0; l < LIMIT_KINDS; l++)
-			if (k[i].capped & 1U << l)
-				record_i64(out, k[i].level[l], "%s.%u.each.%s.level", list, i,
-					   limit_kind_name(l));
+		const struct number row[] = {
+			{"id", k[i].key.id},
+			{"weight", k[i].weight},
+			{"ops", k[i].ops},
+			{"bytes", k[i].bytes},
+			{"parked_now", k[i].parked_now},
+			{"parked_total", k[i].parked},
+			{"wait_ns", k[i].wait_ns},
+			{"max_wait_ns", k[i].max_wait_ns},
+		};
+		struct json_out one = put_object(list, NULL);
+		put_text(one, "kind", fair_kind_name(k[i].key.kind));
+		put_name(one, &k[i].key);
+		put_numbers(one, row, ARRAY_SIZE(row));
+		put_each(one, &k[i]);
 	}
 }
 
@@ -186,7 +210,7 @@ static bool in_scope(const struct target *t, const struct served_mount *m)
 }
 
 /* The keys of all mounts of the scope, equal ones together. */
-static bool all_key_records(struct registry *r, const struct target *t, FILE *out)
+static void put_all_keys(struct json_out o, struct registry *r, const struct target *t)
 {
 	unsigned room = 0, n = 0;
 	AUTO_FREE struct key_stats *keys = NULL;
@@ -195,8 +219,10 @@ static bool all_key_records(struct registry *r, const struct target *t, FILE *ou
 		room += in_scope(t, m) ? m->s.max_keys : 0;
 	}
 	keys = calloc(room + 1, sizeof(*keys));
-	if (!keys)
-		return false;
+	if (!keys) {
+		*o.failed = true;
+		return;
+	}
 	list_for_each (it, &r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
 		if (in_scope(t, m))
@@ -205,72 +231,64 @@ static bool all_key_records(struct registry *r, const struct target *t, FILE *ou
 	}
 	n = stats_merge_keys(keys, n);
 	qsort(keys, n, sizeof(*keys), by_wait);
-	key_records(keys, n, "keys_by_wait", out);
+	put_keys(put_array(o, "keys_by_wait"), keys, n);
 	qsort(keys, n, sizeof(*keys), by_use);
-	key_records(keys, n, "keys_by_use", out);
-	return true;
+	put_keys(put_array(o, "keys_by_use"), keys, n);
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-static void mount_records(const struct served_mount *m, FILE *out)
+static void put_mount(struct json_out o, const struct served_mount *m)
 {
 	struct fs_counts counts;
-	record_text(out, m->s.mountpoint, "mountpoint");
-	record_text(out, served_source(m), "source");
-	record_bool(out, served_state(m) == SERVED_UP, "mounted");
-	record_bool(out, m->s.dry_run, "dry_run");
+	put_text(o, "mountpoint", m->s.mountpoint);
+	put_text(o, "source", served_source(m));
+	put_bool(o, "mounted", served_state(m) == SERVED_UP);
+	put_bool(o, "dry_run", m->s.dry_run);
 	if (served_paused_by(m))
-		record_text(out, served_paused_by(m), "paused_by");
+		put_text(o, "paused_by", served_paused_by(m));
 	if (!m->session)
 		return;
 	fs_mount_look(m->session, &counts);
-	record_u64(out, counts.inodes, "known_inodes");
-	record_u64(out, counts.inode_fds, "inode_fds");
-	record_u64(out, counts.handles, "open_handles");
-	record_u64(out, counts.passthrough_handles, "passthrough_handles");
-	record_u64(out, counts.passthrough_maps, "passthrough_maps");
+	put_u64(o, "known_inodes", counts.inodes);
+	put_u64(o, "inode_fds", counts.inode_fds);
+	put_u64(o, "open_handles", counts.handles);
+	put_u64(o, "passthrough_handles", counts.passthrough_handles);
+	put_u64(o, "passthrough_maps", counts.passthrough_maps);
 }
 
 /* What all mounts of the scope have in their sources. */
-static void source_records(struct registry *r, const struct target *t, struct scope_stats *s,
-			   FILE *out)
+static void look_at_sources(struct registry *r, const struct target *t, struct fs_source_look *all)
 {
-	struct fs_source_look all = {.oldest_op = ""};
+	*all = (struct fs_source_look){.oldest_op = ""};
 	list_for_each (it, &r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		struct fs_source_look one;
 		if (!m->session || !in_scope(t, m))
 			continue;
 		fs_mount_look_source(m->session, &one);
-		fs_source_look_add(&all, &one);
-	}
-	/* Without max_inflight nobody counts permits. */
-	if (s->inflight.limit == PERMITS_UNLIMITED)
-		s->inflight.in_flight = all.n + all.queued;
-	record_u64(out, all.n, "in_source.requests");
-	record_u64(out, all.queued, "in_source.queued");
-	record_u64(out, all.stuck, "in_source.stuck");
-	record_u64(out, all.oldest_ns, "in_source.oldest_ns");
-	record_text(out, all.oldest_op, "in_source.oldest_op");
-	for (unsigned i = 0; i < all.n_ops; i++) {
-		record_text(out, all.op[i].name, "in_source.ops.%u.name", i);
-		record_u64(out, all.op[i].n, "in_source.ops.%u.requests", i);
-		record_u64(out, all.op[i].oldest_ns, "in_source.ops.%u.oldest_ns", i);
+		fs_source_look_add(all, &one);
 	}
 }
 
-bool stats_records(struct registry *r, const struct target *t, FILE *out)
+static void put_source(struct json_out o, const struct fs_source_look *all)
 {
-	AUTO_FREE struct scope_stats *s = calloc(1, sizeof(*s));
-	if (!s)
-		return false;
-	record_text(out, scope_kind_name(t->scope), "scope");
-	record_text(out, target_name(t), "name");
-	if (t->mount && !t->class)
-		mount_records(t->mount, out);
-	if (t->mount && !t->mount->gate)
-		return true;
+	put_u64(o, "requests", all->n);
+	put_u64(o, "queued", all->queued);
+	put_u64(o, "stuck", all->stuck);
+	put_u64(o, "oldest_ns", all->oldest_ns);
+	put_text(o, "oldest_op", all->oldest_op);
+	struct json_out ops = put_array(o, "ops");
+	for (unsigned i = 0; i < all->n_ops; i++) {
+		struct json_out op = put_object(ops, NULL);
+		put_text(op, "name", all->op[i].name);
+		put_u64(op, "requests", all->op[i].n);
+		put_u64(op, "oldest_ns", all->op[i].oldest_ns);
+	}
+}
+
+static void look_at_scope(struct registry *r, const struct target *t, struct scope_stats *s)
+{
 	if (t->class && t->mount)
 		(void)gate_stats_class(t->mount->gate, t->class->name, s);
 	else if (t->mount)
@@ -279,9 +297,28 @@ bool stats_records(struct registry *r, const struct target *t, FILE *out)
 		gate_stats_fs(t->fs->gate, s);
 	else
 		gate_stats_global(r->gate, s);
-	source_records(r, t, s, out);
-	served_space_records(t, out);
-	bool whole = limits_records(t, "limits_met", out);
-	stats_scope_records(s, out);
-	return all_key_records(r, t, out) && whole;
+}
+
+void put_stats(struct json_out o, struct registry *r, const struct target *t)
+{
+	AUTO_FREE struct scope_stats *s = calloc(1, sizeof(*s));
+	struct fs_source_look source;
+	put_text(o, "scope", scope_kind_name(t->scope));
+	put_text(o, "name", target_name(t));
+	if (t->mount && !t->class)
+		put_mount(o, t->mount);
+	if (!s)
+		*o.failed = true;
+	if (!s || (t->mount && !t->mount->gate))
+		return;
+	look_at_scope(r, t, s);
+	look_at_sources(r, t, &source);
+	/* Without max_inflight nobody counts permits. */
+	if (s->inflight.limit == PERMITS_UNLIMITED)
+		s->inflight.in_flight = source.n + source.queued;
+	put_source(put_object(o, "in_source"), &source);
+	served_space_put(o, t);
+	put_limits_met(o, t);
+	put_scope_stats(o, s);
+	put_all_keys(o, r, t);
 }

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/ending.h"
+#include "daemon/reserves.h"
 
-/* A mount's name has no '/' in front of a class; a path to somewhere in a mount has. */
+/* A mount's name has no '/' except before a class; a path inside a mount has. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
 	const char *slash = strchr(name, '/');
@@ -22,6 +24,27 @@ static bool find_class(struct registry *r, const char *name, struct target *t)
 	t->scope = SCOPE_CLASS;
 	snprintf(t->name, sizeof(t->name), "%s/%s", t->mount->s.name, t->class->name);
 	return true;
+}
+
+/* JSON can only say what is UTF-8: a name that is not is known by what it looks like. */
+static bool looks_like(const char *text, const char *name)
+{
+	AUTO_FREE char *utf8 = text && !text_is_utf8(text) ? text_utf8(text) : NULL;
+	return utf8 && strcmp(utf8, name) == 0;
+}
+
+static struct served_mount *find_odd(struct registry *r, const char *name)
+{
+	struct served_mount *found = NULL;
+	list_for_each (it, &r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (!looks_like(m->s.name, name) && !looks_like(m->s.mountpoint, name))
+			continue;
+		if (found)
+			return NULL; /* there are two */
+		found = m;
+	}
+	return found;
 }
 
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err)
@@ -38,6 +61,9 @@ int target_find(struct registry *r, const char *name, struct target *t, struct e
 	t->mount = registry_find_target(r, name);
 	t->dropped = ending_find_dropped(r, name);
 	if (t->mount || t->dropped || find_class(r, name, t))
+		return 0;
+	t->mount = find_odd(r, name);
+	if (t->mount)
 		return 0;
 	return error_set(err, "there is no mount or class '%s'", name);
 }
@@ -80,6 +106,21 @@ bool target_paused(const struct target *t)
 			  : t->registry->paused;
 }
 
+int target_set_mount(struct served_mount *m, struct settings *s, struct error *err)
+{
+	if (reserves_check_live(m->registry, m, s, err) < 0)
+		return -1;
+	return registry_set_mount(m, s, err);
+}
+
+static int set_shared(struct registry *r, struct served_fs *fs, struct settings *s,
+		      struct error *err)
+{
+	if (reserves_check_live(r, fs ? (const void *)fs : r, s, err) < 0)
+		return -1;
+	return fs ? registry_set_fs(r, fs, s, err) : registry_set_global(r, s, err);
+}
+
 /* The mount as it is, but for this class. */
 static int apply_class(struct target *t, struct settings *s, struct error *err)
 {
@@ -89,7 +130,7 @@ static int apply_class(struct target *t, struct settings *s, struct error *err)
 	struct settings *class = settings_find_class(&mount, t->class->name);
 	was = *class;
 	*class = *s;
-	int rc = registry_set_mount(t->mount, &mount, err);
+	int rc = target_set_mount(t->mount, &mount, err);
 	if (rc == 0) {
 		t->class = settings_find_class(&t->mount->s, s->name);
 		settings_free(&was);
@@ -104,9 +145,8 @@ static int apply_class(struct target *t, struct settings *s, struct error *err)
 int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err)
 {
 	return t->class	  ? apply_class(t, s, err)
-	       : t->mount ? registry_set_mount(t->mount, s, err)
-	       : t->fs	  ? registry_set_fs(r, t->fs, s, err)
-			  : registry_set_global(r, s, err);
+	       : t->mount ? target_set_mount(t->mount, s, err)
+			  : set_shared(r, t->fs, s, err);
 }
 
 int target_pause(struct registry *r, const struct target *t, bool paused)

@@ -15,21 +15,23 @@ struct target {
 	struct registry *registry;
 	struct served_fs *fs; /* SCOPE_FS */
 	struct served_mount
-		*mount; /* SCOPE_MOUNT, SCOPE_CLASS; NULL: the configuration no longer names it */
-	struct settings *class;	    /* SCOPE_CLASS: one of the mount's */
+		*mount;		/* SCOPE_MOUNT, SCOPE_CLASS; NULL: no longer in the configuration */
+	struct settings *class; /* SCOPE_CLASS: one of the mount's */
 	char name[TARGET_NAME_MAX]; /* SCOPE_CLASS: MOUNT/CLASS */
-	struct ending *dropped;	    /* SCOPE_MOUNT: by a reload, and still on its way down */
+	struct ending *dropped;	    /* SCOPE_MOUNT: removed by a reload and still being ended */
 };
 
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err);
 const char *target_name(const struct target *t);
 const struct settings *target_settings(const struct target *t);
-/* Does what is set for the target concern the mount? */
+/* True: settings of the target affect the mount. */
 bool target_covers(const struct target *t, const struct served_mount *m);
-/* "mount", "fs" or "global": whose pause stops the mount; NULL: none does. */
+/* "mount", "fs" or "global": the scope whose pause stops the mount; NULL: none. */
 const char *served_paused_by(const struct served_mount *m);
 bool target_paused(const struct target *t);
-/* Takes over what is in *s on success; -1 with err and nothing changed. */
+/* New settings; reservations must be what the scopes above have.  Takes over what is in *s on success; -1 with err
+ * and nothing changed. */
+int target_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err);
 int target_pause(struct registry *r, const struct target *t, bool paused); /* 0 or -errno */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Work that may wait for a disk, beside the event loop: each task has a thread of its own, and what
- * follows from it is done on the main thread again.
+/* Work that may wait for a disk and therefore runs beside the event loop: each task has a thread
+ * of its own, and its results are applied on the main thread.
  *
  *	main: task_start ─▶ thread: run ─▶ tasks->wake_fd ─▶ main: tasks_collect ─▶ done
  *
- * A task that hangs holds nothing but its thread. */
+ * A task that hangs occupies nothing but its thread. */
 #ifndef DAEMON_TASK_H
 #define DAEMON_TASK_H
 
@@ -26,7 +26,7 @@ struct tasks {
 };
 
 void tasks_init(struct tasks *t, int wake_fd);
-/* Without a thread to be had it is run on the spot. */
+/* If no thread can be created, it is run immediately on this one. */
 void task_start(struct tasks *t, struct task *task);
 void tasks_collect(struct tasks *t);
 

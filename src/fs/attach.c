@@ -48,8 +48,8 @@ static const struct {
 struct plan {
 	unsigned long flags;
 	char *source, *type;
-	char *label; /* an SELinux option, which a kernel without SELinux refuses */
-	FILE *data;  /* what FUSE itself reads */
+	char *label; /* an SELinux option; a kernel without SELinux refuses it */
+	FILE *data;  /* options that FUSE itself reads */
 };
 
 static bool is_flag(const char *word, unsigned long *out)
@@ -91,13 +91,13 @@ static bool plan_word(struct plan *p, const char *word)
 		p->label = strdup(word);
 	}
 	if (strcmp(word, "allow_root") == 0)
-		fputs(",allow_other", p->data); /* libfuse turns the others away */
+		fputs(",allow_other", p->data); /* libfuse refuses the others */
 	else
 		fprintf(p->data, ",%s", word);
 	return true;
 }
 
-/* Splits at commas; a backslash takes the next character as it is. */
+/* Splits at commas; a backslash makes the next character literal. */
 static bool plan_options(struct plan *p, const char *options,
 			 bool (*each)(struct plan *p, const char *word))
 {
@@ -179,7 +179,7 @@ int attach_remount(const char *mountpoint, const char *options, struct error *er
 	if (!plan_options(&p, options, plan_flag))
 		return error_set(err, "out of memory");
 	if (!(p.flags & MS_NOATIME))
-		p.flags |= MS_RELATIME; /* or the kernel leaves it as it was */
+		p.flags |= MS_RELATIME; /* otherwise the kernel leaves it unchanged */
 	if (mount(NULL, mountpoint, NULL, MS_REMOUNT | p.flags, NULL) < 0)
 		return error_set(err, "cannot remount '%s': %s", mountpoint, strerror(errno));
 	return 0;

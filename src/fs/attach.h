@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-/* Options as libfuse takes them: "ro,allow_other,fsname=a\,b".  Returns the descriptor of the
- * FUSE connection; -1 with err; or -2 where we have no right to mount. */
+/* Takes options as libfuse does: "ro,allow_other,fsname=a\,b".  Returns the descriptor of the FUSE
+ * connection; -1 with err; or -2 if this process may not mount. */
 int attach(const char *mountpoint, const char *options, struct error *err);
 
 /* Remounts: replaces the flags (ro, noexec, …) of an existing mount by those of these options, as mount(8)

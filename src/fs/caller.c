@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/monotonic.h"
 #include "base/util.h"
 #include "fs/cgroup.h"
-#include "fs/handle.h"
 #include "fs/status.h"
 
 static ssize_t read_proc(uint32_t tid, const char *name, char *buf, size_t size)
@@ -48,7 +48,7 @@ static void cache_put(struct cache_slot *cache, uint64_t tag, uint64_t id)
 	atomic_store_explicit(&s->tag, tag, memory_order_release);
 }
 
-/* The process of a thread, or the thread itself where /proc does not say. */
+/* The process of a thread, or the thread itself if /proc does not tell. */
 static uint64_t process_of(uint32_t tid)
 {
 	char status[1024];
@@ -70,7 +70,7 @@ uint64_t caller_process(uint32_t tid, uint64_t now_ns)
 	return tgid;
 }
 
-static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
+static uint64_t cgroup_of_thread(uint32_t tid, uint64_t now_ns)
 {
 	static struct cache_slot cache[CACHE_SLOTS];
 	char text[4096];
@@ -91,24 +91,6 @@ static uint64_t cgroup_of(uint32_t tid, uint64_t now_ns)
 	return id;
 }
 
-struct caller caller_of(const struct fuse_in_header *in, size_t len)
-{
-	struct caller c = {in->pid, in->uid, in->gid, wire_fh(in, len)};
-	if (c.tid == 0 && c.handle) { /* no caller: whoever opened the file */
-		const struct handle *h = handle_from_fh(c.handle);
-		c.tid = (uint32_t)h->pid;
-		c.uid = h->uid;
-		c.gid = h->gid;
-	}
-	return c;
-}
-
-static void cgroup_path_or_empty(uint64_t cgroup, char *buf, size_t size)
-{
-	if (!cgroup_path(cgroup, buf, size))
-		buf[0] = '\0';
-}
-
 /* The name of the program, not of the thread: threads that io_uring works with have other names.  The
  * kernel adds a newline. */
 static void program_name(uint32_t tid, char buf[CALLER_NAME_MAX])
@@ -120,9 +102,50 @@ static void program_name(uint32_t tid, char buf[CALLER_NAME_MAX])
 	memcpy(buf, text, strlen(text) + 1);
 }
 
+struct opener opener_of(uint32_t tid)
+{
+	struct opener o = {.known = true, .cgroup = cgroup_of_thread(tid, monotonic_ns())};
+	program_name(tid, o.name);
+	return o;
+}
+
+/* --- for the gate --- */
+
+/* NULL: a caller that can be asked, or nothing was remembered. */
+static const struct opener *opener_remembered(const struct caller *c)
+{
+	return c->opener && c->opener->known ? c->opener : NULL;
+}
+
+static uint64_t process_of_caller(const struct caller *c, uint64_t now_ns)
+{
+	return caller_process(c->tid, now_ns);
+}
+
+static uint64_t cgroup_of(const struct caller *c, uint64_t now_ns)
+{
+	const struct opener *o = opener_remembered(c);
+	return o ? o->cgroup : cgroup_of_thread(c->tid, now_ns);
+}
+
+static void cgroup_path_or_empty(uint64_t cgroup, char *buf, size_t size)
+{
+	if (!cgroup_path(cgroup, buf, size))
+		buf[0] = '\0';
+}
+
+static void name_of(const struct caller *c, char buf[CALLER_NAME_MAX])
+{
+	const struct opener *o = opener_remembered(c);
+	if (o)
+		memcpy(buf, o->name, CALLER_NAME_MAX);
+	else
+		program_name(c->tid, buf);
+}
+
 const struct caller_ops fs_caller_ops = {
-	.process = caller_process,
+	.process = process_of_caller,
 	.cgroup = cgroup_of,
 	.cgroup_path = cgroup_path_or_empty,
-	.name = program_name,
+	.name = name_of,
 };

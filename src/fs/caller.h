@@ -4,12 +4,18 @@
 #ifndef FS_CALLER_H
 #define FS_CALLER_H
 
-#include "fs/wire.h"
+#include <stdint.h>
+
 #include "sched/job.h"
 
-/* The caller of a request.  Requests without one (write-back, for example) belong to whoever opened
- * their file. */
-struct caller caller_of(const struct fuse_in_header *in, size_t len);
+/* What rules may ask about whoever opened a file, as of then: the process may be gone, or its number
+ * another's, when the kernel writes back what it wrote. */
+struct opener {
+	bool known;
+	uint64_t cgroup;
+	char name[CALLER_NAME_MAX];
+};
+struct opener opener_of(uint32_t tid);
 
 /* The process of a thread.  Answers may be a second old. */
 uint64_t caller_process(uint32_t tid, uint64_t now_ns);

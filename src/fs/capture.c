@@ -10,13 +10,13 @@ void capture_begin(struct capture *o)
 	int fds[2];
 	o->from = o->saved = -1;
 	int saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-	/* not blocking: a helper that says nothing is nothing to wait for */
+	/* Non-blocking, so that a helper that prints nothing causes no wait. */
 	if (saved < 0 || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
 		if (saved >= 0)
 			close(saved);
 		return;
 	}
-	dup2(fds[1], STDERR_FILENO); /* the helper inherits this one */
+	dup2(fds[1], STDERR_FILENO); /* the helper inherits it */
 	close(fds[1]);
 	o->from = fds[0];
 	o->saved = saved;

@@ -6,16 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Paths of the cgroups that were seen, so that statistics can name them.  A new one replaces whatever
- * was in its slot. */
-#define CGROUP_NAMES 1024
+/* Paths of the cgroups that were seen: rules match them and statistics name them.  Each row keeps the last
+ * few that it has seen, so that cgroups in use at the same time do not displace each other. */
+#define ROWS	1024
+#define PER_ROW 16
+struct name {
+	uint64_t id;
+	char *path; /* NULL: free */
+};
 static struct {
 	pthread_mutex_t lock;
 	struct {
-		uint64_t id;
-		char *path;
-	} slot[CGROUP_NAMES];
+		struct name name[PER_ROW];
+		unsigned next; /* to be displaced */
+	} row[ROWS];
 } cgroups = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct name *find_locked(uint64_t id)
+{
+	const struct name *n = cgroups.row[id % ROWS].name;
+	for (unsigned i = 0; i < PER_ROW; i++)
+		if (n[i].path && n[i].id == id)
+			return &n[i];
+	return NULL;
+}
 
 uint64_t cgroup_id(const char *path)
 {
@@ -28,10 +42,11 @@ uint64_t cgroup_id(const char *path)
 void cgroup_remember(uint64_t id, const char *path)
 {
 	pthread_mutex_lock(&cgroups.lock);
-	if (cgroups.slot[id % CGROUP_NAMES].id != id) {
-		free(cgroups.slot[id % CGROUP_NAMES].path);
-		cgroups.slot[id % CGROUP_NAMES].path = strdup(path);
-		cgroups.slot[id % CGROUP_NAMES].id = id;
+	if (!find_locked(id)) {
+		struct name *n =
+			&cgroups.row[id % ROWS].name[cgroups.row[id % ROWS].next++ % PER_ROW];
+		free(n->path);
+		*n = (struct name){id, strdup(path)};
 	}
 	pthread_mutex_unlock(&cgroups.lock);
 }
@@ -39,19 +54,70 @@ void cgroup_remember(uint64_t id, const char *path)
 bool cgroup_path(uint64_t id, char *buf, size_t size)
 {
 	pthread_mutex_lock(&cgroups.lock);
-	const char *path = cgroups.slot[id % CGROUP_NAMES].path;
-	bool found = path && cgroups.slot[id % CGROUP_NAMES].id == id;
+	const struct name *found = find_locked(id);
 	if (found)
-		snprintf(buf, size, "%s", path);
+		snprintf(buf, size, "%s", found->path);
 	pthread_mutex_unlock(&cgroups.lock);
 	return found;
 }
 
+/* --- /proc/PID/cgroup: a line "NUMBER:CONTROLLERS:PATH" for each hierarchy, "0::PATH" for cgroup v2 --------------- */
+
+static bool is_v2(const char *line)
+{
+	return strncmp(line, "0::", 3) == 0;
+}
+
+static bool is_systemd(const char *line)
+{
+	const char *colon = strchr(line, ':');
+	return colon && strncmp(colon, ":name=systemd:", 14) == 0;
+}
+
+/* The path of a line; NULL: it has none, or it is the root, which says nothing. */
+static char *path_below_root(char *line)
+{
+	char *path = strchr(line, '/');
+	const char *end = strchr(line, '\n');
+	if (!path || (end && path > end) || path[1] == '\n' || !path[1])
+		return NULL;
+	return path;
+}
+
+static char *next_line(char *line)
+{
+	char *end = strchr(line, '\n');
+	return end && end[1] ? end + 1 : NULL;
+}
+
+/* The path in the first hierarchy that is meant and in which the process is not in the root. */
+static char *find_path(char *text, bool (*is_meant)(const char *line))
+{
+	for (char *line = text; line; line = next_line(line)) {
+		char *path = path_below_root(line);
+		if (path && (!is_meant || is_meant(line)))
+			return path;
+	}
+	return NULL;
+}
+
 char *cgroup_parse(char *text)
 {
-	char *path = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-	path = path ? strchr(path, '/') : strchr(text, '/'); /* cgroup v1: the first hierarchy */
+	char *path = find_path(text, is_v2);
+	path = path ? path : find_path(text, is_systemd);
+	path = path ? path : find_path(text, NULL);
+	path = path ? path : strchr(text, '/');
 	if (path)
 		path[strcspn(path, "\n")] = '\0';
 	return path;
+}
+
+const char *cgroup_hierarchies(const char *text)
+{
+	bool v1 = false, v2 = false;
+	for (const char *line = text; line && *line; line = strchr(line, '\n'), line += !!line) {
+		v2 |= is_v2(line);
+		v1 |= !is_v2(line);
+	}
+	return v1 && v2 ? "v2, and v1 for processes in its root" : v1 ? "v1" : v2 ? "v2" : "none";
 }

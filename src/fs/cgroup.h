@@ -13,10 +13,14 @@ uint64_t cgroup_id(const char *path);
 
 /* Remembers the path of an id, for cgroup_path. */
 void cgroup_remember(uint64_t id, const char *path);
-/* False: no request of this cgroup has been seen, or its slot has been reused. */
+/* False: no request of this cgroup has been seen, or not for long. */
 bool cgroup_path(uint64_t id, char *buf, size_t size);
 
-/* Finds the path in the text of a /proc/PID/cgroup, and ends it there.  NULL: there is none. */
+/* Finds the path in the text of a /proc/PID/cgroup, and ends it there.  NULL: there is none.  A process can be in several
+ * hierarchies, of which some may be unused: cgroup v2 is asked first, then systemd's of v1, then the others; the first in which
+ * the process is not in the root is taken. */
 char *cgroup_parse(char *text);
+/* Which hierarchies such a text has, for people. */
+const char *cgroup_hierarchies(const char *text);
 
 #endif

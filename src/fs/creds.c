@@ -18,14 +18,14 @@
 #include "base/util.h"
 #include "fs/groups.h"
 #include "fs/mirror.h"
-#include "fs/wire.h"
+#include "fs/request.h"
 
 struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
 };
 
-/* What a thread may do.  For root: everything, or all but keeping set-id bits.  For others: reach
- * what the kernel has let them reach; and that with a capability more. */
+/* What a thread may do.  For root: everything, or everything but keeping set-id bits.  For others:
+ * access what the kernel has let them access, or that with one more capability. */
 enum power {
 	POWER_FULL,
 	POWER_NO_FSETID,
@@ -37,7 +37,7 @@ enum power {
 	POWERS
 };
 
-/* CAP_SETUID and CAP_SETGID: to become the next one. */
+/* CAP_SETUID and CAP_SETGID: to become the next caller. */
 static const int caller_caps[] = {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID};
 static const int more_caps[POWERS][2] = {
 	[POWER_TOUCHER] = {CAP_FOWNER, CAP_FSETID},
@@ -48,7 +48,7 @@ static const int more_caps[POWERS][2] = {
 
 static _Thread_local struct {
 	bool started;
-	bool known; /* uid, gid, groups and power are what the thread is */
+	bool valid; /* uid, gid, groups and power are those of the thread */
 	uid_t uid;
 	gid_t gid;
 	struct groups groups;
@@ -56,7 +56,7 @@ static _Thread_local struct {
 	bool own_umask;
 	mode_t mask;
 	struct caps caps[POWERS];
-	struct groups wanted; /* room to look them up */
+	struct groups wanted; /* buffer for looking them up */
 } self;
 
 static const struct groups no_groups;
@@ -82,7 +82,7 @@ static void plan_power(enum power power)
 			raise_cap(caps, more_caps[power][i]);
 }
 
-/* An own umask needs an own fs_struct; without it the umask of one caller would be another's. */
+/* A umask of its own requires an fs_struct of its own; otherwise threads would share one umask. */
 static int own_umask(void)
 {
 	if (unshare(CLONE_FS) < 0)
@@ -97,28 +97,23 @@ void creds_thread_stop(void)
 {
 	groups_free(&self.groups);
 	groups_free(&self.wanted);
-	self.started = self.known = false;
+	self.started = self.valid = false;
 }
 
 /* --- changing ---------------------------------------------------------------------------------- */
 
-#define LOG_INTERVAL_S 60
-
 static int failed(const char *what, uid_t uid, gid_t gid)
 {
-	static _Atomic int64_t next_s;
+	static _Atomic uint64_t next_ns;
 	int error = errno;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	int64_t due = atomic_load(&next_s);
-	if (now.tv_sec >= due &&
-	    atomic_compare_exchange_strong(&next_s, &due, now.tv_sec + LOG_INTERVAL_S))
+	if (log_is_due(&next_ns))
 		log_error("a request failed: cannot act as user %u, group %u: %s: %s", uid, gid,
 			  what, error ? strerror(error) : "refused");
 	return -EIO;
 }
 
-/* In a user namespace that forbids setgroups the groups are those of its maker, for all in it. */
+/* In a user namespace that forbids setgroups, the groups are those of its creator, for all
+ * processes in it. */
 static bool groups_are_fixed(void)
 {
 	char text[8] = "";
@@ -138,8 +133,8 @@ static bool set_groups(const struct groups *groups)
 	return groups_copy(&self.groups, groups->id, groups->n);
 }
 
-/* setfsuid and setfsgid return who the thread was, and nothing tells success from failure; but with
- * an id that nobody can have they change nothing and say who it is. */
+/* setfsuid and setfsgid return the previous ID, which does not tell success from failure.  Called
+ * with an invalid ID they change nothing and return the current one. */
 static bool set_id(long call, uint32_t id)
 {
 	errno = 0;
@@ -155,13 +150,13 @@ static bool set_caps(enum power power)
 
 static int become(uid_t uid, gid_t gid, const struct groups *groups, enum power power)
 {
-	bool all = !self.known;
+	bool all = !self.valid;
 	bool new_groups = all || !groups_equal(&self.groups, groups);
-	/* Entering or leaving fsuid 0 makes the kernel raise or drop capabilities by itself. */
+	/* When fsuid becomes 0 or stops being 0, the kernel itself raises or drops capabilities. */
 	bool new_caps = all || self.power != power || (self.uid == 0) != (uid == 0);
 	if (!new_groups && !new_caps && self.uid == uid && self.gid == gid)
 		return 0;
-	self.known = false; /* until all of it is done */
+	self.valid = false; /* until everything is done */
 	if (new_groups && !set_groups(groups))
 		return failed("setgroups", uid, gid);
 	if ((all || self.gid != gid) && !set_id(SYS_setfsgid, gid))
@@ -173,18 +168,18 @@ static int become(uid_t uid, gid_t gid, const struct groups *groups, enum power 
 	self.uid = uid;
 	self.gid = gid;
 	self.power = power;
-	self.known = true;
+	self.valid = true;
 	return 0;
 }
 
-/* Where CAP_FSETID does not matter, root's thread keeps what it has of the two. */
+/* Root's thread keeps the power that it has, if CAP_FSETID does not matter. */
 static enum power any_full(void)
 {
 	return self.power == POWER_NO_FSETID ? POWER_NO_FSETID : POWER_FULL;
 }
 
-/* The same with CAP_SYS_ADMIN for others: a user who opens one file after the other in passthrough is not
- * to pay for losing it each time. */
+/* The same for other callers and CAP_SYS_ADMIN: a user who opens many files in passthrough should
+ * not pay for dropping it each time. */
 static enum power any_caller(void)
 {
 	return self.power == POWER_REGISTRAR ? POWER_REGISTRAR : POWER_CALLER;
@@ -196,11 +191,11 @@ void creds_thread_start(void)
 	if (self.started)
 		return;
 	self.started = true;
-	/* If one of these fails, so do the requests that depend on it. */
+	/* If one of these fails, requests that depend on it fail later. */
 	own_umask();
 	if (syscall(SYS_capget, &head, self.caps[POWER_FULL].set) < 0)
 		memset(&self.caps, 0, sizeof(self.caps));
-	/* The thread that made this one may have been somebody else at that moment. */
+	/* The thread that created this one may have been acting as somebody else. */
 	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
 		self.caps[POWER_FULL].set[i].effective = self.caps[POWER_FULL].set[i].permitted;
 	self.caps[POWER_NO_FSETID] = self.caps[POWER_FULL];
@@ -225,67 +220,57 @@ static int be_caller(const struct fs *fs, uid_t uid, gid_t gid, pid_t pid, enum 
 	return become(uid, gid, &self.wanted, power);
 }
 
-static bool has_caller(const struct fuse_in_header *in, size_t len)
+static bool has_caller(const struct request *req)
 {
-	switch (in->opcode) {
-	case FUSE_INIT:
-	case FUSE_DESTROY:
-	case FUSE_FORGET:
-	case FUSE_BATCH_FORGET:
-	case FUSE_INTERRUPT:
-	case FUSE_RELEASE:
-	case FUSE_RELEASEDIR:
-		return false;
-	case FUSE_WRITE: {
-		const struct fuse_write_in *arg = wire_args(in, len, struct fuse_write_in);
-		return !arg || !(arg->write_flags & FUSE_WRITE_CACHE);
-	}
-	default:
-		return true;
-	}
+	if (req->in->opcode == FUSE_WRITE)
+		return !(((const struct fuse_write_in *)req->args)->write_flags & FUSE_WRITE_CACHE);
+	return !req->op->no_caller;
 }
 
-int creds_begin(const struct fs *fs, const struct fuse_in_header *in, size_t len)
+int creds_begin(const struct request *req)
 {
-	if (!fs->is_root || !has_caller(in, len))
+	const struct fuse_in_header *in = req->in;
+	if (!req->fs->is_root || !has_caller(req))
 		return 0;
-	return be_caller(fs, in->uid, in->gid, (pid_t)in->pid, in->uid ? any_caller() : any_full());
+	return be_caller(req->fs, in->uid, in->gid, (pid_t)in->pid,
+			 in->uid ? any_caller() : any_full());
 }
 
-static int be(const struct fs *fs, fuse_req_t req, enum power of_root, enum power of_others)
+static int be(const struct fs *fs, const struct request *req, enum power of_root,
+	      enum power of_others)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct fuse_in_header *ctx = req->in;
 	if (!fs->is_root)
 		return 0;
-	return be_caller(fs, ctx->uid, ctx->gid, ctx->pid, ctx->uid ? of_others : of_root);
+	return be_caller(fs, ctx->uid, ctx->gid, (pid_t)ctx->pid, ctx->uid ? of_others : of_root);
 }
 
-int creds_be_changer(const struct fs *fs, fuse_req_t req)
+int creds_be_changer(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, any_caller());
 }
 
-int creds_be_plain_caller(const struct fs *fs, fuse_req_t req)
+int creds_be_plain_caller(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, POWER_CALLER);
 }
 
-int creds_be_toucher(const struct fs *fs, fuse_req_t req)
+int creds_be_toucher(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, POWER_TOUCHER);
 }
 
-int creds_be_capability_setter(const struct fs *fs, fuse_req_t req)
+int creds_be_capability_setter(const struct fs *fs, const struct request *req)
 {
 	return be(fs, req, POWER_FULL, POWER_CAPABILITY);
 }
 
-int creds_be_member(const struct fs *fs, fuse_req_t req)
+int creds_be_member(const struct fs *fs, const struct request *req)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct fuse_in_header *ctx = req->in;
 	if (!fs->is_root)
 		return 0;
-	if (!groups_of((uint32_t)ctx->pid, &self.wanted)) {
+	if (!groups_of(ctx->pid, &self.wanted)) {
 		errno = ENOMEM;
 		return failed("its groups", ctx->uid, ctx->gid);
 	}
@@ -303,22 +288,22 @@ static int set_umask(mode_t mask)
 	return 0;
 }
 
-int creds_be_maker(const struct fs *fs, fuse_req_t req, mode_t mode)
+int creds_be_maker(const struct fs *fs, const struct request *req, mode_t mode)
 {
 	const mode_t both = S_ISGID | S_IXGRP;
 	bool asks = (mode & both) == both && !S_ISDIR(mode);
 	int res = asks ? creds_be_member(fs, req) : be(fs, req, any_full(), any_caller());
-	return res < 0 ? res : set_umask(fuse_req_ctx(req)->umask);
+	return res < 0 ? res : set_umask(req->umask);
 }
 
-bool creds_membership_matters(fuse_req_t req, const struct stat *st)
+bool creds_membership_matters(const struct request *req, const struct stat *st)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct fuse_in_header *ctx = req->in;
 	return ctx->uid != 0 && (st->st_mode & (S_ISGID | S_IXGRP)) == S_ISGID &&
 	       st->st_gid != ctx->gid;
 }
 
-int creds_be_writer(const struct fs *fs, fuse_req_t req, bool membership_matters)
+int creds_be_writer(const struct fs *fs, const struct request *req, bool membership_matters)
 {
 	return membership_matters ? creds_be_member(fs, req) : creds_be_changer(fs, req);
 }
@@ -348,7 +333,7 @@ int creds_be_registrar(const struct fs *fs, uid_t uid, gid_t gid)
 
 /* --- sources -------------------------------------------------------------------------------------- */
 
-/* Those whose permissions the kernel checks, by the attributes that stat shows. */
+/* Filesystems whose permissions the kernel checks, by the attributes that stat shows. */
 static const uint32_t local_types[] = {
 	EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,	 BTRFS_SUPER_MAGIC,    TMPFS_MAGIC,
 	RAMFS_MAGIC,	   F2FS_SUPER_MAGIC,	 NILFS_SUPER_MAGIC,    OVERLAYFS_SUPER_MAGIC,

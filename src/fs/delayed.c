@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A request that cannot be parked for lack of room is refused, but only after a delay.  Otherwise programs
  * that retry without a pause would keep the receive threads busy, which have to copy up to a megabyte of data
- * before they can refuse.  Only the request's number is kept meanwhile.
+ * before they can refuse.  Data is not kept meanwhile.
  *
  *	delayed_refuse ─▶ in the list ─ a tenth of a second, or a signal ─▶ EAGAIN
  *
@@ -10,12 +10,14 @@
 #include <stdlib.h>
 
 #include "fs/mount_internal.h"
+#include "fs/reply.h"
 
 #define DELAYED_MAX 4096 /* any more are refused immediately */
 
 struct delayed {
 	struct list link, hash;
-	uint64_t unique, due_ns;
+	struct request *request; /* without its payload */
+	uint64_t due_ns;
 };
 
 static struct list *hash_of(struct parked_table *t, uint64_t unique)
@@ -23,26 +25,30 @@ static struct list *hash_of(struct parked_table *t, uint64_t unique)
 	return &t->delayed_hash[(unique >> 1) % DELAYED_HASH]; /* the kernel counts by two */
 }
 
-void delayed_refuse(struct fs_mount *m, uint64_t unique)
+void delayed_refuse(struct request *r)
 {
+	struct fs_mount *m = r->mount;
 	struct parked_table *t = &m->parked;
 	const struct receiver *self = receiver_self();
 	uint64_t due_ns = monotonic_ns() + gate_no_room_delay_ns(m->gate);
 	struct delayed *l = malloc(sizeof(*l));
+	struct request *kept = l ? request_keep(r, false) : NULL;
 	bool held = false;
 	pthread_mutex_lock(&t->lock);
-	if (l && t->n_delayed < DELAYED_MAX && !(self && self->interrupted == unique)) {
-		*l = (struct delayed){.unique = unique, .due_ns = due_ns};
+	if (kept && t->n_delayed < DELAYED_MAX && !(self && self->interrupted == r->in->unique)) {
+		*l = (struct delayed){.request = kept, .due_ns = due_ns};
 		list_push_tail(&t->delayed, &l->link);
-		list_push_tail(hash_of(t, unique), &l->hash);
+		list_push_tail(hash_of(t, kept->in->unique), &l->hash);
 		t->n_delayed++;
 		held = true;
 	}
 	pthread_mutex_unlock(&t->lock);
 	if (held)
 		return;
+	reply_status(r, -EAGAIN);
+	if (kept)
+		request_drop(kept);
 	free(l);
-	wire_reply_err(m->fd, unique, EAGAIN);
 }
 
 static void take_locked(struct parked_table *t, struct delayed *l)
@@ -52,9 +58,10 @@ static void take_locked(struct parked_table *t, struct delayed *l)
 	t->n_delayed--;
 }
 
-static void answer(struct fs_mount *m, struct delayed *l)
+static void answer(struct delayed *l)
 {
-	wire_reply_err(m->fd, l->unique, EAGAIN);
+	reply_status(l->request, -EAGAIN);
+	request_drop(l->request);
 	free(l);
 }
 
@@ -62,7 +69,7 @@ static struct delayed *find_locked(struct parked_table *t, uint64_t unique)
 {
 	list_for_each (it, hash_of(t, unique)) {
 		struct delayed *l = list_entry(it, struct delayed, hash);
-		if (l->unique == unique)
+		if (l->request->in->unique == unique)
 			return l;
 	}
 	return NULL;
@@ -75,7 +82,7 @@ bool delayed_interrupt_unlock(struct fs_mount *m, uint64_t unique)
 		return false;
 	take_locked(&m->parked, l);
 	pthread_mutex_unlock(&m->parked.lock);
-	answer(m, l);
+	answer(l);
 	return true;
 }
 
@@ -96,5 +103,5 @@ void delayed_answer(struct fs_mount *m, uint64_t now_ns, unsigned n)
 {
 	struct delayed *l;
 	while (n-- && (l = next_due(&m->parked, now_ns)))
-		answer(m, l);
+		answer(l);
 }

@@ -33,9 +33,9 @@
 
 extern char **environ;
 
-/* --- which mount is that ---------------------------------------------------------------------- */
+/* --- identifying a mount ---------------------------------------------------------------------- */
 
-/* 0: not known.  Asks the kernel only, never the filesystem, which may be ourselves. */
+/* 0: unknown.  Asks only the kernel, never the filesystem, which may be ourselves. */
 static uint64_t id_of(int fd, unsigned kind, uint64_t *dev)
 {
 	struct statx st;
@@ -85,8 +85,8 @@ static void unescape(char *s)
 }
 
 struct found {
-	char *path;  /* where it is now; NULL: in no place that we see */
-	char *child; /* where something lies on it or in it; NULL: nothing does */
+	char *path;  /* where it is now; NULL: nowhere that we can see */
+	char *child; /* where something is mounted on it or in it; NULL: nowhere */
 };
 
 static void found_free(struct found *f)
@@ -119,7 +119,7 @@ static bool find(const struct mount_place *p, struct found *out)
 	return true;
 }
 
-/* --- taking it down --------------------------------------------------------------------------- */
+/* --- unmounting ------------------------------------------------------------------------------- */
 
 static int open_place(const char *path)
 {
@@ -129,8 +129,8 @@ static int open_place(const char *path)
 	return fd < 0 && errno == ENOSYS ? open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC) : (int)fd;
 }
 
-/* For users, to whom the kernel gives no umount.  It takes a path only, but looks whose mount is
- * there and follows no link in the last component. */
+/* For users, whom the kernel does not let unmount.  fusermount3 takes only a path, but checks
+ * whose mount is there and does not follow a link in the last component. */
 static int run_fusermount(const char *path)
 {
 	const char *const argv[] = {"fusermount3", "-u", "-q", "-z", "--", path, NULL};
@@ -145,7 +145,7 @@ static int run_fusermount(const char *path)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
 }
 
-/* 0, or -errno; -EAGAIN: the path leads elsewhere at the moment. */
+/* 0, or -errno; -EAGAIN: the path currently leads elsewhere. */
 static int detach_at(const struct mount_place *p, const char *path)
 {
 	char magic[40];
@@ -158,9 +158,9 @@ static int detach_at(const struct mount_place *p, const char *path)
 	return errno == EPERM ? run_fusermount(path) : -errno;
 }
 
-/* The kernel tells who may unmount: an idle mount is marked as expired (EAGAIN) and nothing else happens,
- * provided that it did not have the mark already.  Closing a descriptor of the mount takes the mark off, and an
- * open one would make the mount busy. */
+/* Asks the kernel whether the mount could be unmounted: an idle mount is marked as expired
+ * (EAGAIN) without any other effect, unless it already had the mark.  Closing a descriptor of the
+ * mount removes the mark, and an open one would make the mount busy. */
 static int ask_kernel(const struct mount_place *p, const char *path)
 {
 	int fd = open_place(path);
@@ -191,11 +191,12 @@ int mount_place_in_use(const struct mount_place *p)
 static int left(const char *name, const struct found *f, int rc)
 {
 	if (f->child)
-		log_warning("%s: left in the tree, dead: another mount lies on it, at %s", name,
-			    f->child);
+		log_warning(
+			"%s: cannot be unmounted and remains, dead: another mount is on it, at %s",
+			name, f->child);
 	else if (rc == -EAGAIN)
-		log_warning("%s: left in the tree, dead: it cannot be reached at %s", name,
-			    f->path);
+		log_warning("%s: cannot be unmounted and remains, dead: it cannot be reached at %s",
+			    name, f->path);
 	else
 		log_error("%s: cannot unmount %s: %s", name, f->path, strerror(-rc));
 	return -1;

@@ -13,8 +13,8 @@
 #include "base/util.h"
 #include "fs/mirror.h"
 
-/* Where the low half of the inode number and the generation are; each 32 bits in the order of the
- * machine. */
+/* Where the low half of the inode number and the generation are; each is 32 bits in native byte
+ * order. */
 struct handle_format {
 	int32_t type;
 	uint8_t bytes, number_at, generation_at;
@@ -78,7 +78,7 @@ uint32_t durable_generation(const struct durable_ids *d, uint64_t id)
 	return (uint32_t)siphash(d->key, &id, sizeof(id));
 }
 
-/* From what the next daemon finds again and others do not know. */
+/* From what the next daemon finds again but others do not know. */
 static void make_key(struct durable_ids *d, const struct fs *fs)
 {
 	struct {

@@ -9,13 +9,13 @@
 #include "fs/mirror.h"
 
 #define RESERVE 256
-/* Beyond this many, kernel memory pinned by fds costs more than opening again saves. */
+/* Beyond this number, the kernel memory that fds pin costs more than reopening them. */
 #define INODE_FDS_MAX	65536
 #define INODE_FDS_LEAST 64
 #define USER_SLOTS	4096
 
 static struct {
-	pthread_mutex_t lock; /* tables */
+	pthread_mutex_t lock; /* guards the list of tables */
 	struct list tables;
 	_Atomic int64_t inode_fds, client_fds, pinned_fds;
 	_Atomic int64_t max_inode_fds, max_total;
@@ -67,7 +67,7 @@ void fdlimit_inode_fds(int n)
 	atomic_fetch_add_explicit(&limit.inode_fds, n, memory_order_relaxed);
 }
 
-/* Users that meet in a slot share its count: they are only careful a little earlier. */
+/* Users whose uids share a slot share its count: they are refused a little earlier. */
 static _Atomic int64_t of_user[USER_SLOTS];
 
 static _Atomic int64_t *slot_of(uid_t uid)
@@ -84,6 +84,12 @@ bool fdlimit_client_try(uid_t uid)
 		return true;
 	fdlimit_client_done(uid);
 	return false;
+}
+
+void fdlimit_client_add(uid_t uid)
+{
+	atomic_fetch_add_explicit(slot_of(uid), 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&limit.client_fds, 1, memory_order_relaxed);
 }
 
 void fdlimit_client_done(uid_t uid)
@@ -125,7 +131,7 @@ bool fdlimit_make_room(unsigned n)
 			n--;
 		}
 	}
-	/* Another table first the next time. */
+	/* Start with another table next time. */
 	if (!list_empty(&limit.tables)) {
 		struct list *first = limit.tables.next;
 		list_remove(first);
@@ -137,8 +143,8 @@ bool fdlimit_make_room(unsigned n)
 
 void fdlimit_keep(void)
 {
-	/* A few at a time, so that the search is paid for rarely; tries are bounded because
-	 * everything may be pinned. */
+	/* A few at a time, so that the search is rarely needed; the number of tries is bounded
+	 * because everything may be pinned. */
 	if (!in_bounds())
 		fdlimit_make_room(32);
 }

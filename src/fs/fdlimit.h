@@ -25,20 +25,21 @@ void fdlimit_inode_fds(int n);
  * files open as fds are left may not use the last quarter of them, so that one user cannot keep the others from
  * opening files.  Root may use all but the last sixteenth. */
 bool fdlimit_client_try(uid_t uid);
+void fdlimit_client_add(uid_t uid); /* counts it in any case */
 void fdlimit_client_done(uid_t uid);
 
-/* One more inode fd that cannot be let go, because its file has no name any more.  False: there are
- * enough of them; this one is like any other, and whoever holds such a file by O_PATH alone may find
- * it stale. */
+/* Counts one more inode fd that cannot be closed, because its file has no name any more.  False:
+ * there are too many; this one may be closed like any other, and the file may become stale for a
+ * caller that holds it only by O_PATH. */
 bool fdlimit_pin_try(void);
 void fdlimit_pin_done(void);
 
-/* Closes inode fds until the counts are in bounds again. */
+/* Closes inode fds until the counts are within bounds again. */
 void fdlimit_keep(void);
-/* Closes up to n; false: none could be closed. */
+/* Closes up to n inode fds; false: none could be closed. */
 bool fdlimit_make_room(unsigned n);
 
-/* One fd of an inode of this table; false: none can be spared.  In inode_table.c. */
+/* Closes the fd of one inode of this table; false: none can be closed.  In inode_table.c. */
 bool inode_table_close_one(struct fs *fs);
 
 #endif

@@ -8,7 +8,7 @@
 #include "fs/fdlimit.h"
 #include "sched/thread.h"
 
-#define PILES_MAX 8 /* in the process: each costs a thread while it is being closed */
+#define PILES_MAX 8 /* per process: each occupies a thread while it is being closed */
 
 static _Atomic unsigned piles;
 
@@ -24,7 +24,7 @@ struct fd_pile *fd_pile_new(void)
 	return p;
 }
 
-/* Knows nothing of the mount, so that a mount can end while a close of its takes long. */
+/* Does not refer to the mount, so that the mount can end while closing takes long. */
 static void *close_all(void *arg)
 {
 	struct fd_pile *p = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a mirror: opening its source, agreeing with the kernel on abilities, counting. */
+/* The life of a mirror: opens its source, negotiates with the kernel, provides counts. */
 #include "fs/fs.h"
 
 #include <dlfcn.h>
@@ -19,29 +19,30 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "fs/context.h"
 #include "fs/creds.h"
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
+#include "fs/request.h"
 #include "fs/space_internal.h"
 #include "fs/splice.h"
 
-_Thread_local struct fs_context fs_context;
+static _Thread_local char *buffer;
 
-/* Threads without memory are tried again and again: said once in a while. */
+char *fs_thread_buffer(void)
+{
+	return buffer;
+}
+
+/* Threads for which there is no memory are retried continually: log it only now and then. */
 static void say_no_memory(void)
 {
-	static _Atomic time_t said;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	time_t before = atomic_load(&said);
-	if ((!before || now.tv_sec - before >= 60) &&
-	    atomic_compare_exchange_strong(&said, &before, now.tv_sec))
+	static _Atomic uint64_t next_ns;
+	if (log_is_due(&next_ns))
 		log_error(
 			"no memory for the buffer of another thread: fewer requests run concurrently");
 }
 
-/* Whatever kind of thread it is, what it holds goes with it: workers end without a word. */
+/* Frees what a thread holds when it ends, whatever kind of thread it is. */
 static pthread_key_t thread_end;
 
 static void on_thread_end(void *unused)
@@ -52,7 +53,7 @@ static void on_thread_end(void *unused)
 static void make_thread_end(void)
 {
 	if (pthread_key_create(&thread_end, on_thread_end) != 0)
-		log_error("out of thread keys: threads will leave their memory behind");
+		log_error("out of thread keys: threads will not free their memory");
 }
 
 bool fs_thread_start(void)
@@ -60,7 +61,7 @@ bool fs_thread_start(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, make_thread_end);
 	creds_thread_start();
-	if (fs_context.buffer)
+	if (buffer)
 		return true;
 	void *p = mmap(NULL, FS_BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
@@ -68,7 +69,7 @@ bool fs_thread_start(void)
 		say_no_memory();
 		return false;
 	}
-	fs_context.buffer = p;
+	buffer = p;
 	pthread_setspecific(thread_end, p); /* any value but NULL */
 	splice_thread_start();
 	return true;
@@ -78,20 +79,21 @@ void fs_thread_stop(void)
 {
 	splice_thread_stop();
 	creds_thread_stop();
-	if (fs_context.buffer)
-		munmap(fs_context.buffer, FS_BUFFER_SIZE);
-	fs_context.buffer = NULL;
+	if (buffer)
+		munmap(buffer, FS_BUFFER_SIZE);
+	buffer = NULL;
 }
 
-/* A clone of the mount that holds the source, without what is mounted below it: steps inside never
- * leave it, and a mount over the source or inside it does not exist in it. */
+/* A clone of the mount that contains the source, without what is mounted below it.  A walk inside
+ * never leaves it, and mounts on top of the source or inside it do not exist in it. */
 static int clone_tree(const char *source)
 {
 	return (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-/* Access times are the backing's affair, so it has to be told what was asked of the mount.  Reads that
- * move them though they should not do little harm; who asks for strictatime relies on it. */
+/* Access times are updated by the source, so its mount flags must be those of this mount.  An
+ * unwanted update does little harm; a caller that sets strictatime relies on it, so that failure
+ * is an error. */
 static int set_atime(const struct fs *fs, struct error *err)
 {
 	struct mount_attr attr = {0};
@@ -146,7 +148,7 @@ static bool source_checks(const struct fs *fs)
 	return fstatfs(fs->root_fd, &st) < 0 || creds_source_checks((uint64_t)st.f_type);
 }
 
-/* Here a handle is good only for as long as the kernel remembers the file. */
+/* On these filesystems a handle is valid only as long as the kernel remembers the file. */
 static bool handles_fade(const struct fs *fs)
 {
 	struct statfs st;
@@ -154,7 +156,7 @@ static bool handles_fade(const struct fs *fs)
 	       st.f_type == MSDOS_SUPER_MAGIC || st.f_type == EXFAT_SUPER_MAGIC;
 }
 
-/* Handles must not only be given but be accepted back: that needs CAP_DAC_READ_SEARCH. */
+/* Checks that handles can be opened, not only obtained: that needs CAP_DAC_READ_SEARCH. */
 static bool handles_work(struct fs *fs)
 {
 	struct fhandle fh;
@@ -177,8 +179,8 @@ static void set_timeouts(struct fs *fs)
 
 struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 {
-	/* pthread_cancel and friends load this when they are first used, which fails (and aborts)
-	 * when no fd is left. */
+	/* pthread_cancel and others load this library when first used, which fails and aborts the
+	 * process when no fd is left. */
 	dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
 	fdlimit_init();
 	struct fs *fs = aligned_alloc(64, (sizeof(*fs) + 63) / 64 * 64);
@@ -188,7 +190,7 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 	}
 	memset(fs, 0, sizeof(*fs));
 	fs->root_fd = fs->mount_fd = fs->proc_fd = fs->dev_fd = -1;
-	handles_init(fs);
+	handle_table_init(&fs->handle_table);
 	fs->cfg = *cfg;
 	fs->cfg.source = strdup(cfg->source);
 	fs->is_root = geteuid() == 0;
@@ -271,7 +273,7 @@ void fs_look(const struct fs *fs, struct fs_counts *out)
 	};
 }
 
-/* -- what the kernel and we agree on -- */
+/* -- negotiation with the kernel -- */
 
 static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
 {
@@ -279,8 +281,8 @@ static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
 		return;
 	if (!fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH))
 		return;
-	/* A backing that is itself stacked needs one level more, and then nothing can be stacked on
-	 * us: only there. */
+	/* If the source is itself stacked, we need one more level, and then nothing can be stacked
+	 * on us: do that only there. */
 	struct statfs st;
 	bool stacked = fstatfs(fs->root_fd, &st) == 0 &&
 		       (st.f_type == OVERLAYFS_SUPER_MAGIC || st.f_type == FUSE_SUPER_MAGIC);
@@ -289,35 +291,35 @@ static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
 	atomic_store(&fs->passthrough_usable, true);
 }
 
-static void op_init(void *userdata, struct fuse_conn_info *conn)
+static void agree(void *userdata, struct fuse_conn_info *conn)
 {
 	struct fs *fs = userdata;
 	static const uint64_t wanted[] = {
 		FUSE_CAP_ASYNC_READ,
 		FUSE_CAP_ASYNC_DIO,
-		FUSE_CAP_ATOMIC_O_TRUNC,  /* open(O_TRUNC) is one step at the backing as well */
-		FUSE_CAP_PARALLEL_DIROPS, /* one slow lookup must not hold up its directory */
+		FUSE_CAP_ATOMIC_O_TRUNC,  /* open(O_TRUNC) is a single step in the source as well */
+		FUSE_CAP_PARALLEL_DIROPS, /* a slow lookup must not block its directory */
 		FUSE_CAP_DIRECT_IO_ALLOW_MMAP,
 		FUSE_CAP_IOCTL_DIR,
 		FUSE_CAP_SPLICE_WRITE,
-		/* Default ACLs decide whether the umask counts, so the backing applies both. */
+		/* Default ACLs decide whether the umask applies, so the source applies both. */
 		FUSE_CAP_DONT_MASK,
 		FUSE_CAP_POSIX_ACL,
-		/* Set-id bits and file capabilities are cleared by the backing: writes, truncations
+		/* The source clears set-id bits and file capabilities, because writes, truncations
 		 * and opens run as the caller. */
 		FUSE_CAP_HANDLE_KILLPRIV_V2,
 		FUSE_CAP_AUTO_INVAL_DATA,
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		fuse_set_feature_flag(conn, wanted[i]);
-	/* Attributes with a listing only where the kernel keeps them; and not _AUTO: see habit.h. */
+	/* Sends attributes with listings only if the kernel caches them.  Not _AUTO: see habit.h. */
 	fuse_unset_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 	fuse_unset_feature_flag(conn, FUSE_CAP_READDIRPLUS_AUTO);
 	if (fs->attr_timeout_s > 0 && fs->entry_timeout_s > 0) {
 		fuse_set_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 		fuse_set_feature_flag(conn, FUSE_CAP_CACHE_SYMLINKS);
 	}
-	/* File handles only where those that a program or an NFS client keeps outlive us. */
+	/* File handles are offered only if those that a program or an NFS client keeps outlive us. */
 	fuse_unset_feature_flag(conn, FUSE_CAP_EXPORT_SUPPORT);
 	fuse_set_feature_flag(conn, fs->durable.format ? FUSE_CAP_EXPORT_SUPPORT
 						       : FUSE_CAP_NO_EXPORT_SUPPORT);
@@ -325,41 +327,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->max_write = 1U << 20;
 	conn->max_background = 65535;
 	conn->congestion_threshold = 65535;
-	conn->no_interrupt = 1; /* the receive loop has its own table of what can be interrupted */
+	conn->no_interrupt = 1; /* the receive loop keeps track of what can be interrupted */
 	conn->time_gran = 1;
 }
 
-const struct fuse_lowlevel_ops fs_ops = {
-	.init = op_init,
-	.lookup = op_lookup,
-	.getattr = op_getattr,
-	.setattr = op_setattr,
-	.readlink = op_readlink,
-	.mknod = op_mknod,
-	.mkdir = op_mkdir,
-	.unlink = op_unlink,
-	.rmdir = op_rmdir,
-	.symlink = op_symlink,
-	.rename = op_rename,
-	.link = op_link,
-	.open = op_open,
-	.create = op_create,
-	.tmpfile = op_tmpfile,
-	.read = op_read,
-	.write = op_write,
-	.flush = op_flush,
-	.fsync = op_fsync,
-	.opendir = op_opendir,
-	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
-	.fsyncdir = op_fsyncdir,
-	.statfs = op_statfs,
-	.setxattr = op_setxattr,
-	.getxattr = op_getxattr,
-	.listxattr = op_listxattr,
-	.removexattr = op_removexattr,
-	.ioctl = op_ioctl,
-	.fallocate = op_fallocate,
-	.copy_file_range = op_copy_file_range,
-	.lseek = op_lseek,
-};
+const struct fuse_lowlevel_ops fs_ops = {.init = agree};

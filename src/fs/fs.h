@@ -23,20 +23,20 @@ struct fs_config {
 	const char *source;
 	enum cache_mode cache;
 	double attr_timeout_s, entry_timeout_s; /* < 0: the default of the cache mode */
-	bool multi_user; /* root with allow_other: act as the caller (fsuid, groups, umask) */
-	bool owner_only; /* allow_root: nobody else but root */
-	bool no_atime, no_dir_atime; /* the source's access times stay as they are */
-	bool strict_atime;	     /* every read moves them; no_atime wins */
-	/* The mount is in a user and mount namespace of a user's own, out of the daemon's sight
-	 * (daemon/run.h).  So no step in the source leads into it, and filesystems inside the source
-	 * may be entered.  And the kernel forbids to write what belongs to somebody whom that
-	 * namespace does not know: it is shown as the user's own, and the source decides. */
+	bool owner_only;			/* allow_root: only root and the owner */
+	bool no_atime, no_dir_atime;		/* leave the source's access times alone */
+	bool strict_atime; /* every read updates them; no_atime takes precedence */
+	/* The mount is in a user and mount namespace of its own, which the daemon cannot see
+	 * (daemon/run.h).  So no path in the source leads into the mount, and filesystems inside
+	 * the source may be entered.  The kernel refuses writes to files whose owner does not
+	 * exist in that namespace, so all files are shown as the user's own, and the source
+	 * decides. */
 	bool own_namespace;
 	bool debug;
 	struct space *space; /* of the tree; NULL: its size is nobody's business */
 	struct space_policy space_policy;
-	struct gate_mount *
-		gate; /* tells whether a class is unlimited, and counts open files; NULL: no limits */
+	/* tells whether a class is unlimited, and counts open files; NULL: no limits */
+	struct gate_mount *gate;
 };
 
 struct fs;
@@ -44,28 +44,26 @@ struct fs;
 /* Opens the source.  NULL: `err` says why.  Call this before mounting, because the mountpoint may be the
  * source itself or lie inside it. */
 struct fs *fs_new(const struct fs_config *cfg, struct error *err);
-/* After the session is gone and no thread runs an operation. */
+/* Call after the session is gone, when no thread runs an operation. */
 void fs_free(struct fs *fs);
 
-/* After fuse_session_mount and before the first message: kernel passthrough is asked for on the
- * session's device.  Without this call there is no passthrough. */
+/* Call after fuse_session_mount and before the first message: kernel passthrough is requested on
+ * the session's device.  Without this call there is no passthrough. */
 void fs_attach(struct fs *fs, struct fuse_session *se);
 
-/* The source's own mount is read-only: mount "ro", so that programs get EROFS as they do there. */
+/* True: the source's own mount is read-only.  Mount "ro", so that programs get the same EROFS. */
 bool fs_source_is_read_only(const struct fs *fs);
 
-/* The operations; their userdata is the struct fs. */
+/* For libfuse, which negotiates with the kernel and nothing else: only init; userdata is the struct fs. */
 extern const struct fuse_lowlevel_ops fs_ops;
 
-/* Per-thread set-up: own umask (unshare CLONE_FS), buffers, credentials state.  False: no memory, the
- * thread must run no operation. */
+/* Per-thread set-up: a umask of its own (unshare CLONE_FS), buffers, credentials.  False: out of
+ * memory; the thread must not run operations. */
 bool fs_thread_start(void);
+/* Of this thread: FS_BUFFER_SIZE bytes (request.h), page-aligned. */
+char *fs_thread_buffer(void);
 /* Frees what fs_thread_start allocated. */
 void fs_thread_stop(void);
-
-/* Requests that libfuse 3.17 cannot parse (STATX) or that are faster answered without it.  True:
- * answered.  `msg` is the kernel's message, header included. */
-bool fs_process_raw(struct fs *fs, struct fuse_session *se, const void *msg, size_t len);
 
 /* Closes fds that were not used since the last call and can be reopened.  Otherwise files that are deleted in
  * the source would keep their blocks.  True: call it again after a while. */
@@ -78,7 +76,7 @@ void fs_set_space(struct fs *fs, const struct space_policy *p);
 struct fs_counts {
 	uint64_t inodes, inode_fds, handles;
 	uint64_t passthrough_handles; /* their data bypasses the daemon */
-	uint64_t passthrough_maps;    /* others that do so when they are mapped into memory */
+	uint64_t passthrough_maps;    /* their mappings would */
 };
 /* A process that has files open. */
 struct fs_opener {

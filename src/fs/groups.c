@@ -46,7 +46,7 @@ bool groups_of(uint32_t tid, struct groups *out)
 /* --- remembered ------------------------------------------------------------------------------ */
 
 #define SLOTS	 1024U
-#define KEPT_MAX 1024 /* who is in more groups is asked each time: memory stays below 4 MiB */
+#define KEPT_MAX 1024 /* callers in more groups are looked up each time: memory stays below 4 MiB */
 
 static struct slot {
 	pthread_mutex_t lock;

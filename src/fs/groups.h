@@ -14,14 +14,14 @@ struct groups {
 	int n, room;
 	gid_t *id;
 };
-bool groups_copy(struct groups *to, const gid_t *id, int n); /* false: no memory */
+bool groups_copy(struct groups *to, const gid_t *id, int n); /* false: out of memory */
 bool groups_equal(const struct groups *a, const struct groups *b);
 void groups_free(struct groups *g);
 
-/* Those of a thread, as they are now.  None where it is gone or cannot be seen (tid 0: it lives in a
- * pid namespace that is not ours).  False: no memory. */
+/* The current groups of a thread; none if it is gone or cannot be seen (tid 0: it is in a PID
+ * namespace that we cannot see).  False: out of memory. */
 bool groups_of(uint32_t tid, struct groups *out);
-/* The same, but what was true of this thread, user and group within the last second will do. */
+/* The same, but the answer may be up to a second old. */
 bool groups_of_lately(uint32_t tid, uid_t uid, gid_t gid, struct groups *out);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/habit.h"
 
-/* A slot: thread id, names only, entries left out and not asked for, entries since the last. */
+/* A slot: thread ID; whether it wants names only; entries omitted and not asked for; entries since
+ * the last omitted one. */
 struct habit {
 	uint32_t tid;
 	uint8_t names_only;

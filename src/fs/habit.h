@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the program that lists a directory want attributes too?
+/* Guesses whether a program that lists a directory also wants attributes.
  *
- * A reply with attributes costs a few microseconds per entry, a stat that finds none a whole round
- * trip, and programs read all names before their first stat, so within one directory there is
- * nothing to learn from.  Hence: attributes are given, except for one entry in HABIT_SAMPLE.  If a
- * program goes on to other directories without having asked for any of those it wants names only,
- * until it asks.  (The kernel's own guess, READDIRPLUS_AUTO, gives attributes for the first reply
- * of each directory: `ls -l` then pays a round trip for nearly every file.)
+ * A reply with attributes costs a few microseconds per entry; a stat without cached attributes costs a
+ * whole round trip.  Programs read all names before their first stat, so nothing can be learned within
+ * one directory.  Hence attributes are sent, except for one entry in HABIT_SAMPLE.  If a program
+ * continues with other directories without having asked for any of those, it wants names only, until
+ * it asks.  (The kernel's own heuristic, READDIRPLUS_AUTO, sends attributes with the first reply of
+ * each directory: `ls -l` then pays a round trip for nearly every file.)
  *
- * Lock-free and approximate: a lost update costs time, never an answer. */
+ * Lock-free and approximate: a lost update costs time, but never correctness. */
 #ifndef FS_HABIT_H
 #define FS_HABIT_H
 
@@ -19,7 +19,7 @@
 
 #define HABIT_SLOTS  256
 #define HABIT_SAMPLE 32
-/* So many entries left out and not asked for are a habit. */
+/* This many entries omitted and not asked for make a habit. */
 #define HABIT_UNASKED 4
 
 struct habits {

@@ -9,22 +9,20 @@
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
 #include "fs/space_hooks.h"
+#include "fs/request.h"
 #include "sched/gate.h"
 
-/* Which scopes count the handle that this thread has reserved and not made yet. */
-static _Thread_local const struct open_way *reserved;
-
-int handle_reserve(fuse_req_t req)
+int handle_reserve(struct request *req)
 {
-	struct fs *fs = fs_of(req);
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	const struct caller caller = {(uint32_t)ctx->pid, ctx->uid, ctx->gid, 0};
-	if (!fdlimit_client_try(ctx->uid))
+	struct fs *fs = req->fs;
+	const struct caller caller = {
+		.tid = req->in->pid, .uid = req->in->uid, .gid = req->in->gid};
+	if (!fdlimit_client_try(req->in->uid))
 		return -ENFILE;
-	reserved = fs->cfg.gate ? gate_open_try(fs->cfg.gate, &caller) : NULL;
-	if (!fs->cfg.gate || reserved)
+	req->reserved = fs->cfg.gate ? gate_open_try(fs->cfg.gate, &caller) : NULL;
+	if (!fs->cfg.gate || req->reserved)
 		return 0;
-	fdlimit_client_done(ctx->uid);
+	fdlimit_client_done(req->in->uid);
 	return -ENFILE;
 }
 
@@ -35,111 +33,93 @@ static void release_counts(const struct open_way *counted, uid_t uid)
 		gate_open_release(counted);
 }
 
-void handle_unreserve(fuse_req_t req)
+void handle_unreserve(struct request *req)
 {
-	release_counts(reserved, fuse_req_ctx(req)->uid);
-	reserved = NULL;
+	release_counts(req->reserved, req->in->uid);
+	req->reserved = NULL;
 }
 
-static struct handle_shard *shard_of(struct fs *fs, const struct handle *h)
-{
-	return &fs->handle_shards[((uintptr_t)h >> 6) % HANDLE_SHARDS];
-}
+struct openers {
+	struct fs_opener *out;
+	unsigned n, max;
+};
 
-void handles_init(struct fs *fs)
+static bool add_opener(struct handle *h, void *ctx)
 {
-	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
-		pthread_mutex_init(&fs->handle_shards[i].lock, NULL);
-		list_init(&fs->handle_shards[i].handles);
-	}
-}
-
-static unsigned add_opener(const struct handle *h, struct fs_opener *out, unsigned n, unsigned max)
-{
+	struct openers *o = ctx;
 	unsigned i = 0;
-	while (i < n && (out[i].pid != h->pid || out[i].uid != h->uid))
+	if (!atomic_load_explicit(&h->bypasses, memory_order_relaxed))
+		return true;
+	while (i < o->n && (o->out[i].pid != h->pid || o->out[i].uid != h->uid))
 		i++;
-	if (i == max)
-		return n;
-	if (i == n)
-		out[n++] = (struct fs_opener){.pid = h->pid, .uid = h->uid};
-	out[i].handles++;
-	return n;
+	if (i == o->max)
+		return true;
+	if (i == o->n)
+		o->out[o->n++] = (struct fs_opener){.pid = h->pid, .uid = h->uid};
+	o->out[i].handles++;
+	return true;
 }
 
 unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned max)
 {
-	unsigned n = 0;
-	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
-		struct handle_shard *s = &fs->handle_shards[i];
-		pthread_mutex_lock(&s->lock);
-		list_for_each (it, &s->handles) {
-			const struct handle *h = list_entry(it, struct handle, of_fs);
-			if (atomic_load_explicit(&h->bypasses, memory_order_relaxed))
-				n = add_opener(h, out, n, max);
-		}
-		pthread_mutex_unlock(&s->lock);
-	}
-	return n;
+	struct openers o = {.out = out, .max = max};
+	handle_table_each(&fs->handle_table, add_opener, &o);
+	return o.n;
+}
+
+static bool adopt(struct handle *h, void *fs)
+{
+	if (atomic_load_explicit(&h->bypasses, memory_order_acquire))
+		space_opened(fs, h);
+	return true;
 }
 
 void handles_adopt_bypassing(struct fs *fs)
 {
-	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
-		struct handle_shard *s = &fs->handle_shards[i];
-		pthread_mutex_lock(&s->lock);
-		list_for_each (it, &s->handles) {
-			struct handle *h = list_entry(it, struct handle, of_fs);
-			if (atomic_load_explicit(&h->bypasses, memory_order_acquire))
-				space_opened(fs, h);
-		}
-		pthread_mutex_unlock(&s->lock);
-	}
+	handle_table_each(&fs->handle_table, adopt, fs);
 }
 
 void handles_free(struct fs *fs)
 {
 	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
-		struct handle_shard *s = &fs->handle_shards[i];
-		list_for_each_safe (it, &s->handles)
-			handle_free(fs, list_entry(it, struct handle, of_fs));
-		pthread_mutex_destroy(&s->lock);
+		const struct handle_shard *s = &fs->handle_table.shards[i];
+		for (uint32_t place = 0; place < s->n; place++) {
+			struct handle *h = atomic_load(&handle_place_at(s, place)->handle);
+			if (h)
+				handle_free(fs, h);
+		}
 	}
+	handle_table_free(&fs->handle_table);
 }
 
-struct handle *handle_new(fuse_req_t req, int *fd, int flags)
+struct handle *handle_new(struct request *req, int *fd, int flags)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct handle *h = calloc(1, sizeof(*h));
 	if (!h)
 		return NULL;
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	h->fd = take_fd(fd);
+	h->fd = *fd;
 	h->flags = flags;
-	h->pid = ctx->pid;
-	h->uid = ctx->uid;
-	h->gid = ctx->gid;
-	h->counted = reserved;
-	reserved = NULL;
+	h->pid = (pid_t)req->in->pid;
+	h->uid = req->in->uid;
+	h->gid = req->in->gid;
+	if (fs->cfg.gate && gate_asks_for_openers(fs->cfg.gate))
+		h->opener = opener_of(req->in->pid);
+	h->counted = req->reserved;
 	list_init(&h->of_inode);
-	struct handle_shard *shard = shard_of(fs, h);
-	pthread_mutex_lock(&shard->lock);
-	list_push_tail(&shard->handles, &h->of_fs);
-	pthread_mutex_unlock(&shard->lock);
+	if (handle_table_add(&fs->handle_table, h) < 0) {
+		free(h);
+		return NULL;
+	}
+	(void)take_fd(fd);
+	req->reserved = NULL;
 	atomic_fetch_add_explicit(&fs->handles, 1, memory_order_relaxed);
 	fdlimit_keep();
 	return h;
 }
 
-void handle_free(struct fs *fs, struct handle *h)
+void handle_discard(struct handle *h)
 {
-	struct handle_shard *shard = shard_of(fs, h);
-	pthread_mutex_lock(&shard->lock);
-	list_remove(&h->of_fs);
-	pthread_mutex_unlock(&shard->lock);
-	space_closing(fs, h);
-	close(h->fd);
-	space_closed(fs, h);
 	if (h->dir) {
 		pthread_mutex_destroy(&h->dir->lock);
 		free(h->dir->buf);
@@ -147,5 +127,14 @@ void handle_free(struct fs *fs, struct handle *h)
 	}
 	release_counts(h->counted, h->uid);
 	free(h);
+}
+
+void handle_free(struct fs *fs, struct handle *h)
+{
+	handle_table_remove(&fs->handle_table, h);
+	space_closing(fs, h);
+	close(h->fd);
+	space_closed(fs, h);
+	handle_discard(h);
 	atomic_fetch_sub_explicit(&fs->handles, 1, memory_order_relaxed);
 }

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* An open file or directory: what fi->fh points to. */
+/* An open file or directory.
+ *
+ * The kernel knows it by a number, never by its address:
+ *
+ *	32 bits of generation, never 0    28 bits of place    4 bits of shard
+ *
+ * A place that is used again gets another generation, so a number that is stale or made up finds nothing; and
+ * because it means no address, a later daemon can take the table over (state.h). */
 #ifndef FS_HANDLE_H
 #define FS_HANDLE_H
 
@@ -11,17 +18,19 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include <fuse_lowlevel.h>
-
 #include "base/list.h"
 #include "base/util.h"
+#include "fs/caller.h"
 #include "fs/overwrite.h"
 
 struct fs;
 struct fs_opener;
+struct fuse_file_info;
 struct inode;
 struct open_way;
 struct space_slot;
+struct request;
+struct stat;
 
 enum io_mode {
 	IO_DIRECT,	/* every read and write reaches us */
@@ -38,6 +47,7 @@ struct dir_stream {
 };
 
 struct handle {
+	uint64_t number; /* by which the kernel knows it */
 	int fd;
 	_Atomic int flags; /* as opened; O_DIRECT and O_APPEND follow fcntl(F_SETFL) */
 	enum io_mode mode;
@@ -51,18 +61,13 @@ struct handle {
 	pid_t pid;		      /* the opener: release and write-back come without one */
 	uid_t uid;
 	gid_t gid;
+	struct opener opener;
 	const struct open_way *counted; /* where max_open counts it; NULL: nowhere */
 	struct inode *inode;
 	_Atomic(struct space_slot *) slot; /* where its space is counted; NULL: not yet */
 	struct list of_inode;		   /* in open_state->handles */
-	struct list of_fs;		   /* in handle_shard->handles */
 	struct dir_stream *dir;		   /* directories only */
 };
-
-static inline struct handle *handle_from_fh(uint64_t fh)
-{
-	return (struct handle *)(uintptr_t)fh;
-}
 
 /* What the open files of one inode agree on.  Guarded by inode_lock, but `overwrites` by its own. */
 struct open_state {
@@ -76,6 +81,9 @@ struct open_state {
 	struct overwrites overwrites;
 };
 
+/* That of an inode, made if it has none; NULL: out of memory.  The inode's lock is held. */
+struct open_state *open_state_of_locked(struct inode *inode);
+
 static inline void open_state_free(struct open_state *o)
 {
 	if (o)
@@ -83,33 +91,90 @@ static inline void open_state_free(struct open_state *o)
 	free(o);
 }
 
-/* All handles of a mount, for its end: the kernel does not release those that are open when the
- * connection is cut.  In parts, so that opens seldom meet. */
-#define HANDLE_SHARDS 16
+/* All handles of a mount.  In shards, so that opens seldom meet.  Chunks of places are added, each twice as large
+ * as the one before, and stay until the end: a place is found without a lock. */
+#define HANDLE_SHARD_BITS  4
+#define HANDLE_SHARDS	   (1U << HANDLE_SHARD_BITS)
+#define HANDLE_PLACE_BITS  28
+#define HANDLE_FIRST_CHUNK 64U
+#define HANDLE_CHUNKS	   22
+
+struct handle_place {
+	_Atomic uint64_t number; /* of the handle here; 0: none */
+	_Atomic(struct handle *) handle;
+	uint32_t generation; /* shard lock: of the last handle here */
+	uint32_t next_free;  /* shard lock: place + 1; 0: the last */
+};
+
 struct handle_shard {
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
-	struct list handles;
+	_Atomic(struct handle_place *) chunk[HANDLE_CHUNKS];
+	uint32_t n;    /* lock: places that were ever used */
+	uint32_t free; /* lock: place + 1 of the first free one; 0: none */
 };
-void handles_init(struct fs *fs);
+
+struct handle_table {
+	struct handle_shard shards[HANDLE_SHARDS];
+};
+
+static inline struct handle_place *handle_place_at(const struct handle_shard *s, uint32_t place)
+{
+	uint64_t n = (uint64_t)place + HANDLE_FIRST_CHUNK;
+	unsigned i =
+		(unsigned)(63 - __builtin_clzll(n)) - (unsigned)__builtin_ctz(HANDLE_FIRST_CHUNK);
+	if (i >= HANDLE_CHUNKS)
+		return NULL;
+	struct handle_place *chunk = atomic_load_explicit(&s->chunk[i], memory_order_acquire);
+	return chunk ? &chunk[n - ((uint64_t)HANDLE_FIRST_CHUNK << i)] : NULL;
+}
+
+/* The handle of a number; NULL: there is none.  It stays until its release: the kernel sends that when no other
+ * request on the handle is left. */
+static inline struct handle *handle_find(const struct handle_table *t, uint64_t number)
+{
+	const struct handle_shard *s = &t->shards[number & (HANDLE_SHARDS - 1)];
+	uint32_t place = (uint32_t)number >> HANDLE_SHARD_BITS;
+	const struct handle_place *p = handle_place_at(s, place);
+	if (!p || !number || atomic_load_explicit(&p->number, memory_order_acquire) != number)
+		return NULL;
+	return atomic_load_explicit(&p->handle, memory_order_relaxed);
+}
+
+void handle_table_init(struct handle_table *t);
+/* Calls `visit` for each, under the lock of its shard; false ends it. */
+void handle_table_each(struct handle_table *t, bool (*visit)(struct handle *h, void *ctx),
+		       void *ctx);
+/* Gives a handle a number.  0 or -ENOMEM. */
+int handle_table_add(struct handle_table *t, struct handle *h);
+/* Enters it under the one that it has.  0, -ENOMEM, -EEXIST or -EINVAL. */
+int handle_table_restore(struct handle_table *t, struct handle *h);
+void handle_table_remove(struct handle_table *t, struct handle *h);
+void handle_table_free(struct handle_table *t); /* it is empty */
+
 /* See fs_mount_bypassing. */
 unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned n);
 /* Those whose writes do not reach us are looked at from now on. */
 void handles_adopt_bypassing(struct fs *fs);
-void handles_free(struct fs *fs); /* no thread runs an operation any more */
+/* For the end of a mount: the kernel does not release those that are open when the connection is cut.  No thread
+ * runs an operation any more. */
+void handles_free(struct fs *fs);
 
 /* -ENFILE when max_open is reached, or when the user has more than its share of what the process
  * can open.  The reservation passes to the handle that is made next; handle_free gives it back. */
-int handle_reserve(fuse_req_t req);
-void handle_unreserve(fuse_req_t req);
+int handle_reserve(struct request *req);
+void handle_unreserve(struct request *req);
 
 /* Takes *fd.  NULL: out of memory, *fd untouched. */
-struct handle *handle_new(fuse_req_t req, int *fd, int flags);
+struct handle *handle_new(struct request *req, int *fd, int flags);
 void handle_free(struct fs *fs, struct handle *h);
+void handle_discard(struct handle *h); /* not in the table; its fd is the caller's */
 
 /* Decides how the data of a newly opened regular file goes, enters the handle into its inode's
  * state and fills the answer to the kernel.  0 or -ENOMEM.  `st` is the file as it is now. */
 int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
 		     struct fuse_file_info *fi);
+/* The same for one that was read back (state.h), where all of that is decided. */
+void handle_enter_mode(struct fs *fs, struct handle *h);
 /* Before handle_free. */
 void handle_close_mode(struct fs *fs, struct handle *h);
 

@@ -15,10 +15,10 @@
 #include "fs/inode_table.h"
 #include "fs/mirror.h"
 
-/* Memory goes back to the system when this many inodes have been forgotten. */
+/* Returns memory to the system after this many inodes have been forgotten. */
 #define TRIM_STEP 50000
 
-/* -- opening an inode again -- */
+/* -- reopening an inode -- */
 
 static int reopen_by_name(struct fs *fs, uint64_t parent_id, const char *name)
 {
@@ -31,7 +31,7 @@ static int reopen_by_name(struct fs *fs, uint64_t parent_id, const char *name)
 	return fd == -ENOENT ? -ESTALE : fd;
 }
 
-/* A file that is open through us can be reached by its handle even when it has no name left. */
+/* A file that is open through us can be reached by that handle even if it has no name any more. */
 static int reopen_by_open_file(struct fs *fs, struct inode_shard *s, struct inode *inode)
 {
 	int fd = -ESTALE;
@@ -74,7 +74,7 @@ static int reopen(struct fs *fs, struct inode_shard *s, struct inode *inode)
 		res = reopen_by_open_file(fs, s, inode);
 	if (res < 0)
 		return res;
-	/* Name and handle were read apart from the numbers that are the identity. */
+	/* Name and handle were not read together with the numbers that identify the file. */
 	AUTO_FD fd = res;
 	struct stat st;
 	if (mirror_stat(fd, &st) < 0 || st.st_dev != inode->dev || st.st_ino != inode->ino ||
@@ -130,10 +130,11 @@ int inode_get_no_fd(struct fs *fs, uint64_t id, struct inode_ref *out)
 
 /* -- end of an inode -- */
 
-/* Lets go of it if nobody holds it.  Returns the parent of one that went, whose reference goes too. */
+/* Frees it if nobody refers to it.  Returns the parent of a freed inode, whose reference must be
+ * dropped as well. */
 static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct inode *inode)
 {
-	/* lock is held, and released here */
+	/* called with the lock held; releases it */
 	if (inode->nlookup || inode->users || inode == fs->inodes.root) {
 		pthread_mutex_unlock(&s->lock);
 		return NULL;
@@ -199,7 +200,7 @@ void inode_forget(struct fs *fs, uint64_t id, uint64_t n)
 		malloc_trim(0);
 }
 
-/* -- making and finding -- */
+/* -- creating and finding -- */
 
 static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
 				     int fd, const struct fhandle *fh)
@@ -221,8 +222,8 @@ static struct inode *find_key_locked(struct fs *fs, struct inode_shard *s, const
 	return NULL;
 }
 
-static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
-				const struct fhandle *fh)
+struct inode *inode_add_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
+			       const struct fhandle *fh, uint64_t id)
 {
 	if (s->n >= s->buckets &&
 	    !inode_resize_locked(s, s->buckets ? 2 * s->buckets : INODE_BUCKETS_MIN))
@@ -230,7 +231,7 @@ static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const stru
 	struct inode *inode = calloc(1, sizeof(*inode));
 	if (!inode)
 		return NULL;
-	inode->id = durable_id(&fs->durable, st, fh);
+	inode->id = id ? id : durable_id(&fs->durable, st, fh);
 	if (!inode->id)
 		inode->id = COUNTED_ID | (++s->next_id << INODE_SHARD_BITS) |
 			    (uint64_t)(s - fs->inodes.shards);
@@ -248,8 +249,8 @@ static struct inode *new_locked(struct fs *fs, struct inode_shard *s, const stru
 	return inode;
 }
 
-/* Where there are no handles: the newest place where it was seen.  *dir carries a reference that is
- * swapped for the one to be dropped. */
+/* Without handles: records where the inode was last seen.  *dir carries a reference, which is
+ * exchanged for the one to be dropped. */
 static void place_locked(struct inode *inode, struct inode **dir, const char *name)
 {
 	if (inode->parent == *dir && strcmp(inode->name, name) == 0)
@@ -295,7 +296,7 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 	pthread_mutex_lock(&s->lock);
 	struct inode *inode = find_key_locked(fs, s, st, *fd, fh);
 	if (!inode)
-		inode = new_locked(fs, s, st, fh);
+		inode = inode_add_locked(fs, s, st, fh, 0);
 	if (inode) {
 		inode->nlookup++;
 		if (*fd >= 0 && inode->fd < 0)
@@ -340,7 +341,7 @@ int inode_remember(struct fs *fs, uint64_t id, struct stat *st, struct inode **o
 	if (mirror_stat(fd, st) < 0 || st->st_nlink == 0 ||
 	    (S_ISDIR(st->st_mode) && !inode_is_inside(fs, fd)))
 		return -ESTALE;
-	/* Some filesystems take a generation of 0 for any: the file's own handle decides. */
+	/* Some filesystems accept a generation of 0 for any: the file's own handle decides. */
 	fhandle_of(fs, fd, "", &fh);
 	if (durable_id(&fs->durable, st, &fh) != id)
 		return -ESTALE;
@@ -373,7 +374,7 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct
 	AUTO_FD fd = -1;
 	uint64_t id = 0;
 	struct fhandle fh;
-	fhandle_of(fs, dir_fd, name, &fh); /* its number may have been another file's */
+	fhandle_of(fs, dir_fd, name, &fh); /* its number may have belonged to another file */
 	for (int round = 0; round < 2 && !id; round++) {
 		pthread_mutex_lock(&s->lock);
 		struct inode *it = find_key_locked(fs, s, st, fd, &fh);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table itself: hash chains, file handles, fds.  What is done with inodes is in inode.c. */
+/* The table itself: hash chains, file handles, fds.  inode.c uses it. */
 #include "fs/inode_table.h"
 
 #include <errno.h>
@@ -187,7 +187,7 @@ int inode_drop_fd_locked(struct fs *fs, struct inode *inode)
 	return fd;
 }
 
-/* Can it be found again once its fd is closed? */
+/* True: it can be found again after its fd is closed. */
 static bool recoverable_locked(struct fs *fs, struct inode *inode)
 {
 	if (inode->users || inode->pinned)
@@ -202,7 +202,7 @@ static bool recoverable_locked(struct fs *fs, struct inode *inode)
 	return inode->handle_bytes != 0;
 }
 
-/* Second chance: one round over the list takes the marks away, the next takes the fd. */
+/* Second chance: the first pass over the list clears the marks, the second closes the fd. */
 bool inode_table_close_one(struct fs *fs)
 {
 	struct inode_table *t = &fs->inodes;
@@ -229,9 +229,9 @@ bool inode_table_close_one(struct fs *fs)
 	return false;
 }
 
-/* Only those that may hold many blocks: a directory that was deleted in the source, and is somebody's
- * working directory, is better kept.  True: some were used since the last time, or are now, or the pile is
- * full. */
+/* Only regular files, which may hold many blocks: a directory that was deleted in the source may
+ * be somebody's working directory, so it is kept.  True: some were used since the last call or are
+ * in use, or the pile is full. */
 static bool drop_idle(struct fs *fs, struct inode_shard *s, struct fd_pile *pile)
 {
 	bool left = false;
@@ -253,7 +253,7 @@ static bool drop_idle(struct fs *fs, struct inode_shard *s, struct fd_pile *pile
 bool inode_table_close_idle(struct fs *fs)
 {
 	bool left = false;
-	if (!fs->by_handle) /* a name is a poorer way back: the file may have been moved */
+	if (!fs->by_handle) /* reopening by name is less reliable: the file may have been moved */
 		return false;
 	struct fd_pile *pile = fd_pile_new();
 	if (!pile)

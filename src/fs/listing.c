@@ -3,7 +3,7 @@
 
 #include "base/util.h"
 
-/* The node id above, the most bytes that the directory has given below; 0: free. */
+/* Node ID in the upper bits, the most bytes that the directory has returned in the lower; 0: free. */
 #define BYTES_BITS 24
 #define BYTES_MAX  ((1U << BYTES_BITS) - 1)
 

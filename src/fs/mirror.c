@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps in the backing tree that several operations share. */
+/* Steps in the source that several operations share. */
 #include "fs/mirror.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/util.h"
 #include "fs/fdlimit.h"
 
-#define HOLD_NS NSEC_PER_SEC /* long enough for the kernel to ask again */
+#define HOLD_NS NSEC_PER_SEC /* long enough for the kernel to retry */
 
 struct fd_path fd_path(int fd)
 {
@@ -51,7 +51,7 @@ int mirror_stat_child(const struct fs *fs, int dir_fd, const char *name, struct 
 	if (!fs->no_xdev || fs->cfg.own_namespace)
 		return fstatat(dir_fd, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ? -errno
 											    : 0;
-	/* A plain stat would enter what is mounted there, which may be this very mount. */
+	/* A plain stat would enter what is mounted there, possibly this very mount. */
 	AUTO_FD fd = mirror_open_child(fs, dir_fd, name);
 	return fd < 0 ? fd : mirror_stat(fd, st);
 }
@@ -68,7 +68,7 @@ int mirror_reopen(struct fs *fs, int fd, int flags)
 
 int mirror_check_name(const char *name)
 {
-	if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+	if (!name || !*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
 		return -EINVAL;
 	return 0;
 }
@@ -91,8 +91,9 @@ void fhandle_of(const struct fs *fs, int fd, const char *name, struct fhandle *o
 	memcpy(out->data, u.h.f_handle, u.h.handle_bytes);
 }
 
-/* A handle is stale when its file is deleted between the kernel's LOOKUP and its OPEN or GETATTR.  The
- * kernel then looks the name up again, but only once: what that finds must not go the same way. */
+/* A handle is stale if its file is deleted between the kernel's LOOKUP and its OPEN or GETATTR.
+ * The kernel then repeats the lookup, but only once: the second result must not become stale as
+ * well. */
 static bool files_are_replaced(const struct fs *fs)
 {
 	uint64_t until = atomic_load_explicit(&fs->hold_until_ns, memory_order_relaxed);
@@ -135,7 +136,7 @@ void mirror_show_owner(const struct fs *fs, uid_t *uid, gid_t *gid)
 {
 	if (!fs->cfg.own_namespace)
 		return;
-	*uid = geteuid(); /* it knows nobody else */
+	*uid = geteuid(); /* there is nobody else */
 	*gid = getegid();
 }
 
@@ -147,9 +148,9 @@ struct stat mirror_shown(const struct fs *fs, const struct stat *st)
 	return shown;
 }
 
-/* Set-id bits go by writing, truncating and allocating; after those the kernel asks for times and size
- * again, but takes the mode for known.  And it does not see the time change by a store into a map of
- * the backing file. */
+/* Writing, truncating and allocating clear set-id bits; the kernel then asks for times and size
+ * again, but assumes that the mode is unchanged.  It also does not notice that a store into a
+ * mapping of the source's file changes the time. */
 double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode)
 {
 	if (S_ISREG(mode) &&
@@ -170,7 +171,7 @@ void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct st
 	e->entry_timeout = fs->entry_timeout_s;
 }
 
-/* By numbers and file handle: no fd is spent on what may only be looked at. */
+/* By numbers and file handle: needs no fd for something that may only be looked at. */
 static int lookup_by_handle(struct fs *fs, const struct inode_ref *dir, const char *name,
 			    struct fuse_entry_param *e)
 {
@@ -186,7 +187,8 @@ static int lookup_by_handle(struct fs *fs, const struct inode_ref *dir, const ch
 		res = mirror_stat_child(fs, dir->fd, name, &again);
 		if (res < 0)
 			return res;
-		/* Another file by now?  Then numbers and handle may not be of the same one. */
+		/* If the file has been replaced meanwhile, numbers and handle may not belong
+		 * together. */
 		if (!fh.bytes || again.st_ino != st.st_ino || again.st_dev != st.st_dev)
 			return -EAGAIN;
 		int no_fd = -1;

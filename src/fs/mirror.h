@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of struct fs, shared by the files that carry operations out. */
+/* The inside of struct fs, shared by the files that carry out operations. */
 #ifndef FS_MIRROR_H
 #define FS_MIRROR_H
 
@@ -19,23 +19,23 @@
 struct fs {
 	struct fs_config cfg; /* cfg.source is a copy */
 
-	/* The source: a private clone of its mount where that is permitted, so that nothing which
-	 * is mounted inside (this mount, for one) is ever entered.  Else no_xdev is set and every
+	/* The source: a private clone of its mount if that is permitted, so that nothing mounted
+	 * inside (for example this mount) is ever entered.  Otherwise no_xdev is set, and every
 	 * step refuses to cross a mount. */
 	int root_fd;  /* O_PATH */
-	int mount_fd; /* the same directory opened for reading: the anchor of file handles */
+	int mount_fd; /* the same directory, opened for reading: used to open file handles */
 	int proc_fd;  /* /proc/self/fd */
 	bool no_xdev;
 	bool is_root;	    /* threads act as the caller */
-	bool source_checks; /* by itself who is asking: see creds.h */
+	bool source_checks; /* checks identity itself: see creds.h */
 	bool by_handle;	    /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
-	uint64_t generation; /* of counted node ids: another for each life of the mount */
+	uint64_t generation; /* of counted node IDs: different for each mount */
 	struct durable_ids durable;
 	struct inode_table inodes;
-	/* Files are being replaced in the source: until then (CLOCK_MONOTONIC; 0: not at all) a lookup
-	 * holds what it finds by fd. */
+	/* While files are being replaced in the source, a lookup keeps an fd of what it finds,
+	 * until this time (CLOCK_MONOTONIC; 0: not now). */
 	_Atomic uint64_t hold_until_ns;
 	struct habits habits;
 	struct listings listings;
@@ -46,15 +46,10 @@ struct fs {
 	bool attached; /* to cfg.space */
 
 	int dev_fd;			 /* of the session; -1 until fs_attach */
-	_Atomic bool passthrough_usable; /* cleared by the first failure that will not pass */
+	_Atomic bool passthrough_usable; /* cleared by the first failure that is permanent */
 	_Atomic uint64_t handles, passthrough_handles, passthrough_maps;
-	struct handle_shard handle_shards[HANDLE_SHARDS];
+	struct handle_table handle_table;
 };
-
-static inline struct fs *fs_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
-}
 
 /* "/proc/self/fd/N": the way from an O_PATH fd to calls that want a path or a real open. */
 struct fd_path {
@@ -62,7 +57,8 @@ struct fd_path {
 };
 struct fd_path fd_path(int fd);
 
-/* One component below an O_PATH directory fd, never followed, no mount crossed.  fd or -errno. */
+/* Opens one component below an O_PATH directory fd, without following links or crossing mounts.
+ * fd or -errno. */
 int mirror_open_child(const struct fs *fs, int dir_fd, const char *name);
 /* stat of the same, without keeping an fd.  0 or -errno. */
 int mirror_stat_child(const struct fs *fs, int dir_fd, const char *name, struct stat *st);
@@ -70,20 +66,20 @@ static inline int mirror_stat(int fd, struct stat *st)
 {
 	return fstatat(fd, "", st, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
-/* A real open of what an O_PATH fd holds.  fd or -errno; EMFILE is retried after inode fds were let
- * go. */
+/* Really opens what an O_PATH fd refers to.  fd or -errno; after EMFILE it closes inode fds and
+ * retries. */
 int mirror_reopen(struct fs *fs, int fd, int flags);
 
-/* What fills pages must not stop short of the end of the file: to the kernel that is the end.
+/* Reads until the end of the file: when filling pages, the kernel takes a short read for the end.
  * Bytes, or -1 with errno. */
 ssize_t data_read_all(int fd, char *buf, size_t size, off_t off);
 
-/* A name as it may come from the kernel: one component.  0 or -EINVAL. */
+/* Checks that a name from the kernel is one component.  0 or -EINVAL. */
 int mirror_check_name(const char *name);
 
-/* What the kernel is told of a file.  A source may show several devices (subvolumes, an overlay), a
- * mount has but one: the numbers of all but the root's are made different, or two files would look
- * like two names of one. */
+/* The inode number shown to the kernel.  A source may consist of several devices (subvolumes, an
+ * overlay), but a mount is one device: numbers of all devices but the root's are changed, since
+ * otherwise two files could look like two names of one. */
 uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino);
 void mirror_show_owner(const struct fs *fs, uid_t *uid, gid_t *gid);
 struct stat mirror_shown(const struct fs *fs, const struct stat *st);
@@ -91,64 +87,14 @@ struct stat mirror_shown(const struct fs *fs, const struct stat *st);
 /* Finds `name` in `dir`, takes one lookup reference and fills `e`.  0 or -errno. */
 int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 		  struct fuse_entry_param *e);
-/* The same for something that was just made and is held by `fd` (any kind of fd, not taken). */
+/* The same for something that was just created and is held by `fd` (any kind of fd, not taken
+ * over). */
 int mirror_entry_of_fd(struct fs *fs, const struct inode_ref *dir, const char *name, int fd,
 		       struct fuse_entry_param *e);
-/* How long the kernel may remember attributes: not at all where they change without its notice.
- * `inode` may be NULL for what is no regular file. */
+/* How long the kernel may cache attributes: not at all if they can change without its notice.
+ * `inode` may be NULL for anything but regular files. */
 double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode);
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e);
-
-/* The operations, by file. */
-void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
-		struct fuse_file_info *fi);
-void op_readlink(fuse_req_t req, fuse_ino_t ino);
-void op_statfs(fuse_req_t req, fuse_ino_t ino);
-void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
-	      struct fuse_file_info *fi, unsigned flags, const void *in_buf, size_t in_size,
-	      size_t out_size);
-
-void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
-void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
-void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name);
-void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname);
-void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-	       const char *newname, unsigned int flags);
-
-void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		    struct fuse_file_info *fi);
-void dir_release(struct fs *fs, uint64_t fh);
-void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-
-void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-	       struct fuse_file_info *fi);
-void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi);
-void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void file_release(struct fs *fs, uint64_t fh);
-void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-
-void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-	      struct fuse_file_info *fi);
-void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
-		  struct fuse_file_info *fi);
-void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
-void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
-			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
-			struct fuse_file_info *fi_out, size_t len, int flags);
-
-void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
-		 int flags);
-void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
-void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
-void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 
 #endif

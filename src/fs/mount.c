@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "fs/attach.h"
-#include "fs/context.h"
 #include "fs/handle.h"
 #include "fs/mount_internal.h"
 #include "fs/capture.h"
@@ -48,9 +47,10 @@ unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, uns
 	return handles_bypassing(m->fs, out, n);
 }
 
-/* --- making it ------------------------------------------------------------------------------ */
+/* --- mounting ------------------------------------------------------------------------------- */
 
-/* libfuse reports by printing; its last words go into the error that our caller gets. */
+/* libfuse reports errors by printing; the last line that it prints is put into the error that our
+ * caller gets. */
 static _Thread_local struct error *fuse_words;
 
 static void on_fuse_log(enum fuse_log_level level, const char *fmt, va_list ap)
@@ -82,11 +82,11 @@ static struct fuse_session *new_session(const struct fs_mount *m, bool debug, st
 	}
 	fuse_opt_free_args(&args);
 	if (!se && !error_is_set(err))
-		error_set(err, "cannot make a FUSE session: %s", strerror(ENOMEM));
+		error_set(err, "cannot create a FUSE session: %s", strerror(ENOMEM));
 	return se;
 }
 
-/* A source that is mounted read-only shows as such: programs then get EROFS where they do there. */
+/* A mount of a read-only source is read-only, so that programs get the same EROFS. */
 static bool set_options(struct fs_mount *m, const char *options)
 {
 	const char *given = options ? options : "";
@@ -128,7 +128,7 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	return m;
 }
 
-/* By ourselves where we may, else as libfuse does it: through fusermount3, or the mountpoint is a
+/* Mounts directly if we may.  Otherwise libfuse does: through fusermount3, or the mountpoint is a
  * connection that was opened for us (/dev/fd/N). */
 static int connect_session(struct fs_mount *m, struct error *err)
 {
@@ -151,7 +151,7 @@ static int connect_session(struct fs_mount *m, struct error *err)
 	return rc;
 }
 
-/* A pipe that nobody reads. */
+/* The write end of a pipe that nobody reads. */
 static int open_dead_fd(void)
 {
 	int fds[2];
@@ -170,7 +170,7 @@ int fs_mount_mount(struct fs_mount *m, struct error *err)
 		return -1;
 	if (strncmp(m->mountpoint, "/dev/fd/", 8) != 0)
 		mount_place_find(&m->place, m->mountpoint);
-	/* Our own number for it: libfuse's is closed before the threads are gone. */
+	/* A descriptor of our own: libfuse closes its one before the threads are gone. */
 	m->fd = fcntl(fuse_session_fd(m->se), F_DUPFD_CLOEXEC, 3);
 	if (m->fd < 0) {
 		error_set(err, "cannot mount: %s", strerror(errno));
@@ -201,7 +201,7 @@ int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 	uint64_t until_ns = monotonic_ns() + READY_NS;
 	while (!receivers_have_served(m)) {
 		if (atomic_load(&m->ended) || monotonic_ns() > until_ns)
-			return error_set(err, "%s: the kernel does not talk to the daemon",
+			return error_set(err, "%s: the kernel does not contact the daemon",
 					 m->mountpoint);
 		const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC / 4};
 		nanosleep(&nap, NULL);
@@ -209,12 +209,11 @@ int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 	return 0;
 }
 
-/* --- ending it ------------------------------------------------------------------------------ */
+/* --- ending --------------------------------------------------------------------------------- */
 
-#define DETACH_NS                                                                                  \
-	(100 * NSEC_PER_MSEC) /* how long draining waits for the mount to leave the tree */
-#define KICK_NS NSEC_PER_SEC  /* for receivers to leave that are not in the source */
-#define LOOK_MS 2
+#define DETACH_NS (100 * NSEC_PER_MSEC) /* how long draining waits for the mount to be detached */
+#define KICK_NS	  NSEC_PER_SEC		/* for receivers that are not in the source to exit */
+#define LOOK_MS	  2
 
 void fs_mount_abandon(struct fs_mount *m)
 {
@@ -231,7 +230,7 @@ bool fs_mount_is_detached(const struct fs_mount *m)
 	return atomic_load(&m->detach_done);
 }
 
-/* Asks again and again; false: the time is over, or the source has been given up. */
+/* Polls the condition; false: the time is over, or the source was abandoned. */
 static bool wait_for(struct fs_mount *m, bool (*holds)(struct fs_mount *m, const void *arg),
 		     const void *arg, uint64_t until_ns)
 {
@@ -269,13 +268,13 @@ static bool all_left(struct fs_mount *m, const void *arg)
 	return receivers_alive(m) == 0;
 }
 
-/* On a thread of its own: the kernel's lock on all mounts may take long on a busy machine, and the
- * way to the mountpoint may lead through a source that hangs. */
+/* Runs on a thread of its own: the kernel's lock on all mounts may take long on a busy machine,
+ * and the path to the mountpoint may lead through a source that hangs. */
 static void *detach(void *arg)
 {
 	struct fs_mount *m = arg;
-	/* What was only cut off (umount -f, abort) is still there.  But without a unique ID the place of
-	 * what is gone may be somebody else's. */
+	/* After umount -f or an abort the mount is still there.  But without a unique ID, the
+	 * mount at that place may be somebody else's. */
 	if (!atomic_load(&m->ended) || m->place.unique_id)
 		mount_place_detach(&m->place, m->mountpoint, monotonic_ns() + STOP_GRACE_NS,
 				   &m->abandon);
@@ -288,11 +287,12 @@ static void start_detaching(struct fs_mount *m)
 	m->detaches = pthread_create(&m->detacher, NULL, detach, m) == 0;
 	if (!m->detaches)
 		detach(m);
-	/* First: a mount inside ours, which may be going too, is reached through us. */
+	/* First, because a mount inside ours, which may be ending as well, is reached through us. */
 	wait_for(m, is_detached, NULL, monotonic_ns() + DETACH_NS);
 }
 
-/* The kernel lets a FUSE mount have a hundredth of what may be dirty, which is a fifth of memory. */
+/* The kernel lets a FUSE mount use one percent of the dirty memory limit, which is a fifth of
+ * memory. */
 static uint64_t dirty_at_most(void)
 {
 	struct sysinfo si;
@@ -307,37 +307,37 @@ static void drain(struct fs_mount *m, uint64_t grace_ns, uint64_t limit_ns)
 	gate_mount_drain(m->gate, true);
 	wait_for(m, nothing_waits, NULL, grace_ns);
 	gate_mount_drain(m->gate, false);
-	/* From here on only what is in the source is waited for.  Receivers go on and refuse. */
+	/* From here on only requests in the source are waited for.  Receivers continue and refuse. */
 	wait_for(m, nothing_queued, NULL, limit_ns);
 	struct runners_seen seen;
 	runners_see(m, &seen);
 	wait_for(m, none_remains, &seen, limit_ns);
 }
 
-/* Everybody who waits for an answer gets one, from the kernel; threads that are still in the source
- * will write theirs to nowhere. */
+/* The kernel replies to everybody who waits; replies of threads that are still in the source are
+ * discarded. */
 static void cut_connection(struct fs_mount *m)
 {
-	fuse_session_exit(m->se); /* libfuse says nothing of replies that fail */
+	fuse_session_exit(m->se); /* libfuse does not report failing replies any more */
 	atomic_store(&m->cut, true);
 	if (fuse_session_fd(m->se) >= 0)
 		dup3(m->dead_fd, fuse_session_fd(m->se), O_CLOEXEC);
 	dup3(m->dead_fd, m->fd, O_CLOEXEC);
 }
 
-/* Ends what is left of the requests.  False: some are in the source. */
+/* Ends the remaining requests.  False: some are in the source. */
 static bool finish(struct fs_mount *m, uint64_t limit_ns)
 {
 	const struct timespec nap = {.tv_nsec = LOOK_MS * NSEC_PER_MSEC};
 	uint64_t kick_ns = monotonic_ns() + KICK_NS;
 	atomic_store(&m->stopping, true);
-	/* One that waits for a message keeps the connection open. */
+	/* A receiver that waits for a message keeps the connection open. */
 	while (receivers_kick(m) && monotonic_ns() < kick_ns)
 		nanosleep(&nap, NULL);
-	/* A moment for what is in the source by chance. */
+	/* A grace period for requests that happen to be in the source. */
 	limit_ns = max_u64(limit_ns, monotonic_ns() + STOP_GRACE_NS);
 	bool away = wait_for(m, all_left, NULL, limit_ns);
-	/* Nobody parks any more. */
+	/* Nothing is parked from here on. */
 	gate_mount_drain(m->gate, false);
 	delayed_answer(m, NEVER, UINT_MAX);
 	return wait_for(m, nothing_waits, NULL, limit_ns) && away;
@@ -350,13 +350,14 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	*left = (struct fs_source_look){.oldest_op = ""};
 	if (m->fd < 0)
 		return true;
-	atomic_store(&m->ended_once, true); /* who stops it need not be told of the end */
+	/* the one who stops it need not be notified of the end */
+	atomic_store(&m->ended_once, true);
 	start_detaching(m);
 	bool clean = true;
 	if (m->started) {
 		drain(m, grace_ns, limit_ns);
 		if (!wait_for(m, all_left, NULL, grace_ns) && !atomic_load(&m->ended))
-			log_info("%s: still in use; its open files end here", m->mountpoint);
+			log_info("%s: still in use; its open files stop working", m->mountpoint);
 		watchdog_ask_to_stop(m);
 		clean = finish(m, limit_ns);
 	}
@@ -374,8 +375,8 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	return clean;
 }
 
-/* Lets go of libfuse's end.  It would unmount the path once more, which by now may show somebody
- * else's mount; it does not where the fd reports an error, as a pipe without a reader does. */
+/* Closes libfuse's end.  libfuse would unmount the path again, which may be somebody else's mount
+ * by now; it does not if the fd reports an error, as a pipe without a reader does. */
 static void close_fds(struct fs_mount *m)
 {
 	if (m->se)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A mirror mounted: the FUSE session, its receive threads, the requests that wait.
+/* A mounted mirror: the FUSE session, its receive threads and its waiting requests.
  *
- *	new (source opened, session made) -mount-> mounted -start-> serving
+ *	new (source opened, session created) -mount-> mounted -start-> serving
  *	serving -stop, or unmounted from outside-> draining -> stopped -free
  *
- * Making, stopping and freeing a mount wait for its source, which may hang: not on a thread that
- * others depend on. */
+ * Creating, stopping and freeing a mount may wait for its source, which may hang: don't do it on a
+ * thread that others depend on. */
 #ifndef FS_MOUNT_H
 #define FS_MOUNT_H
 
@@ -19,7 +19,7 @@
 
 enum interrupt_mode { INTERRUPT_FATAL, INTERRUPT_ANY };
 
-/* May change while mounted (fs_mount_set). */
+/* Can be changed while mounted (fs_mount_set). */
 struct mount_policy {
 	bool nonblock_waits;	   /* nonblock=wait */
 	bool timeout_is_etimedout; /* on_timeout=etimedout */
@@ -36,46 +36,47 @@ struct mount_config {
 
 struct fs_mount;
 
-/* Opens the source and makes the session; `gate` must outlive it.  NULL: err says why. */
+/* Opens the source and creates the session; `gate` must outlive it.  NULL: err says why. */
 struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 			      struct gate_mount *gate, struct error *err);
-/* Mounts.  0 or -1 with err; nothing is left behind then. */
+/* Mounts.  0, or -1 with err; then nothing is left behind. */
 int fs_mount_mount(struct fs_mount *m, struct error *err);
 /* Starts serving (after any fork).  `ended` is called once, on a thread of the mount, when the
  * kernel has ended the connection (umount, abort); fs_mount_stop must still be called. */
 int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *ctx), void *ctx,
 		   struct error *err);
-/* Waits until the kernel's first message (INIT) has been answered: from then on the mount answers.
- * -1 with err when the connection ends instead. */
+/* Waits until the kernel's first message (INIT) has been replied to; from then on the mount works.
+ * -1 with err if the connection ends instead. */
 int fs_mount_wait_ready(struct fs_mount *m, struct error *err);
 
-/* The end.  What is parked is run, or refused past a grace time of half a second; what arrives from
- * now on is refused with ENOTCONN; the mount is taken out of the tree; what is in the source has
- * patience_ns (NEVER: no bound) to come back.  Then the connection to the kernel is cut, which
+/* Ends the mount.  Parked requests are run, or refused after a grace period of half a second; new
+ * requests are refused with ENOTCONN; the mount is detached; requests in the source have
+ * patience_ns (NEVER: no bound) to finish.  Then the connection to the kernel is cut, which
  * releases every client.
- * True: nothing is left.  False: requests were abandoned in the source, and have been counted in
- * *left; their threads still use the mount, and only fs_mount_free waits for them. */
+ * True: nothing is left.  False: requests were abandoned in the source and counted in *left; their
+ * threads still use the mount, and only fs_mount_free waits for them. */
 struct fs_source_look;
 bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_look *left);
-/* From any thread, at any time: a fs_mount_stop under way waits for the source no longer. */
+/* From any thread, at any time: a running fs_mount_stop does not wait for the source any longer. */
 void fs_mount_abandon(struct fs_mount *m);
 /* True: the kernel has ended the connection, by umount or abort. */
 bool fs_mount_has_ended(const struct fs_mount *m);
-/* True: it is in no place any more, or never will leave the one it has. */
+/* True: it has been detached, or will never be. */
 bool fs_mount_is_detached(const struct fs_mount *m);
-/* Waits for all threads, also for abandoned ones. */
+/* Waits for all threads, including abandoned ones. */
 void fs_mount_free(struct fs_mount *m);
 
 void fs_mount_set(struct fs_mount *m, const struct mount_policy *p);
 void fs_mount_set_space(struct fs_mount *m, const struct space_policy *p);
 void fs_mount_look(const struct fs_mount *m, struct fs_counts *out);
 struct mount_place fs_mount_place(const struct fs_mount *m);
-/* Who has files open whose reads and writes bypass the daemon: up to n; returns how many. */
+/* Lists up to n processes that have files open whose reads and writes bypass the daemon; returns
+ * their number. */
 unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, unsigned n);
 
-/* What is in the source at this moment. */
+/* What is in the source now. */
 #define FS_SOURCE_OPS 8
-#define FS_STUCK_NS   NSEC_PER_SEC /* in the source for longer: stuck */
+#define FS_STUCK_NS   NSEC_PER_SEC /* requests that have been in the source for longer are stuck */
 struct fs_source_op {
 	const char *name;
 	unsigned n;

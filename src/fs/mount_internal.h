@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of a mount share: mount.c (life), receive.c (threads), admit.c (may it go),
+/* What the files of a mount share: mount.c (life), transport_dev.c and receive.c (messages and threads), admit.c (may it go),
  * parked.c (requests that wait), watch.c (whose caller to look at), running.c (those in the source), delayed.c
  * (those that found no room), poll.c (who asks when), watchdog.c (who is stuck or dying), detach.c (out of
  * the tree).
@@ -14,12 +14,10 @@
 
 #include "base/list.h"
 #include "base/monotonic.h"
-#include "fs/classify.h"
-#include "fs/context.h"
 #include "fs/detach.h"
 #include "fs/mount.h"
+#include "fs/request.h"
 #include "fs/watch.h"
-#include "fs/wire.h"
 #include "sched/workers.h"
 
 #define MESSAGE_MAX (FS_MAX_TRANSFER + (64U << 10)) /* header, arguments and data of a request */
@@ -179,20 +177,17 @@ static inline bool watchdog_lies_down(struct fs_mount *m, uint64_t begun)
 	return receivers_begun(m) == begun;
 }
 
-/* admit.c: carries a message out, parks it or answers it; the buffer is the caller's again. */
-void admit(struct fs_mount *m, void *msg, size_t len);
-/* Runs an admitted message on this thread and settles its grant. */
-void run_message(struct fs_mount *m, void *msg, size_t len, const struct grant *grant);
+/* admit.c: carries a request out, parks it or answers it; it is the transport's again. */
+void admit(struct request *r);
 /* Answers with `err` what may be answered so. */
-void refuse(struct fs_mount *m, void *msg, size_t len, const struct classified *c, int err);
+void refuse(struct request *r, int err);
 
 /* parked.c */
 void parked_init(struct parked_table *t);
 void parked_destroy(struct parked_table *t);
-void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c);
+void park(struct request *r);
 /* The same for one that has been admitted: into the device of the mount. */
-void park_granted(struct fs_mount *m, void *msg, size_t len, const struct classified *c,
-		  const struct grant *grant);
+void park_granted(struct request *r);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
 /* Looks at callers that may be leaving, and ends the waits of those that are: before due_until_ns at all
  * whose turn it is, then only at those that cannot wait.  True: until_ns came before the end of these. */
@@ -222,7 +217,7 @@ unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);
 
 /* delayed.c: a refusal that is held back, so that who asks again at once does not take the time of
  * others.  Answers EAGAIN then, or when the caller gets a signal. */
-void delayed_refuse(struct fs_mount *m, uint64_t unique);
+void delayed_refuse(struct request *r);
 /* Called with parked.lock held, which it drops if it was a late one; false: it is not. */
 bool delayed_interrupt_unlock(struct fs_mount *m, uint64_t unique);
 /* Up to n of those that are due. */
@@ -231,15 +226,19 @@ void delayed_answer(struct fs_mount *m, uint64_t now_ns, unsigned n);
 /* poll.c */
 void poll_init(struct poll_table *t);
 void poll_destroy(struct poll_table *t);
-void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len);
 /* A non-blocking transfer gets less than it asked for, or nothing.  Call before answering it. */
-void poll_fell_short(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
-		     enum cost_class cls);
+void poll_fell_short(const struct request *r);
 void poll_forget(struct fs_mount *m, uint64_t fh); /* the handle is being released */
 void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
 
+/* transport_dev.c: reads messages until the connection ends, or this receiver is not wanted any more. */
+void dev_serve(struct receiver *r);
+
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
+void connection_ended(struct fs_mount *m);
+bool receiver_is_surplus(const struct receiver *r);
+void receiver_let_kick_come(struct receiver *r);
 int receivers_start(struct fs_mount *m);
 void receivers_rest(struct fs_mount *m); /* the watchdog's: no request has come for a while */
 bool receivers_have_served(const struct fs_mount *m); /* anything yet */

@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "fs/context.h"
+#include "base/util.h"
 #include "fs/creds.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/ops.h"
 #include "fs/reply.h"
 #include "fs/space_hooks.h"
 
@@ -98,36 +99,55 @@ static int open_for_piece(struct fs *fs, const struct handle *h, int access, siz
 	return fd;
 }
 
-void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+/* Large reads go from file to kernel without a copy, where the transport can.  True: answered. */
+static bool read_from_file(struct request *req, const struct fuse_read_in *in)
 {
-	struct handle *h = handle_from_fh(fi->fh);
-	direct_now(h, fi->flags);
-	if (size > FS_BUFFER_SIZE)
-		size = FS_BUFFER_SIZE;
-	/* Direct I/O tells read(2), which may be answered short, from a page fault by the lock owner. */
-	ssize_t n = h->direct_io && fi->lock_owner
-			    ? read_some(h->fd, fs_context.buffer, size, off)
-			    : data_read_all(h->fd, fs_context.buffer, size, off);
-	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_RDONLY, size, off) : -1;
+	const struct handle *h = req->handle;
+	int flags = atomic_load_explicit(&h->flags, memory_order_relaxed) | (int)in->flags;
+	if (!req->transport->reply_from_file || (flags & O_DIRECT))
+		return false;
+	ssize_t n = req->transport->reply_from_file(req, h->fd, in->size, (off_t)in->offset);
+	if (n < 0)
+		return false;
+	req->bytes_moved = (uint64_t)n;
+	return true;
+}
+
+void op_read(struct request *req)
+{
+	const struct fuse_read_in *in = req->args;
+	struct handle *h = req->handle;
+	off_t off = (off_t)in->offset;
+	size_t size = min_u64(in->size, FS_BUFFER_SIZE);
+	/* What goes past the page cache says for whom. */
+	if (!(in->read_flags & FUSE_READ_LOCKOWNER))
+		overwrite_pages_filled(&h->inode->open->overwrites, in->offset, in->size);
+	if (read_from_file(req, in))
+		return;
+	direct_now(h, (int)in->flags);
+	/* A read(2) may be answered short, a page fault may not. */
+	ssize_t n = req->transfer ? read_some(h->fd, req->buffer, size, off)
+				  : data_read_all(h->fd, req->buffer, size, off);
+	AUTO_FD plain = n < 0 ? open_for_piece(req->fs, h, O_RDONLY, size, off) : -1;
 	if (plain >= 0)
-		n = data_read_all(plain, fs_context.buffer, size, off);
+		n = data_read_all(plain, req->buffer, size, off);
 	if (n < 0) {
 		reply_status(req, -errno);
 		return;
 	}
-	fs_context.bytes_moved = (uint64_t)n;
-	reply_buf(req, fs_context.buffer, (size_t)n);
+	req->bytes_moved = (uint64_t)n;
+	reply_buf(req, req->buffer, (size_t)n);
 }
 
-static int write_flags(const struct handle *h, const struct fuse_file_info *fi)
+static int write_flags(const struct handle *h, int flags)
 {
 	int rwf = 0;
-	if (fi->flags & O_APPEND)
+	if (flags & O_APPEND)
 		rwf |= RWF_APPEND;
 	/* RWF_SYNC and RWF_DSYNC of a single call; a file opened so has it anyway. */
-	if ((fi->flags & O_SYNC & ~O_DSYNC) && !(h->flags & O_SYNC & ~O_DSYNC))
+	if ((flags & O_SYNC & ~O_DSYNC) && !(h->flags & O_SYNC & ~O_DSYNC))
 		rwf |= RWF_SYNC;
-	else if ((fi->flags & O_DSYNC) && !(h->flags & O_DSYNC))
+	else if ((flags & O_DSYNC) && !(h->flags & O_DSYNC))
 		rwf |= RWF_DSYNC;
 	return rwf;
 }
@@ -144,7 +164,7 @@ static ssize_t write_flagged(int fd, const char *buf, size_t size, off_t off, in
 	return n;
 }
 
-static void answer_write(fuse_req_t req, struct handle *h, ssize_t n)
+static void answer_write(struct request *req, struct handle *h, ssize_t n)
 {
 	if (n < 0) {
 		reply_status(req, -errno);
@@ -175,23 +195,24 @@ static ssize_t write_unless_overwritten(struct overwrites *o, int fd, const char
 
 /* Mapped pages come without a caller, by any handle of the file, and end where the file ends: not
  * through an O_DIRECT file, which would refuse the odd length. */
-static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t size, off_t off)
+static void write_back(struct request *req, struct handle *h, const char *buf, size_t size,
+		       off_t off)
 {
 	if (h->append_only) {
 		reply_status(req, -EPERM); /* at its end is not where it was stored */
 		return;
 	}
-	int res = creds_be_mapper(fs_of(req), h->uid, h->gid);
+	int res = creds_be_mapper(req->fs, h->uid, h->gid);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
 	AUTO_FD plain = -1;
 	if (atomic_load_explicit(&h->flags, memory_order_relaxed) & O_DIRECT)
-		plain = mirror_reopen(fs_of(req), h->fd, O_WRONLY);
+		plain = mirror_reopen(req->fs, h->fd, O_WRONLY);
 	struct space_op space;
 	size_t fits = size;
-	res = space_write_begin(&space, fs_of(req), h, off, &fits, false);
+	res = space_write_begin(&space, req->fs, h, off, &fits, false);
 	ssize_t n = -1;
 	if (res == 0)
 		n = write_unless_overwritten(&h->inode->open->overwrites,
@@ -200,24 +221,24 @@ static void write_back(fuse_req_t req, struct handle *h, const char *buf, size_t
 	space_write_end(&space, h->fd, n);
 	if (n >= 0 && fits < size) { /* nobody tries the rest again: the program hears of it */
 		n = -1;
-		err = space_errno(fs_of(req));
+		err = space_errno(req->fs);
 	}
 	errno = err;
 	answer_write(req, h, n);
 }
 
-static ssize_t write_or_piece(fuse_req_t req, struct handle *h, const char *buf, size_t size,
-			      off_t off, const struct fuse_file_info *fi)
+static ssize_t write_or_piece(struct request *req, struct handle *h, const char *buf, size_t size,
+			      off_t off, int flags)
 {
-	int rwf = write_flags(h, fi);
+	int rwf = write_flags(h, flags);
 	struct space_op space;
-	int res = space_write_begin(&space, fs_of(req), h, off, &size, rwf & RWF_APPEND);
+	int res = space_write_begin(&space, req->fs, h, off, &size, rwf & RWF_APPEND);
 	if (res < 0) {
 		errno = -res;
 		return -1;
 	}
 	ssize_t n = write_flagged(h->fd, buf, size, off, rwf);
-	AUTO_FD plain = n < 0 ? open_for_piece(fs_of(req), h, O_WRONLY, size, off) : -1;
+	AUTO_FD plain = n < 0 ? open_for_piece(req->fs, h, O_WRONLY, size, off) : -1;
 	if (plain >= 0)
 		n = write_flagged(plain, buf, size, off, rwf);
 	int err = errno;
@@ -226,44 +247,50 @@ static ssize_t write_or_piece(fuse_req_t req, struct handle *h, const char *buf,
 	return n;
 }
 
-void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-	      struct fuse_file_info *fi)
+void op_write(struct request *req)
 {
-	struct handle *h = handle_from_fh(fi->fh);
-	if (fi->writepage) {
+	const struct fuse_write_in *in = req->args;
+	const char *buf = req->payload;
+	size_t size = in->size;
+	off_t off = (off_t)in->offset;
+	int flags = (int)in->flags;
+	struct handle *h = req->handle;
+	if (in->write_flags & FUSE_WRITE_CACHE) {
 		write_back(req, h, buf, size, off);
 		return;
 	}
-	int res = creds_be_writer(fs_of(req), req, h->membership_matters);
+	int res = creds_be_writer(req->fs, req, h->membership_matters);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
-	if (direct_now(h, fi->flags) && (uintptr_t)buf % DIRECT_ALIGN && size <= FS_BUFFER_SIZE)
-		buf = memcpy(fs_context.buffer, buf, size);
+	if (direct_now(h, flags) && (uintptr_t)buf % DIRECT_ALIGN && size <= FS_BUFFER_SIZE)
+		buf = memcpy(req->buffer, buf, size);
 	struct overwrites *o = &h->inode->open->overwrites;
 	struct range_io io;
 	if (!h->direct_io) { /* the kernel's pages have the data already */
 		overwrite_pages_filled(o, (uint64_t)off, size);
-		answer_write(req, h, write_or_piece(req, h, buf, size, off, fi));
+		answer_write(req, h, write_or_piece(req, h, buf, size, off, flags));
 		return;
 	}
 	overwrite_begin(o, &io, (uint64_t)off, size);
-	ssize_t n = write_or_piece(req, h, buf, size, off, fi);
+	ssize_t n = write_or_piece(req, h, buf, size, off, flags);
 	int err = errno;
 	overwrite_end(o, &io, n);
 	errno = err;
 	answer_write(req, h, n);
 }
 
-void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
-		  struct fuse_file_info *fi)
+void op_fallocate(struct request *req)
 {
-	struct handle *h = handle_from_fh(fi->fh);
-	int res = creds_be_writer(fs_of(req), req, h->membership_matters);
+	const struct fuse_fallocate_in *in = req->args;
+	struct handle *h = req->handle;
+	int mode = (int)in->mode;
+	off_t offset = (off_t)in->offset, length = (off_t)in->length;
+	int res = creds_be_writer(req->fs, req, h->membership_matters);
 	struct space_op space = {0};
 	if (res == 0)
-		res = space_allocate_begin(&space, fs_of(req), h, mode, offset, length);
+		res = space_allocate_begin(&space, req->fs, h, mode, offset, length);
 	if (res == 0)
 		res = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
 	space_end(&space, h->fd);
@@ -271,35 +298,42 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t 
 	reply_status(req, res);
 }
 
-void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+void op_lseek(struct request *req)
 {
-	off_t res = lseek(handle_from_fh(fi->fh)->fd, off, whence);
+	const struct fuse_lseek_in *in = req->args;
+	off_t res = lseek(req->handle->fd, (off_t)in->offset, (int)in->whence);
 	if (res < 0)
 		reply_status(req, -errno);
 	else
 		reply_offset(req, res);
 }
 
-void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
-			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
-			struct fuse_file_info *fi_out, size_t len, int flags)
+void op_copy_file_range(struct request *req)
 {
-	struct handle *from = handle_from_fh(fi_in->fh), *to = handle_from_fh(fi_out->fh);
-	int res = creds_be_writer(fs_of(req), req, to->membership_matters);
+	const struct fuse_copy_file_range_in *in = req->args;
+	struct handle *from = req->handle;
+	struct handle *to = handle_find(&req->fs->handle_table, in->fh_out);
+	off_t off_in = (off_t)in->off_in, off_out = (off_t)in->off_out;
+	if (!to || to->dir) {
+		reply_status(req, -EBADF);
+		return;
+	}
+	int res = creds_be_writer(req->fs, req, to->membership_matters);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
 	struct space_op space;
-	res = space_copy_begin(&space, fs_of(req), from, off_in, to, off_out, &len);
+	size_t len = in->len;
+	res = space_copy_begin(&space, req->fs, from, off_in, to, off_out, &len);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
 	struct overwrites *o = &to->inode->open->overwrites;
 	struct range_io io;
-	overwrite_begin(o, &io, (uint64_t)off_out, len);
-	ssize_t n = copy_file_range(from->fd, &off_in, to->fd, &off_out, len, (unsigned)flags);
+	overwrite_begin(o, &io, in->off_out, len);
+	ssize_t n = copy_file_range(from->fd, &off_in, to->fd, &off_out, len, (unsigned)in->flags);
 	int err = errno;
 	overwrite_end(o, &io, n);
 	space_end(&space, to->fd);

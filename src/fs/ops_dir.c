@@ -12,11 +12,11 @@
 
 #include "base/cleanup.h"
 #include "base/util.h"
-#include "fs/context.h"
 #include "fs/creds.h"
 #include "fs/fdlimit.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/ops.h"
 #include "fs/reply.h"
 
 #define DENTS_MAX (64U << 10)
@@ -32,7 +32,7 @@ struct dent {
 	char d_name[];
 };
 
-static struct handle *dir_handle(fuse_req_t req, struct inode *inode, int *fd, int flags)
+static struct handle *dir_handle(struct request *req, struct inode *inode, int *fd, int flags)
 {
 	struct dir_stream *d = calloc(1, sizeof(*d));
 	struct handle *h = d ? handle_new(req, fd, flags) : NULL;
@@ -46,9 +46,11 @@ static struct handle *dir_handle(fuse_req_t req, struct inode *inode, int *fd, i
 	return h;
 }
 
-void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+void op_opendir(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	const struct fuse_open_in *in = req->args;
+	struct fs *fs = req->fs;
+	int asked = (int)in->flags;
 	struct inode_ref ref;
 	int res = handle_reserve(req);
 	if (res < 0) {
@@ -56,9 +58,9 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	struct handle *h = NULL;
-	res = inode_get(fs, ino, &ref);
+	res = inode_get(fs, req->in->nodeid, &ref);
 	if (res == 0) {
-		int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (fi->flags & O_NOATIME);
+		int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (asked & O_NOATIME);
 		AUTO_FD fd = openat(ref.fd, ".", flags);
 		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
 			fd = openat(ref.fd, ".", flags);
@@ -68,7 +70,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		else if (fd < 0)
 			fd = -errno;
 		res = fd < 0 ? fd : 0;
-		h = res == 0 ? dir_handle(req, ref.inode, &fd, fi->flags) : NULL;
+		h = res == 0 ? dir_handle(req, ref.inode, &fd, asked) : NULL;
 		if (res == 0 && !h)
 			res = -ENOMEM;
 		inode_put(fs, &ref);
@@ -78,8 +80,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_status(req, res);
 		return;
 	}
-	fi->fh = (uint64_t)(uintptr_t)h;
-	if (reply_open(req, fi) < 0)
+	if (reply_open(req, &(struct fuse_file_info){.fh = h->number}) < 0)
 		handle_free(fs, h);
 }
 
@@ -105,31 +106,32 @@ static bool is_dot(const char *name)
 }
 
 /* One entry into the reply.  Bytes used, 0 if it does not fit, -1 to leave it out. */
-static ssize_t add_entry(fuse_req_t req, struct handle *h, const struct dent *de, char *out,
+static ssize_t add_entry(struct request *req, struct handle *h, const struct dent *de, char *out,
 			 size_t room, bool plus)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct fuse_entry_param e = {
 		.attr = {.st_ino = mirror_shown_ino(fs, h->inode->dev, de->d_ino),
 			 .st_mode = (mode_t)de->d_type << 12}};
-	size_t need = plus ? fuse_add_direntry_plus(req, NULL, 0, de->d_name, &e, 0)
-			   : fuse_add_direntry(req, NULL, 0, de->d_name, &e.attr, 0);
+	size_t need = plus ? fuse_add_direntry_plus(NULL, NULL, 0, de->d_name, &e, 0)
+			   : fuse_add_direntry(NULL, NULL, 0, de->d_name, &e.attr, 0);
 	if (need > room)
 		return 0;
 	if (!plus)
-		return (ssize_t)fuse_add_direntry(req, out, room, de->d_name, &e.attr, de->d_off);
+		return (ssize_t)fuse_add_direntry(NULL, out, room, de->d_name, &e.attr, de->d_off);
 	bool leave_out = de->d_type != DT_DIR && de->d_type != DT_UNKNOWN &&
-			 !habit_wants_attributes(&fs->habits, fuse_req_ctx(req)->pid);
+			 !habit_wants_attributes(&fs->habits, (pid_t)req->in->pid);
 	if (!is_dot(de->d_name) && !leave_out) {
 		const struct inode_ref dir = {h->inode, h->fd};
 		if (mirror_lookup(fs, &dir, de->d_name, &e) == -ENOENT)
 			return -1;
 	}
-	return (ssize_t)fuse_add_direntry_plus(req, out, room, de->d_name, &e, de->d_off);
+	return (ssize_t)fuse_add_direntry_plus(NULL, out, room, de->d_name, &e, de->d_off);
 }
 
-/* Bytes of the reply in fs_context.buffer, or -errno.  *cut: there was more. */
-static ssize_t fill(fuse_req_t req, struct handle *h, size_t size, off_t off, bool plus, bool *cut)
+/* Bytes of the reply in req->buffer, or -errno.  *cut: there was more. */
+static ssize_t fill(struct request *req, struct handle *h, size_t size, off_t off, bool plus,
+		    bool *cut)
 {
 	struct dir_stream *d = h->dir;
 	size_t used = 0;
@@ -150,7 +152,7 @@ static ssize_t fill(fuse_req_t req, struct handle *h, size_t size, off_t off, bo
 				break;
 		}
 		const struct dent *de = (const struct dent *)(d->buf + d->pos);
-		ssize_t n = add_entry(req, h, de, fs_context.buffer + used, size - used, plus);
+		ssize_t n = add_entry(req, h, de, req->buffer + used, size - used, plus);
 		if (n == 0) {
 			*cut = true;
 			break;
@@ -174,50 +176,42 @@ static void forget_entries(struct fs *fs, const char *buf, size_t used)
 	}
 }
 
-static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		     struct fuse_file_info *fi, bool plus)
+static void read_dir(struct request *req, bool plus)
 {
-	struct handle *h = handle_from_fh(fi->fh);
-	if (size > FS_BUFFER_SIZE)
-		size = FS_BUFFER_SIZE;
-	if (plus && off == 0)
-		habit_begin(&fs_of(req)->habits, fuse_req_ctx(req)->pid);
+	const struct fuse_read_in *in = req->args;
+	struct handle *h = req->handle;
+	size_t size = min_u64(in->size, FS_BUFFER_SIZE);
+	if (plus && in->offset == 0)
+		habit_begin(&req->fs->habits, (pid_t)req->in->pid);
 	pthread_mutex_lock(&h->dir->lock);
 	bool cut = false;
-	ssize_t n = fill(req, h, size, off, plus, &cut);
+	ssize_t n = fill(req, h, size, (off_t)in->offset, plus, &cut);
 	pthread_mutex_unlock(&h->dir->lock);
 	if (n < 0) {
 		reply_status(req, (int)n);
 		return;
 	}
-	struct fs *fs = fs_of(req);
-	listing_gave(&fs->listings, ino, size, (size_t)n, cut);
-	fs_context.bytes_moved = (uint64_t)n;
-	if (reply_buf(req, fs_context.buffer, (size_t)n) < 0 && plus)
-		forget_entries(fs, fs_context.buffer, (size_t)n);
+	struct fs *fs = req->fs;
+	listing_gave(&fs->listings, req->in->nodeid, size, (size_t)n, cut);
+	req->bytes_moved = (uint64_t)n;
+	if (reply_buf(req, req->buffer, (size_t)n) < 0 && plus)
+		forget_entries(fs, req->buffer, (size_t)n);
 }
 
-void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+void op_readdir(struct request *req)
 {
-	read_dir(req, ino, size, off, fi, false);
+	read_dir(req, false);
 }
 
-void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-		    struct fuse_file_info *fi)
+void op_readdirplus(struct request *req)
 {
-	read_dir(req, ino, size, off, fi, true);
+	read_dir(req, true);
 }
 
-void dir_release(struct fs *fs, uint64_t fh)
+void op_releasedir(struct request *req)
 {
-	struct handle *h = handle_from_fh(fh);
-	(void)creds_be_opener(fs, h->uid, h->gid); /* it is closed in any case: nobody else will */
-	handle_free(fs, h);
-}
-
-void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
-{
-	int fd = handle_from_fh(fi->fh)->fd;
-	int res = datasync ? fdatasync(fd) : fsync(fd);
-	reply_status(req, res < 0 ? -errno : 0);
+	struct handle *h = req->handle;
+	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed in any case */
+	handle_free(req->fs, h);
+	reply_status(req, 0);
 }

@@ -10,6 +10,8 @@
 #include "fs/fdlimit.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/ops.h"
+#include "fs/mount_internal.h"
 #include "fs/reply.h"
 #include "fs/space_hooks.h"
 #include "fs/wire.h"
@@ -37,12 +39,12 @@ static int open_known(struct fs *fs, struct inode *inode, int path_fd, int flags
 	return fd;
 }
 
-static int be_truncator(struct fs *fs, fuse_req_t req, struct inode *inode)
+static int be_truncator(struct fs *fs, struct request *req, struct inode *inode)
 {
 	struct inode_ref ref;
 	struct stat st;
 	bool ask = false;
-	if (fuse_req_ctx(req)->uid != 0 && inode_get(fs, inode->id, &ref) == 0) {
+	if (req->in->uid != 0 && inode_get(fs, inode->id, &ref) == 0) {
 		ask = mirror_stat(ref.fd, &st) == 0 && creds_membership_matters(req, &st);
 		inode_put(fs, &ref);
 	}
@@ -69,10 +71,10 @@ static int open_backing(struct fs *fs, const struct inode_ref *ref, int caller_f
 }
 
 /* fd or -errno, and the file's attributes. */
-static int open_inode(fuse_req_t req, const struct inode_ref *ref, int caller_flags,
+static int open_inode(struct request *req, const struct inode_ref *ref, int caller_flags,
 		      struct stat *st)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct space_op space = {0};
 	/* A device or FIFO opened here would act on the daemon; the kernel opens those itself. */
 	if (!S_ISREG(ref->inode->type))
@@ -107,9 +109,12 @@ static void end_handle(struct fs *fs, struct handle *h)
 	handle_free(fs, h);
 }
 
-void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+void op_open(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	const struct fuse_open_in *in = req->args;
+	struct fs *fs = req->fs;
+	uint64_t ino = req->in->nodeid;
+	struct fuse_file_info fi = {.flags = (int)in->flags};
 	struct inode_ref ref;
 	struct stat st;
 	int res = handle_reserve(req);
@@ -123,16 +128,16 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_status(req, res);
 		return;
 	}
-	AUTO_FD fd = open_inode(req, &ref, fi->flags, &st);
+	AUTO_FD fd = open_inode(req, &ref, fi.flags, &st);
 	res = fd < 0 ? fd : 0;
-	struct handle *h = res == 0 ? handle_new(req, &fd, fi->flags) : NULL;
+	struct handle *h = res == 0 ? handle_new(req, &fd, fi.flags) : NULL;
 	if (!h) {
 		handle_unreserve(req);
 		res = res ? res : -ENOMEM;
 	} else {
 		h->membership_matters = creds_membership_matters(req, &st);
-		h->append_only = (fi->flags & O_APPEND) && (fcntl(h->fd, F_GETFL) & O_APPEND);
-		res = handle_open_mode(fs, h, ref.inode, &st, fi);
+		h->append_only = (fi.flags & O_APPEND) && (fcntl(h->fd, F_GETFL) & O_APPEND);
+		res = handle_open_mode(fs, h, ref.inode, &st, &fi);
 		if (res < 0)
 			handle_free(fs, h);
 		else if (h->mappable && fs->attr_timeout_s > 0)
@@ -143,17 +148,17 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_status(req, res);
 		return;
 	}
-	fill_open(h, fi);
-	if (reply_open(req, fi) < 0)
+	fill_open(h, &fi);
+	if (reply_open(req, &fi) < 0)
 		end_handle(fs, h);
 }
 
 /* The kernel asks for a name that it believes is free.  If it is not (somebody behind the mount was
  * quicker), only a regular file may be opened here. */
-static int create_or_open(fuse_req_t req, const struct inode_ref *dir, const char *name,
+static int create_or_open(struct request *req, const struct inode_ref *dir, const char *name,
 			  mode_t mode, int caller_flags, bool *made)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	int flags = (caller_flags & BACKING_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd = openat(dir->fd, name, flags, mode);
 	if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
@@ -176,10 +181,10 @@ static int create_or_open(fuse_req_t req, const struct inode_ref *dir, const cha
 }
 
 /* From a new file's fd to the answer.  dir is put here, space is ended. */
-static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *name, int new_fd,
+static void answer_created(struct request *req, struct inode_ref *dir, const char *name, int new_fd,
 			   struct fuse_file_info *fi, struct space_op *space)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct fuse_entry_param e = {0};
 	AUTO_FD fd = new_fd;
 	int res = fd < 0 ? fd : mirror_entry_of_fd(fs, dir, name, fd, &e);
@@ -222,12 +227,12 @@ static void answer_created(fuse_req_t req, struct inode_ref *dir, const char *na
 	}
 }
 
-static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct inode_ref *dir)
+static bool begin_create(struct request *req, mode_t mode, struct inode_ref *dir)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	int res = handle_reserve(req);
 	if (res == 0) {
-		res = inode_get(fs, parent, dir);
+		res = inode_get(fs, req->in->nodeid, dir);
 		if (res == 0) {
 			res = creds_be_maker(fs, req, mode | S_IFREG);
 			if (res < 0)
@@ -243,64 +248,73 @@ static bool begin_create(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct 
 	return true;
 }
 
-void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-	       struct fuse_file_info *fi)
+void op_create(struct request *req)
 {
+	const struct fuse_create_in *in = req->args;
+	const char *name = request_name(req, 0);
+	struct fuse_file_info fi = {.flags = (int)in->flags};
 	struct inode_ref dir = INODE_REF_INIT;
 	int res = mirror_check_name(name);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
-	if (!begin_create(req, parent, mode, &dir))
+	req->umask = in->umask;
+	if (!begin_create(req, in->mode, &dir))
 		return;
 	struct space_op space;
 	bool made = false;
-	int fd = space_name_begin(&space, fs_of(req), &dir, S_IFREG, 0);
+	int fd = space_name_begin(&space, req->fs, &dir, S_IFREG, 0);
 	if (fd == 0)
-		fd = create_or_open(req, &dir, name, mode, fi->flags, &made);
+		fd = create_or_open(req, &dir, name, in->mode, fi.flags, &made);
 	if (made)
 		space_made_fd(&space, fd);
-	answer_created(req, &dir, name, fd, fi, &space);
+	answer_created(req, &dir, name, fd, &fi, &space);
 }
 
-void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
+void op_tmpfile(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	const struct fuse_create_in *in = req->args;
+	struct fuse_file_info fi = {.flags = (int)in->flags};
 	struct inode_ref dir = INODE_REF_INIT;
-	if (!begin_create(req, parent, mode, &dir))
+	req->umask = in->umask;
+	if (!begin_create(req, in->mode, &dir))
 		return;
 	/* O_EXCL here means "never to be linked". */
-	int flags = (fi->flags & (BACKING_FLAGS | O_EXCL) & ~O_TRUNC) | O_TMPFILE | O_CLOEXEC;
+	int flags = (fi.flags & (BACKING_FLAGS | O_EXCL) & ~O_TRUNC) | O_TMPFILE | O_CLOEXEC;
 	struct space_op space;
-	int fd = space_name_begin(&space, fs, &dir, S_IFREG, 0);
+	int fd = space_name_begin(&space, req->fs, &dir, S_IFREG, 0);
 	if (fd == 0) {
-		fd = openat(dir.fd, ".", flags, mode);
+		fd = openat(dir.fd, ".", flags, in->mode);
 		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
-			fd = openat(dir.fd, ".", flags, mode);
+			fd = openat(dir.fd, ".", flags, in->mode);
 		fd = fd < 0 ? -errno : fd;
 	}
 	if (fd >= 0)
 		space_made_fd(&space, fd);
-	answer_created(req, &dir, NULL, fd, fi, &space);
+	answer_created(req, &dir, NULL, fd, &fi, &space);
 }
 
-void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+void op_flush(struct request *req)
 {
 	/* Locks are the kernel's, and what was written is at the backing already. */
 	reply_status(req, 0);
 }
 
-void file_release(struct fs *fs, uint64_t fh)
+/* Needs no memory: what is given back must not be lost where there is none. */
+void op_release(struct request *req)
 {
-	struct handle *h = handle_from_fh(fh);
-	(void)creds_be_opener(fs, h->uid, h->gid); /* it is closed in any case: nobody else will */
-	end_handle(fs, h);
+	struct handle *h = req->handle;
+	poll_forget(req->mount, h->number);
+	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed in any case */
+	end_handle(req->fs, h);
+	reply_status(req, 0);
 }
 
-void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+void op_fsync(struct request *req)
 {
-	int fd = handle_from_fh(fi->fh)->fd;
-	int res = datasync ? fdatasync(fd) : fsync(fd);
+	const struct fuse_fsync_in *in = req->args;
+	int fd = req->handle->fd;
+	int res = in->fsync_flags & FUSE_FSYNC_FDATASYNC ? fdatasync(fd) : fsync(fd);
 	reply_status(req, res < 0 ? -errno : 0);
 }

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/util.h"
 #include "fs/creds.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/ops.h"
 #include "fs/reply.h"
 #include "fs/space_hooks.h"
 #include "fs/wire.h"
@@ -54,11 +56,17 @@ static int lookup_forgotten(struct fs *fs, uint64_t id, struct fuse_entry_param 
 	return res;
 }
 
-void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+void op_lookup(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
+	uint64_t parent = req->in->nodeid;
+	const char *name = request_name(req, 0);
 	struct inode_ref dir;
 	struct fuse_entry_param e = {0};
+	if (!name) {
+		reply_status(req, -EINVAL);
+		return;
+	}
 	int res = inode_get(fs, parent, &dir);
 	if (res == -ESTALE && !strcmp(name, ".")) {
 		res = lookup_forgotten(fs, parent, &e);
@@ -75,25 +83,25 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		reply_status(req, res);
 	} else {
 		if (!S_ISDIR(e.attr.st_mode))
-			habit_asked(&fs->habits, fuse_req_ctx(req)->pid);
+			habit_asked(&fs->habits, (pid_t)req->in->pid);
 		if (reply_entry(req, &e) < 0)
 			inode_forget(fs, e.ino, 1);
 	}
 }
 
-void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+void op_getattr(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	const struct handle *h = req->handle;
+	struct fs *fs = req->fs;
 	struct stat st = {0};
 	double timeout_s = 0;
 	int res;
-	if (fi) {
-		const struct handle *h = handle_from_fh(fi->fh);
+	if (h) {
 		res = mirror_stat(h->fd, &st);
 		timeout_s = mirror_attr_timeout_s(fs, h->inode, st.st_mode);
 	} else {
 		struct inode_ref ref;
-		res = inode_get(fs, ino, &ref);
+		res = inode_get(fs, req->in->nodeid, &ref);
 		if (res == 0) {
 			res = mirror_stat(ref.fd, &st);
 			timeout_s = mirror_attr_timeout_s(fs, ref.inode, st.st_mode);
@@ -104,8 +112,8 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_status(req, res);
 		return;
 	}
-	if (!fi && !S_ISDIR(st.st_mode))
-		habit_asked(&fs->habits, fuse_req_ctx(req)->pid);
+	if (!h && !S_ISDIR(st.st_mode))
+		habit_asked(&fs->habits, (pid_t)req->in->pid);
 	st = mirror_shown(fs, &st);
 	reply_attr(req, &st, timeout_s);
 }
@@ -124,9 +132,8 @@ static int set_owner(int fd, const struct stat *attr, int to_set)
 	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-static int set_size(int fd, off_t size, struct fuse_file_info *fi)
+static int set_size(int fd, off_t size, struct handle *h)
 {
-	struct handle *h = fi ? handle_from_fh(fi->fh) : NULL;
 	int res = h ? ftruncate(h->fd, size) : truncate(fd_path(fd).text, size);
 	if (h)
 		atomic_store_explicit(&h->written, true, memory_order_relaxed);
@@ -158,29 +165,29 @@ static bool explicit_times(int to_set)
 	       ((to_set & FUSE_SET_ATTR_MTIME) && !(to_set & FUSE_SET_ATTR_MTIME_NOW));
 }
 
-static int cut(struct fs *fs, struct inode *inode, int fd, off_t size, struct fuse_file_info *fi)
+static int cut(struct fs *fs, struct inode *inode, int fd, off_t size, struct handle *h)
 {
 	struct space_op space;
 	int res = space_cut_begin(&space, fs, inode, fd);
 	if (res == 0)
-		res = set_size(fd, size, fi);
+		res = set_size(fd, size, h);
 	space_end(&space, fd);
 	return res;
 }
 
-static int set_all(fuse_req_t req, const struct inode_ref *ref, const struct stat *attr, int to_set,
-		   struct fuse_file_info *fi)
+static int set_all(struct request *req, const struct inode_ref *ref, const struct stat *attr,
+		   int to_set)
 {
 	int fd = ref->fd;
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	int res = 0;
 	if (to_set & FUSE_SET_ATTR_SIZE) {
 		struct stat now;
-		bool ask = fuse_req_ctx(req)->uid != 0 && mirror_stat(fd, &now) == 0 &&
+		bool ask = req->in->uid != 0 && mirror_stat(fd, &now) == 0 &&
 			   creds_membership_matters(req, &now);
 		res = creds_be_writer(fs, req, ask);
 		if (res == 0)
-			res = cut(fs, ref->inode, fd, attr->st_size, fi);
+			res = cut(fs, ref->inode, fd, attr->st_size, req->handle);
 	}
 	/* Nothing but the change time, and set-id bits: chown(-1, -1), which is not even sent as
 	 * such; the kernel also does it for who writes, which need not be the owner. */
@@ -208,18 +215,35 @@ static int set_all(fuse_req_t req, const struct inode_ref *ref, const struct sta
 	return res;
 }
 
-void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
-		struct fuse_file_info *fi)
+/* Which attributes the kernel wants set, in its own numbers. */
+#define SETTABLE                                                                                   \
+	(FATTR_MODE | FATTR_UID | FATTR_GID | FATTR_SIZE | FATTR_ATIME | FATTR_MTIME |             \
+	 FATTR_ATIME_NOW | FATTR_MTIME_NOW | FATTR_CTIME)
+
+static struct stat stat_to_set(const struct fuse_setattr_in *in)
 {
-	struct fs *fs = fs_of(req);
+	return (struct stat){
+		.st_mode = in->mode,
+		.st_uid = in->uid,
+		.st_gid = in->gid,
+		.st_size = (off_t)in->size,
+		.st_atim = {(time_t)in->atime, (long)in->atimensec},
+		.st_mtim = {(time_t)in->mtime, (long)in->mtimensec},
+	};
+}
+
+void op_setattr(struct request *req)
+{
+	const struct fuse_setattr_in *in = req->args;
+	struct fs *fs = req->fs;
 	struct inode_ref ref;
-	struct stat st;
-	int res = inode_get(fs, ino, &ref);
+	struct stat st, attr = stat_to_set(in);
+	int res = inode_get(fs, req->in->nodeid, &ref);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
-	res = set_all(req, &ref, attr, to_set, fi);
+	res = set_all(req, &ref, &attr, (int)(in->valid & SETTABLE));
 	if (res == 0)
 		res = mirror_stat(ref.fd, &st);
 	double timeout_s = res == 0 ? mirror_attr_timeout_s(fs, ref.inode, st.st_mode) : 0;
@@ -232,12 +256,12 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	reply_attr(req, &st, timeout_s);
 }
 
-void op_readlink(fuse_req_t req, fuse_ino_t ino)
+void op_readlink(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct inode_ref ref;
 	char target[PATH_MAX + 1];
-	int res = inode_get(fs, ino, &ref);
+	int res = inode_get(fs, req->in->nodeid, &ref);
 	if (res == 0) {
 		ssize_t n = readlinkat(ref.fd, "", target, PATH_MAX);
 		res = n < 0 ? -errno : 0;
@@ -250,9 +274,9 @@ void op_readlink(fuse_req_t req, fuse_ino_t ino)
 		reply_link(req, target);
 }
 
-void op_statfs(fuse_req_t req, fuse_ino_t ino)
+void op_statfs(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct statvfs st;
 	if (fstatvfs(fs->root_fd, &st) < 0) {
 		reply_status(req, -errno);
@@ -283,14 +307,15 @@ static size_t ioctl_size(unsigned int cmd)
 	}
 }
 
-void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
-	      struct fuse_file_info *fi, unsigned flags, const void *in_buf, size_t in_size,
-	      size_t out_size)
+void op_ioctl(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	const struct fuse_ioctl_in *in = req->args;
+	struct fs *fs = req->fs;
+	unsigned int cmd = in->cmd;
+	size_t in_size = min_u64(in->in_size, req->payload_len), out_size = in->out_size;
 	char data[FSLABEL_MAX] = {0};
 	size_t size = ioctl_size(cmd);
-	if (!size || (flags & FUSE_IOCTL_UNRESTRICTED) || in_size > sizeof(data) ||
+	if (!size || (in->flags & FUSE_IOCTL_UNRESTRICTED) || in_size > sizeof(data) ||
 	    out_size > sizeof(data)) {
 		reply_status(req, -ENOTTY);
 		return;
@@ -301,18 +326,19 @@ void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
 			reply_status(req, -EINVAL);
 			return;
 		}
-		memcpy(data, in_buf, in_size);
+		memcpy(data, req->payload, in_size);
 	}
 	int res = creds_be_plain_caller(fs, req);
 	if (res < 0) {
 		reply_status(req, res);
 		return;
 	}
-	if (ioctl(handle_from_fh(fi->fh)->fd, cmd, data) < 0) {
+	if (ioctl(req->handle->fd, cmd, data) < 0) {
 		reply_status(req, -errno);
 		return;
 	}
 	if (sets && fs->attr_timeout_s > 0)
-		wire_notify_attr(fs->dev_fd, ino); /* the kernel does not expect a new ctime */
+		wire_notify_attr(fs->dev_fd,
+				 req->in->nodeid); /* the kernel does not expect a new ctime */
 	reply_ioctl(req, data, sets ? 0 : min_u64(size, out_size));
 }

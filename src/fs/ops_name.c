@@ -10,14 +10,15 @@
 #include "base/cleanup.h"
 #include "fs/creds.h"
 #include "fs/mirror.h"
+#include "fs/ops.h"
 #include "fs/reply.h"
 #include "fs/space_hooks.h"
 
 /* `space` is ended here.  is_new: not another name of an old inode. */
-static void answer_made(fuse_req_t req, struct inode_ref *dir, const char *name,
+static void answer_made(struct request *req, struct inode_ref *dir, const char *name,
 			struct space_op *space, bool is_new, int res)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct fuse_entry_param e = {0};
 	if (res == 0 && is_new)
 		space_made_at(space, fs, dir->fd, name);
@@ -31,63 +32,74 @@ static void answer_made(fuse_req_t req, struct inode_ref *dir, const char *name,
 		inode_forget(fs, e.ino, 1);
 }
 
-static bool get_dir(fuse_req_t req, fuse_ino_t parent, const char *name, struct inode_ref *dir)
+static bool get_dir(struct request *req, uint64_t parent, const char *name, struct inode_ref *dir)
 {
 	int res = mirror_check_name(name);
 	if (res == 0)
-		res = inode_get(fs_of(req), parent, dir);
+		res = inode_get(req->fs, parent, dir);
 	if (res < 0)
 		reply_status(req, res);
 	return res == 0;
 }
 
-void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+void op_mknod(struct request *req)
 {
+	const struct fuse_mknod_in *in = req->args;
+	const char *name = request_name(req, 0);
 	struct inode_ref dir;
-	if (!get_dir(req, parent, name, &dir))
+	if (!get_dir(req, req->in->nodeid, name, &dir))
 		return;
+	req->umask = in->umask;
 	struct space_op space = {0};
-	int res = creds_be_maker(fs_of(req), req, mode);
+	int res = creds_be_maker(req->fs, req, in->mode);
 	if (res == 0)
-		res = space_name_begin(&space, fs_of(req), &dir, mode & S_IFMT ? mode : S_IFREG, 0);
+		res = space_name_begin(&space, req->fs, &dir,
+				       in->mode & S_IFMT ? in->mode : S_IFREG, 0);
 	if (res == 0)
-		res = mknodat(dir.fd, name, mode, rdev) < 0 ? -errno : 0;
+		res = mknodat(dir.fd, name, in->mode, in->rdev) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, &space, true, res);
 }
 
-void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+void op_mkdir(struct request *req)
 {
+	const struct fuse_mkdir_in *in = req->args;
+	const char *name = request_name(req, 0);
 	struct inode_ref dir;
-	if (!get_dir(req, parent, name, &dir))
+	if (!get_dir(req, req->in->nodeid, name, &dir))
 		return;
+	req->umask = in->umask;
 	struct space_op space = {0};
-	int res = creds_be_maker(fs_of(req), req, mode | S_IFDIR);
+	int res = creds_be_maker(req->fs, req, in->mode | S_IFDIR);
 	if (res == 0)
-		res = space_name_begin(&space, fs_of(req), &dir, S_IFDIR, 0);
+		res = space_name_begin(&space, req->fs, &dir, S_IFDIR, 0);
 	if (res == 0)
-		res = mkdirat(dir.fd, name, mode) < 0 ? -errno : 0;
+		res = mkdirat(dir.fd, name, in->mode) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, &space, true, res);
 }
 
-void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+void op_symlink(struct request *req)
 {
+	const char *name = request_name(req, 0), *target = request_name(req, 1);
 	struct inode_ref dir;
-	if (!get_dir(req, parent, name, &dir))
+	if (!get_dir(req, req->in->nodeid, target ? name : NULL, &dir))
 		return;
 	struct space_op space = {0};
-	int res = creds_be_maker(fs_of(req), req, S_IFLNK);
+	req->umask = 0;
+	int res = creds_be_maker(req->fs, req, S_IFLNK);
 	if (res == 0)
-		res = space_name_begin(&space, fs_of(req), &dir, S_IFLNK, strlen(target));
+		res = space_name_begin(&space, req->fs, &dir, S_IFLNK, strlen(target));
 	if (res == 0)
 		res = symlinkat(target, dir.fd, name) < 0 ? -errno : 0;
 	answer_made(req, &dir, name, &space, true, res);
 }
 
-void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
+void op_link(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
+	uint64_t ino = ((const struct fuse_link_in *)req->args)->oldnodeid;
+	const char *newname = request_name(req, 0);
 	struct inode_ref dir, ref;
-	if (!get_dir(req, newparent, newname, &dir))
+	if (!get_dir(req, req->in->nodeid, newname, &dir))
 		return;
 	struct space_op space = {0};
 	int res = inode_get(fs, ino, &ref);
@@ -109,11 +121,12 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 	answer_made(req, &dir, newname, &space, false, res);
 }
 
-static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int flags)
+static void remove_name(struct request *req, int flags)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
+	const char *name = request_name(req, 0);
 	struct inode_ref dir;
-	if (!get_dir(req, parent, name, &dir))
+	if (!get_dir(req, req->in->nodeid, name, &dir))
 		return;
 	struct stat st;
 	struct space_op space;
@@ -130,14 +143,14 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 	reply_status(req, res);
 }
 
-void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+void op_unlink(struct request *req)
 {
-	remove_name(req, parent, name, 0);
+	remove_name(req, 0);
 }
 
-void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+void op_rmdir(struct request *req)
 {
-	remove_name(req, parent, name, AT_REMOVEDIR);
+	remove_name(req, AT_REMOVEDIR);
 }
 
 /* over: what has the new name so far; st_nlink is 0 for nothing. */
@@ -165,10 +178,10 @@ static int rename_counted(struct fs *fs, const struct inode_ref *from, const cha
 	return res;
 }
 
-static int do_rename(fuse_req_t req, const struct inode_ref *from, const char *name,
+static int do_rename(struct request *req, const struct inode_ref *from, const char *name,
 		     const struct inode_ref *to, const char *newname, unsigned int flags)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct stat a, b, over = {0};
 	bool have_a = false, have_b = false;
 	if (!fs->by_handle) {
@@ -180,6 +193,7 @@ static int do_rename(fuse_req_t req, const struct inode_ref *from, const char *n
 	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
 		kept = inode_keep_unlinked(fs, to->fd, newname, &over);
 	/* A whiteout is made. */
+	req->umask = 0;
 	int res = flags & RENAME_WHITEOUT ? creds_be_maker(fs, req, S_IFCHR) : 0;
 	if (res == 0)
 		res = rename_counted(fs, from, name, to, newname, flags, &over);
@@ -194,12 +208,12 @@ static int do_rename(fuse_req_t req, const struct inode_ref *from, const char *n
 	return 0;
 }
 
-void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-	       const char *newname, unsigned int flags)
+static void rename_to(struct request *req, uint64_t newparent, unsigned int flags)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
+	const char *name = request_name(req, 0), *newname = request_name(req, 1);
 	struct inode_ref from, to;
-	if (!get_dir(req, parent, name, &from))
+	if (!get_dir(req, req->in->nodeid, name, &from))
 		return;
 	int res = mirror_check_name(newname);
 	if (res == 0)
@@ -210,4 +224,16 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	}
 	inode_put(fs, &from);
 	reply_status(req, res);
+}
+
+void op_rename(struct request *req)
+{
+	const struct fuse_rename_in *in = req->args;
+	rename_to(req, in->newdir, 0);
+}
+
+void op_rename2(struct request *req)
+{
+	const struct fuse_rename2_in *in = req->args;
+	rename_to(req, in->newdir, in->flags);
 }

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-#include "fs/context.h"
+#include "base/util.h"
 #include "fs/creds.h"
 #include "fs/mirror.h"
+#include "fs/ops.h"
 #include "fs/reply.h"
 #include "fs/space_hooks.h"
 
@@ -18,41 +19,52 @@
 /* To change an attribute is the caller's own doing, whatever its name.  Who changes an ACL from outside
  * the file's group takes its set-group-id bit away.  File capabilities also go when somebody writes:
  * the kernel then removes them by a message from the writer, who could not by itself. */
-static int be_changer(fuse_req_t req, const char *name)
+static int be_changer(struct request *req, const char *name)
 {
-	if (fuse_req_ctx(req)->uid != 0 && !strcmp(name, ACL_ACCESS))
-		return creds_be_member(fs_of(req), req);
+	if (req->in->uid != 0 && !strcmp(name, ACL_ACCESS))
+		return creds_be_member(req->fs, req);
 	if (!strcmp(name, CAPABILITY))
-		return creds_be_capability_setter(fs_of(req), req);
-	return creds_be_plain_caller(fs_of(req), req);
+		return creds_be_capability_setter(req->fs, req);
+	return creds_be_plain_caller(req->fs, req);
 }
 
-void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
-		 int flags)
+/* Of an attribute: its name, and the inode.  0 or -errno. */
+static int get_named(struct request *req, const char **name, struct inode_ref *ref)
 {
-	struct fs *fs = fs_of(req);
+	*name = request_name(req, 0);
+	return *name ? inode_get(req->fs, req->in->nodeid, ref) : -EINVAL;
+}
+
+void op_setxattr(struct request *req)
+{
+	const struct fuse_setxattr_in *in = req->args; /* its first two fields only */
 	struct inode_ref ref;
-	int res = inode_get(fs, ino, &ref);
+	const char *name;
+	int res = get_named(req, &name, &ref);
 	if (res == 0) {
+		const char *value = name + strlen(name) + 1;
+		size_t room = (size_t)(req->payload + req->payload_len - value);
+		res = in->size > room ? -EINVAL : be_changer(req, name);
 		struct space_op space = {0};
-		res = be_changer(req, name);
 		if (res == 0)
-			res = space_change_begin(&space, fs, ref.inode, ref.fd,
-						 space_xattr_bytes(fs, name, size), 0);
-		if (res == 0 && setxattr(fd_path(ref.fd).text, name, value, size, flags) < 0)
+			res = space_change_begin(&space, req->fs, ref.inode, ref.fd,
+						 space_xattr_bytes(req->fs, name, in->size), 0);
+		if (res == 0 &&
+		    setxattr(fd_path(ref.fd).text, name, value, in->size, (int)in->flags) < 0)
 			res = -errno;
 		space_end(&space, ref.fd);
-		fs_context.bytes_moved = size;
-		inode_put(fs, &ref);
+		req->bytes_moved = in->size;
+		inode_put(req->fs, &ref);
 	}
 	reply_status(req, res);
 }
 
-void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+void op_removexattr(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	struct fs *fs = req->fs;
 	struct inode_ref ref;
-	int res = inode_get(fs, ino, &ref);
+	const char *name;
+	int res = get_named(req, &name, &ref);
 	if (res == 0) {
 		struct space_op space = {0};
 		res = be_changer(req, name);
@@ -67,7 +79,7 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 }
 
 /* n: what the system call gave; the caller asked for `size` bytes, or with 0 for their number. */
-static void answer(fuse_req_t req, ssize_t n, size_t size)
+static void answer(struct request *req, ssize_t n, size_t size)
 {
 	if (n < 0) {
 		reply_status(req, (int)n);
@@ -76,20 +88,21 @@ static void answer(fuse_req_t req, ssize_t n, size_t size)
 	} else if ((size_t)n > size) {
 		reply_status(req, -ERANGE);
 	} else {
-		fs_context.bytes_moved = (uint64_t)n;
-		reply_buf(req, fs_context.buffer, (size_t)n);
+		req->bytes_moved = (uint64_t)n;
+		reply_buf(req, req->buffer, (size_t)n);
 	}
 }
 
-void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+void op_getxattr(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	const struct fuse_getxattr_in *in = req->args;
+	struct fs *fs = req->fs;
 	struct inode_ref ref;
-	ssize_t n = inode_get(fs, ino, &ref);
+	const char *name;
+	size_t size = min_u64(in->size, FS_BUFFER_SIZE);
+	ssize_t n = get_named(req, &name, &ref);
 	if (n == 0) {
-		if (size > FS_BUFFER_SIZE)
-			size = FS_BUFFER_SIZE;
-		n = getxattr(fd_path(ref.fd).text, name, fs_context.buffer, size);
+		n = getxattr(fd_path(ref.fd).text, name, req->buffer, size);
 		if (n < 0)
 			n = -errno;
 		inode_put(fs, &ref);
@@ -97,15 +110,17 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	answer(req, n, size);
 }
 
-void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+void op_listxattr(struct request *req)
 {
-	struct fs *fs = fs_of(req);
+	const struct fuse_getxattr_in *in = req->args;
+	struct fs *fs = req->fs;
 	struct inode_ref ref;
-	ssize_t n = inode_get(fs, ino, &ref);
+	size_t size = in->size;
+	ssize_t n = inode_get(fs, req->in->nodeid, &ref);
 	if (n == 0) {
 		n = creds_be_plain_caller(fs, req); /* trusted.* is for the privileged */
 		if (n == 0) {
-			n = listxattr(fd_path(ref.fd).text, fs_context.buffer, XATTR_LIST_MAX);
+			n = listxattr(fd_path(ref.fd).text, req->buffer, XATTR_LIST_MAX);
 			if (n < 0)
 				n = -errno;
 		}

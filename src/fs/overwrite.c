@@ -42,7 +42,7 @@ static const struct byte_range *running_in(const struct list *running, const str
 	return NULL;
 }
 
-/* The oldest makes room: it is the least likely to be still of the newest write(2). */
+/* Drops the oldest: it is the least likely to belong to the newest write(2). */
 static void add_done_locked(struct overwrites *o, struct byte_range r)
 {
 	if (o->n_done && o->done[o->n_done - 1].to == r.from) {
@@ -59,7 +59,8 @@ void overwrite_begin(struct overwrites *o, struct range_io *io, uint64_t off, ui
 	pthread_mutex_lock(&o->lock);
 	if (off != o->next)
 		o->n_done = 0;
-	start_locked(&o->writes, io, off, size); /* from now on write-back keeps away */
+	/* from now on write-back leaves this range alone */
+	start_locked(&o->writes, io, off, size);
 	while (running_in(&o->write_backs, &io->range))
 		pthread_cond_wait(&o->written_back, &o->lock);
 	pthread_mutex_unlock(&o->lock);
@@ -76,7 +77,7 @@ void overwrite_end(struct overwrites *o, struct range_io *io, int64_t written)
 	pthread_mutex_unlock(&o->lock);
 }
 
-/* Writes that are being carried out stay: the pages may be filled with what was before them. */
+/* Writes in progress stay: the pages may be filled with older data. */
 void overwrite_pages_filled(struct overwrites *o, uint64_t off, uint64_t size)
 {
 	struct byte_range filled = {off, off + size}, old[OVERWRITES_MAX];
@@ -102,7 +103,7 @@ void write_back_begin(struct overwrites *o, struct range_io *io, uint64_t off, u
 	pthread_mutex_unlock(&o->lock);
 }
 
-/* A range that write-back must leave alone and that overlaps `r`, or NULL. */
+/* A range that overlaps `r` and that write-back must leave alone, or NULL. */
 static const struct byte_range *overwritten_in_locked(const struct overwrites *o,
 						      const struct byte_range *r)
 {

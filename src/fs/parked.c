@@ -1,95 +1,93 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that wait: the kernel's message, copied, and a place in the gate's queue.
+/* Requests that wait: each is kept (by its transport) and has a place in the gate's queue.
  *
  *	park ─▶ in the table, in the gate ─▶ run (worker) ─▶ answered, out of the table
  *	                │                └─▶ refused (max_wait, end of the mount)
  *	                └─ interrupt: gate_cancel says whose it is
  *
- * libfuse has never seen a parked request, so nothing of it is shared with libfuse.  A request
- * stays in the table until it is answered; whoever ends it takes it out under the table's lock,
- * so that an interrupt never meets a freed one. */
+ * A request stays in the table until it is answered; whoever ends it takes it out under the table's lock,
+ * so that an interrupt never meets one that is gone.  Guarded by that lock: hash, watch, entering (gate_park has
+ * not returned yet), interrupted (while entering). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "fs/context.h"
 #include "fs/caller.h"
 #include "fs/dying.h"
 #include "fs/mount_internal.h"
+#include "fs/reply.h"
+#include "fs/wire.h"
 
 #define LARGE_MESSAGE (64U << 10) /* worth a look whether there is room before it is copied */
-
-struct parked {
-	struct job job;
-	struct fs_mount *mount;
-	struct list hash;     /* table lock */
-	struct watched watch; /* table lock */
-	uint64_t unique;
-	uint32_t pid, uid;
-	uint32_t process;  /* of pid, where ->no_interrupt */
-	bool no_interrupt; /* may belong to a caller whose death no interrupt tells */
-	bool entering;	   /* table lock: gate_park has not returned yet */
-	bool interrupted;  /* table lock: while entering */
-	size_t len;
-	_Alignas(8) char msg[];
-};
 
 static struct list *hash_of(struct parked_table *t, uint64_t unique)
 {
 	return &t->hash[(unique >> 1) % PARKED_HASH]; /* the kernel counts by two */
 }
 
-static struct parked *find_locked(struct parked_table *t, uint64_t unique)
+static struct request *find_locked(struct parked_table *t, uint64_t unique)
 {
 	list_for_each (it, hash_of(t, unique)) {
-		struct parked *p = list_entry(it, struct parked, hash);
-		if (p->unique == unique)
+		struct request *p = list_entry(it, struct request, hash);
+		if (p->in->unique == unique)
 			return p;
 	}
 	return NULL;
 }
 
-static void insert(struct parked_table *t, struct parked *p)
+static void insert(struct parked_table *t, struct request *p)
 {
 	const struct receiver *self = receiver_self();
 	pthread_mutex_lock(&t->lock);
-	p->interrupted = self && self->interrupted == p->unique;
-	list_push_tail(hash_of(t, p->unique), &p->hash);
+	p->interrupted = self && self->interrupted == p->in->unique;
+	list_push_tail(hash_of(t, p->in->unique), &p->hash);
 	t->n++;
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void remove_locked(struct parked_table *t, struct parked *p)
+static void remove_locked(struct parked_table *t, struct request *p)
 {
 	list_remove(&p->hash);
 	watch_remove(&t->watch, &p->watch);
 	t->n--;
 }
 
-/* Takes it out of the table and frees it. */
-static void finish(struct parked *p)
+static void forget(struct request *p)
 {
 	struct parked_table *t = &p->mount->parked;
 	pthread_mutex_lock(&t->lock);
 	remove_locked(t, p);
 	pthread_mutex_unlock(&t->lock);
-	free(p);
+}
+
+/* Takes it out of the table and gives it back to its transport. */
+static void finish(struct request *p)
+{
+	forget(p);
+	request_drop(p);
+}
+
+static void run_admitted(struct request *p)
+{
+	p->grant = p->job.grant;
+	p->granted = true;
+	request_run(p);
 }
 
 static void parked_run(struct job *job)
 {
-	struct parked *p = container_of(job, struct parked, job);
+	struct request *p = container_of(job, struct request, job);
 	struct fs_mount *m = p->mount;
 	uint64_t abort_after = atomic_load_explicit(&m->abort_after_ns, memory_order_relaxed);
 	/* What may not be refused is run however late it is, as long as the source answers. */
 	if ((abort_after && !job->must_run && monotonic_ns() > abort_after) ||
 	    atomic_load_explicit(&m->abandon, memory_order_relaxed)) {
-		wire_reply_err(m->fd, p->unique, ENDING_ERRNO);
+		reply_status(p, -ENDING_ERRNO);
 		gate_done(&job->grant, OUTCOME_CANCELLED, 0);
 	} else {
-		run_message(m, p->msg, p->len, &job->grant);
+		run_admitted(p);
 	}
 	finish(p);
 }
@@ -108,18 +106,17 @@ static int refusal_errno(const struct fs_mount *m, enum grant_result why)
 
 static void parked_refuse(struct job *job, enum grant_result why)
 {
-	struct parked *p = container_of(job, struct parked, job);
-	wire_reply_err(p->mount->fd, p->unique, refusal_errno(p->mount, why));
+	struct request *p = container_of(job, struct request, job);
+	reply_status(p, -refusal_errno(p->mount, why));
 	finish(p);
 }
 
 static const struct job_ops parked_ops = {.run = parked_run, .refuse = parked_refuse};
 
 /* Ends the wait of p, if it still waits: the caller of the request is leaving. */
-static void cancel_unlock(struct fs_mount *m, struct parked *p)
+static void cancel_unlock(struct fs_mount *m, struct request *p)
 {
 	struct parked_table *t = &m->parked;
-	uint64_t unique = p->unique;
 	bool mine = gate_cancel(m->g, &p->job);
 	if (mine)
 		remove_locked(t, p);
@@ -127,20 +124,20 @@ static void cancel_unlock(struct fs_mount *m, struct parked *p)
 		watch_remove(&t->watch, &p->watch); /* it is being run or refused */
 	pthread_mutex_unlock(&t->lock);
 	if (mine) {
-		wire_reply_err(m->fd, unique, EINTR);
-		free(p);
+		reply_status(p, -EINTR);
+		request_drop(p);
 	}
 }
 
 /* True when an interrupt alone ends the wait. */
-static bool any_signal_ends(const struct fs_mount *m, const struct parked *p)
+static bool any_signal_ends(const struct fs_mount *m, const struct request *p)
 {
 	/* A page fault that is answered with EINTR is a SIGBUS: not for any signal. */
 	return atomic_load(&m->interrupt) == INTERRUPT_ANY && !p->job.must_run;
 }
 
 /* The caller of p got a signal.  Called with the table's lock held; drops it. */
-static void interrupted_unlock(struct fs_mount *m, struct parked *p)
+static void interrupted_unlock(struct fs_mount *m, struct request *p)
 {
 	struct parked_table *t = &m->parked;
 	if (any_signal_ends(m, p)) {
@@ -149,7 +146,7 @@ static void interrupted_unlock(struct fs_mount *m, struct parked *p)
 	}
 	/* Whether it is a fatal one is for the watchdog to find out: a thousand interrupts of one user
 	 * must not stand before the one of another. */
-	watch_add(&t->watch, &p->watch, p->uid, 0, true, monotonic_ns());
+	watch_add(&t->watch, &p->watch, p->in->uid, 0, true, monotonic_ns());
 	pthread_mutex_unlock(&t->lock);
 	watchdog_look(m);
 }
@@ -170,7 +167,7 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 {
 	struct parked_table *t = &m->parked;
 	pthread_mutex_lock(&t->lock);
-	struct parked *p = find_locked(t, unique);
+	struct request *p = find_locked(t, unique);
 	if (p && p->entering) {
 		p->interrupted = true;
 		mark_receiver_locked(m, unique); /* it may find no room */
@@ -183,7 +180,7 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 		/* Another thread has read the request but not got as far as saying so (or it has been
 		 * answered, then the kernel ignores this): ask the kernel to say it again. */
 		pthread_mutex_unlock(&t->lock);
-		wire_reply_err(m->fd, unique | FUSE_INT_REQ_BIT, EAGAIN);
+		wire_reply(m->fd, unique | FUSE_INT_REQ_BIT, -EAGAIN, NULL, 0);
 		return;
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -202,8 +199,8 @@ static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct lo
 	pthread_mutex_lock(&t->lock);
 	struct watched *w = watch_next(&t->watch, due, now_ns);
 	if (w) {
-		const struct parked *p = container_of(w, struct parked, watch);
-		*c = (struct looked_at){p->unique, p->pid, p->process, w->signalled,
+		const struct request *p = container_of(w, struct request, watch);
+		*c = (struct looked_at){p->in->unique, p->in->pid, p->process, w->signalled,
 					w->leaves || (w->signalled && any_signal_ends(m, p))};
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -221,7 +218,7 @@ static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
 		leaves = killed = process_has_died(c->pid, process);
 
 	pthread_mutex_lock(&t->lock);
-	struct parked *p = find_locked(t, c->unique);
+	struct request *p = find_locked(t, c->unique);
 	if (p && killed)
 		watch_killed(&t->watch, &p->watch, process);
 	if (p && leaves) {
@@ -260,87 +257,81 @@ static void entered(struct fs_mount *m, uint64_t unique)
 {
 	struct parked_table *t = &m->parked;
 	pthread_mutex_lock(&t->lock);
-	struct parked *p = find_locked(t, unique);
+	struct request *p = find_locked(t, unique);
 	if (p)
 		p->entering = false;
-	if (p && p->no_interrupt)
-		watch_add(&t->watch, &p->watch, p->uid, p->process, false, monotonic_ns());
+	if (p && p->no_interrupt && p->in->pid)
+		watch_add(&t->watch, &p->watch, p->in->uid, p->process, false, monotonic_ns());
 	if (p && p->interrupted)
 		interrupted_unlock(m, p);
 	else
 		pthread_mutex_unlock(&t->lock);
 }
 
-static struct job job_of(const struct fs_mount *m, const struct fuse_in_header *in, size_t len,
-			 const struct classified *c)
+static size_t message_bytes(const struct request *r)
+{
+	return sizeof(*r->in) + r->op->args + r->payload_len;
+}
+
+static struct job job_of(const struct request *r)
 {
 	struct job job = {
 		.ops = &parked_ops,
-		.workers = m->workers,
-		.cost = c->cost,
-		.caller = caller_of(in, len),
-		.memory_bytes = sizeof(struct parked) + len,
-		.must_run = !c->refusable,
+		.workers = r->mount->workers,
+		.cost = r->cost,
+		.caller = r->caller,
+		.memory_bytes = sizeof(*r) + message_bytes(r),
+		.must_run = !r->refusable,
 	};
-	if (gate_model(m->gate) == GATE_MODEL_TIME)
-		job.access = access_of(in, len);
+	if (gate_model(r->mount->gate) == GATE_MODEL_TIME)
+		job.access = request_access(r);
 	return job;
 }
 
-/* A copy of the message, in the table; NULL: out of memory. */
-static struct parked *parked_new(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
-				 const struct classified *c, const struct job *job)
+/* Keeps it and enters it into the table; NULL: out of memory. */
+static struct request *parked_new(struct request *r, const struct job *job)
 {
-	uint64_t now_ns = monotonic_ns();
-	struct parked *p = malloc(sizeof(*p) + len);
+	struct request *p = request_keep(r, true);
 	if (!p)
 		return NULL;
-	*p = (struct parked){
-		.job = *job,
-		.mount = m,
-		.unique = in->unique,
-		.pid = in->pid,
-		.uid = in->uid,
-		.process = c->no_interrupt ? (uint32_t)caller_process(in->pid, now_ns) : 0,
-		.no_interrupt = c->no_interrupt && in->pid,
-		.entering = true,
-		.len = len,
-	};
-	memcpy(p->msg, in, len);
-	insert(&m->parked, p);
+	p->job = *job;
+	p->watch = (struct watched){0};
+	p->process = p->no_interrupt ? (uint32_t)caller_process(p->in->pid, monotonic_ns()) : 0;
+	p->entering = true;
+	insert(&p->mount->parked, p);
 	return p;
 }
 
-void park_granted(struct fs_mount *m, void *msg, size_t len, const struct classified *c,
-		  const struct grant *grant)
+void park_granted(struct request *r)
 {
-	const struct fuse_in_header *in = msg;
-	uint64_t unique = in->unique;
-	struct job job = job_of(m, in, len, c);
-	job.grant = *grant;
-	struct parked *p = parked_new(m, in, len, c, &job);
+	struct fs_mount *m = r->mount;
+	uint64_t unique = r->in->unique;
+	struct job job = job_of(r);
+	job.grant = r->grant;
+	struct request *p = parked_new(r, &job);
 	if (!p) {
-		run_message(m, msg, len, grant);
+		r->granted = true;
+		request_run(r);
 	} else if (gate_device(m->gate, &p->job) == GATE_PARKED) {
 		entered(m, unique);
 	} else {
-		run_message(m, p->msg, p->len, grant);
+		run_admitted(p);
 		finish(p);
 	}
 }
 
-void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
+void park(struct request *r)
 {
-	const struct fuse_in_header *in = msg;
-	uint64_t unique = in->unique;
-	struct job job = job_of(m, in, len, c);
-	if (c->refusable && len >= LARGE_MESSAGE && gate_has_no_room(m->gate, &job)) {
-		delayed_refuse(m, unique);
+	struct fs_mount *m = r->mount;
+	uint64_t unique = r->in->unique;
+	struct job job = job_of(r);
+	if (r->refusable && message_bytes(r) >= LARGE_MESSAGE && gate_has_no_room(m->gate, &job)) {
+		delayed_refuse(r);
 		return;
 	}
-	struct parked *p = parked_new(m, in, len, c, &job);
+	struct request *p = parked_new(r, &job);
 	if (!p) {
-		refuse(m, msg, len, c, ENOMEM);
+		refuse(r, ENOMEM);
 		return;
 	}
 	enum gate_verdict v = gate_park(m->gate, &p->job);
@@ -349,17 +340,18 @@ void park(struct fs_mount *m, void *msg, size_t len, const struct classified *c)
 		entered(m, unique);
 		break;
 	case GATE_GO:
-		run_message(m, p->msg, p->len, &p->job.grant);
+		run_admitted(p);
 		finish(p);
 		break;
 	case GATE_NO_ROOM:
-		if (c->refusable) {
-			finish(p);
-			delayed_refuse(m, unique);
+		if (p->refusable) {
+			forget(p);
+			delayed_refuse(p);
+			request_drop(p);
 			break;
 		} /* fall through */
 	default:
-		refuse(m, p->msg, p->len, c, v == GATE_MISCONFIGURED ? EINVAL : EAGAIN);
+		refuse(p, v == GATE_MISCONFIGURED ? EINVAL : EAGAIN);
 		finish(p);
 		break;
 	}

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* How the data of an open file goes.  The kernel accepts only some mixtures on one inode, and
- * answers EIO to the program otherwise, so the open files of an inode agree:
+/* Chooses how the data of an open file is transferred.  The kernel accepts only some combinations
+ * on one inode and returns EIO to the program otherwise, so the open files of an inode have to
+ * agree:
  *
- *	limited  open now                 the new handle
- *	no       nothing                  PASS, or CACHED where passthrough cannot be had
+ *	limited  already open             the new handle
+ *	no       nothing                  PASS, or CACHED where passthrough is not available
  *	no       PASS, PASS_DIRECT        PASS
- *	no       DIRECT                   DIRECT, until the last one closes
+ *	no       DIRECT                   DIRECT, until the last one is closed
  *	no       CACHED                   CACHED
  *	yes      nothing, DIRECT, CACHED  DIRECT
- *	yes      PASS, PASS_DIRECT        PASS_DIRECT with the same backing id
+ *	yes      PASS, PASS_DIRECT        PASS_DIRECT with the same backing ID
  *
- * Reads and writes of a PASS_DIRECT handle reach us, but the kernel maps the backing file itself, whatever
- * the flags of the open: what is loaded and stored through a map of it is neither limited nor counted.  So
- * such handles are counted (passthrough_maps).
+ * Reads and writes of a PASS_DIRECT handle reach us, but the kernel maps the file of the source itself,
+ * whatever the flags of the open: loads and stores through such a mapping are neither limited nor
+ * counted.  So such handles are counted (passthrough_maps).
  *
- * All of it under the inode's lock, which is kept over the ioctl so that two first opens do not
- * register the file twice. */
+ * All of this happens under the inode's lock, which is held during the ioctl so that two first opens
+ * do not register the file twice. */
 #include <errno.h>
 #include <fcntl.h>
+#include <fuse_lowlevel.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
@@ -51,8 +53,9 @@ static bool limited(const struct fs *fs)
 				 gate_unlimited(fs->cfg.gate, COST_WRITE));
 }
 
-/* 0: not for this file.  The kernel does the file's I/O with the credentials of the thread that
- * registers it; without CAP_FSETID writes clear set-id bits, as those of nearly every caller do. */
+/* 0: not for this file.  The kernel transfers the data with the credentials of the thread that
+ * registers the file.  Without CAP_FSETID, writes clear set-id bits, as they do for nearly every
+ * caller. */
 static int32_t register_backing(struct fs *fs, const struct handle *h)
 {
 	struct fuse_backing_map map = {.fd = h->fd};
@@ -73,9 +76,9 @@ static void unregister_backing(struct fs *fs, const struct handle *h, int32_t id
 		(void)ioctl(fs->dev_fd, FUSE_DEV_IOC_BACKING_CLOSE, &which);
 }
 
-/* What passthrough does otherwise than the backing would for the caller, and we do not:
- * root keeps set-id bits when it writes; O_APPEND and O_DIRECT can be switched off by fcntl (dd does
- * for its last block), which the kernel's own backing file does not follow. */
+/* True: passthrough would behave differently from the source.  Root keeps set-id bits when it
+ * writes; and O_APPEND and O_DIRECT can be cleared by fcntl (dd does for its last block), which
+ * the file registered with the kernel does not follow. */
 static bool needs_us(const struct handle *h, const struct stat *st)
 {
 	if (h->flags & (O_APPEND | O_DIRECT))
@@ -90,7 +93,7 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 {
 	if (fs->cfg.cache == CACHE_PAGE)
 		return IO_CACHED;
-	/* Who may use reserved blocks, and whose quota it is, depends on who writes. */
+	/* Reserved blocks and quotas depend on who writes. */
 	bool others = o->n_pass && o->backing_uid != h->uid && (h->flags & O_ACCMODE) != O_RDONLY;
 	bool direct = limited(fs) || needs_us(h, st) || others || (o->n_pass && space_counts(fs));
 	if (o->n_pass)
@@ -120,7 +123,7 @@ static bool same_time(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static struct open_state *open_state_locked(struct inode *inode)
+struct open_state *open_state_of_locked(struct inode *inode)
 {
 	if (!inode->open) {
 		inode->open = calloc(1, sizeof(*inode->open));
@@ -132,7 +135,7 @@ static struct open_state *open_state_locked(struct inode *inode)
 	return inode->open;
 }
 
-/* The page cache stays when the file is as we left it: close-to-open consistency, as on NFS. */
+/* The page cache is kept if the file is as we left it: close-to-open consistency, as on NFS. */
 static bool cache_is_fresh_locked(struct open_state *o, const struct stat *st)
 {
 	bool fresh = same_time(o->cached_mtime, st->st_mtim) && o->cached_size == st->st_size;
@@ -141,19 +144,9 @@ static bool cache_is_fresh_locked(struct open_state *o, const struct stat *st)
 	return fresh;
 }
 
-int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
-		     struct fuse_file_info *fi)
+/* Enters a handle whose mode is decided into the state of its inode. */
+static void enter_locked(struct handle *h, struct open_state *o)
 {
-	pthread_mutex_t *lock = inode_lock(fs, inode);
-	pthread_mutex_lock(lock);
-	struct open_state *o = open_state_locked(inode);
-	if (!o) {
-		pthread_mutex_unlock(lock);
-		return -ENOMEM;
-	}
-	h->inode = inode;
-	inode->nlookup++; /* until the handle is closed */
-	h->mode = choose_locked(fs, h, o, st);
 	list_push_tail(&o->handles, &h->of_inode);
 	switch (h->mode) {
 	case IO_DIRECT:
@@ -161,24 +154,52 @@ int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const
 		break;
 	case IO_CACHED:
 		o->n_cached++;
-		fi->keep_cache = cache_is_fresh_locked(o, st);
 		break;
 	case IO_PASS:
 	case IO_PASS_DIRECT:
 		o->n_pass++;
-		fi->backing_id = o->backing_id;
 		h->mappable = (h->flags & O_ACCMODE) == O_RDWR;
-		atomic_fetch_add_explicit(&inode->n_mappable, h->mappable, memory_order_relaxed);
+		atomic_fetch_add_explicit(&h->inode->n_mappable, h->mappable, memory_order_relaxed);
 		break;
 	}
-	pthread_mutex_unlock(lock);
+	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
 	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_release);
+}
+
+void handle_enter_mode(struct fs *fs, struct handle *h)
+{
+	pthread_mutex_t *lock = inode_lock(fs, h->inode);
+	pthread_mutex_lock(lock);
+	enter_locked(h, h->inode->open);
+	pthread_mutex_unlock(lock);
 	space_opened(fs, h);
 	count_bypass(fs, h, 1);
-	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
+}
+
+int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
+		     struct fuse_file_info *fi)
+{
+	pthread_mutex_t *lock = inode_lock(fs, inode);
+	pthread_mutex_lock(lock);
+	struct open_state *o = open_state_of_locked(inode);
+	if (!o) {
+		pthread_mutex_unlock(lock);
+		return -ENOMEM;
+	}
+	h->inode = inode;
+	inode->nlookup++; /* until the handle is closed */
+	h->mode = choose_locked(fs, h, o, st);
+	enter_locked(h, o);
+	if (h->mode == IO_CACHED)
+		fi->keep_cache = cache_is_fresh_locked(o, st);
+	else if (h->mode != IO_DIRECT)
+		fi->backing_id = o->backing_id;
+	pthread_mutex_unlock(lock);
+	space_opened(fs, h);
+	count_bypass(fs, h, 1);
 	fi->direct_io = h->direct_io;
 	fi->parallel_direct_writes = h->direct_io;
-	fi->fh = (uint64_t)(uintptr_t)h;
+	fi->fh = h->number;
 	return 0;
 }
 

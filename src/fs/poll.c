@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* poll, select and epoll on a throttled handle: ready when a transfer would be admitted.
- * A handle that is not ready gets a probe: a job that takes its turn in the gate like a transfer
- * but is charged nothing; when its turn comes the kernel is told, and asks again.
- * An edge-triggered epoll asks only when it is told.  So a handle that was called ready while
- * somebody listens is remembered, and gets its probe when a transfer has found less than it
+/* poll, select and epoll on a throttled handle: it is ready when a transfer would be admitted.  If
+ * it is not ready, a probe is parked: a job that takes its turn in the gate like a transfer, but
+ * is not charged.  When its turn comes the kernel is notified and asks again.
+ * An edge-triggered epoll asks only after a notification.  So a handle that was reported ready while
+ * somebody listens is remembered, and gets its probe when a transfer has been granted less than it
  * wanted.
- * One probe per handle and direction.  A poller is freed by whoever takes it off the list. */
+ * One probe per handle and direction.  A poller is freed by whoever removes it from the list. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
 #include "fs/handle.h"
-#include "fs/caller.h"
 #include "fs/mount_internal.h"
+#include "fs/ops.h"
+#include "fs/reply.h"
+#include "fs/wire.h"
 
 struct poller {
 	struct job job;
@@ -20,10 +22,10 @@ struct poller {
 	struct list link; /* polls.lock */
 	uint64_t id;	  /* never reused, unlike its address */
 	uint64_t fh, kh;  /* polls.lock: kh */
-	bool wanted;	  /* polls.lock: somebody will sleep until it is told */
-	bool joined;	  /* polls.lock: more than one will */
-	bool entering;	  /* polls.lock: gate_park has not returned */
-	bool over; /* polls.lock: forgotten while it was entering, or its kernel is being told */
+	bool wanted;	  /* polls.lock: somebody sleeps until notified */
+	bool joined;	  /* polls.lock: more than one does */
+	bool entering;	  /* polls.lock: gate_park has not returned yet */
+	bool over; /* polls.lock: was dropped while entering, or the kernel is being notified */
 };
 
 static void unlink_locked(struct poll_table *t, struct poller *p)
@@ -33,16 +35,16 @@ static void unlink_locked(struct poll_table *t, struct poller *p)
 		pthread_cond_broadcast(&t->empty);
 }
 
-/* Its turn has come, or will never come: either way the kernel should ask again. */
+/* Its turn has come, or never will: in both cases the kernel should ask again. */
 static void wake(struct poller *p)
 {
 	struct fs_mount *m = p->mount;
 	pthread_mutex_lock(&m->polls.lock);
-	p->over = true; /* whoever asks from now on gets a new probe */
+	p->over = true; /* later polls get a new probe */
 	uint64_t kh = p->kh;
 	pthread_mutex_unlock(&m->polls.lock);
 	wire_notify_poll(m->fd, kh);
-	/* Off the list at last: the end of the mount waits for it before the fd is closed. */
+	/* Only now off the list: the end of the mount waits for this before it closes the fd. */
 	pthread_mutex_lock(&m->polls.lock);
 	unlink_locked(&m->polls, p);
 	pthread_mutex_unlock(&m->polls.lock);
@@ -65,7 +67,7 @@ static const struct job_ops probe_ops = {.run = probe_run, .refuse = probe_refus
 
 static struct list *hash_of(struct poll_table *t, uint64_t fh)
 {
-	return &t->hash[(fh >> 4) % POLL_HASH]; /* fh is an address */
+	return &t->hash[(fh * 0x9E3779B97F4A7C15ULL >> 40) % POLL_HASH];
 }
 
 static struct poller *find_locked(struct poll_table *t, uint64_t fh, enum cost_class cls)
@@ -78,7 +80,8 @@ static struct poller *find_locked(struct poll_table *t, uint64_t fh, enum cost_c
 	return NULL;
 }
 
-/* Takes p out of the gate if it still waits there.  polls.lock held: ending a probe takes it. */
+/* Cancels p in the gate if it is still parked.  Call with polls.lock held: ending a probe takes
+ * it. */
 static void drop_locked(struct fs_mount *m, struct poller *p)
 {
 	if (p->entering) {
@@ -89,7 +92,7 @@ static void drop_locked(struct fs_mount *m, struct poller *p)
 	}
 }
 
-/* gate_park has returned PARKED.  The probe may have been answered meanwhile, hence the search. */
+/* gate_park has returned PARKED.  The probe may already be gone, hence the search. */
 static void entered(struct fs_mount *m, uint64_t fh, uint64_t id)
 {
 	pthread_mutex_lock(&m->polls.lock);
@@ -105,7 +108,7 @@ static void entered(struct fs_mount *m, uint64_t fh, uint64_t id)
 	pthread_mutex_unlock(&m->polls.lock);
 }
 
-/* Puts p on the list; false: there is one for its handle and direction, which it joins. */
+/* Adds p to the list; false: there already is one for its handle and direction, which it joins. */
 static bool enlist(struct poll_table *t, struct poller *p)
 {
 	pthread_mutex_lock(&t->lock);
@@ -123,13 +126,14 @@ static bool enlist(struct poll_table *t, struct poller *p)
 	return !old;
 }
 
-/* Would a transfer like this go now?  If not and it is wanted, the kernel will be told when. */
+/* Would a transfer like this be admitted now?  If not, and somebody will sleep, the kernel is
+ * notified when it would. */
 static bool probe(struct fs_mount *m, const struct poller *like)
 {
 	struct poll_table *t = &m->polls;
 	struct poller *p = malloc(sizeof(*p));
 	if (!p)
-		return true; /* better a transfer that says EAGAIN than a sleep without end */
+		return true; /* a transfer that fails with EAGAIN is better than sleeping forever */
 	*p = *like;
 	if (!enlist(t, p)) {
 		free(p);
@@ -150,7 +154,7 @@ static bool probe(struct fs_mount *m, const struct poller *like)
 	p->over = true;
 	uint64_t kh = p->joined ? p->kh : 0;
 	pthread_mutex_unlock(&t->lock);
-	if (kh) /* who joined it meanwhile has been told to wait */
+	if (kh) /* others that joined it meanwhile are asleep */
 		wire_notify_poll(m->fd, kh);
 	pthread_mutex_lock(&t->lock);
 	unlink_locked(t, p);
@@ -159,18 +163,18 @@ static bool probe(struct fs_mount *m, const struct poller *like)
 	return true;
 }
 
-static struct poller poller_like(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
-				 enum cost_class cls)
+static struct poller poller_like(const struct request *r, enum cost_class cls)
 {
 	return (struct poller){
 		.job = {.ops = &probe_ops,
-			.workers = m->workers,
+			.workers = r->mount->workers,
 			.cost = {.cls = cls, .ops = 1, .bytes = GATE_PARTIAL_BYTES},
-			.caller = caller_of(in, len),
+			.caller = r->caller,
 			.memory_bytes = sizeof(struct poller),
 			.probe = true,
 			.must_run = true},
-		.mount = m,
+		.mount = r->mount,
+		.fh = request_fh(r),
 		.entering = true,
 	};
 }
@@ -180,54 +184,46 @@ static _Atomic uint64_t *listener(struct handle *h, enum cost_class cls)
 	return &h->listener[cls == COST_WRITE];
 }
 
-static bool ready(struct fs_mount *m, const struct fuse_in_header *in,
-		  const struct fuse_poll_in *arg, size_t len, enum cost_class cls)
+static bool ready(const struct request *r, enum cost_class cls)
 {
-	if (gate_unlimited(m->gate, cls))
+	const struct fuse_poll_in *arg = r->args;
+	if (gate_unlimited(r->mount->gate, cls))
 		return true;
-	struct poller like = poller_like(m, in, len, cls);
-	like.fh = arg->fh;
+	struct poller like = poller_like(r, cls);
 	like.kh = arg->kh;
 	like.wanted = arg->flags & FUSE_POLL_SCHEDULE_NOTIFY;
-	if (!probe(m, &like))
+	if (!probe(r->mount, &like))
 		return false;
 	if (like.wanted)
-		atomic_store(listener(handle_from_fh(arg->fh), cls), arg->kh);
+		atomic_store(listener(r->handle, cls), arg->kh);
 	return true;
 }
 
-void poll_fell_short(struct fs_mount *m, const struct fuse_in_header *in, size_t len,
-		     enum cost_class cls)
+void poll_fell_short(const struct request *r)
 {
-	struct handle *h = handle_from_fh(wire_fh(in, len));
-	if (!atomic_load_explicit(listener(h, cls), memory_order_relaxed))
+	_Atomic uint64_t *listens = listener(r->handle, r->cost.cls);
+	if (!atomic_load_explicit(listens, memory_order_relaxed))
 		return;
-	struct poller like = poller_like(m, in, len, cls);
-	like.fh = wire_fh(in, len);
-	like.kh = atomic_exchange(listener(h, cls), 0);
+	struct poller like = poller_like(r, r->cost.cls);
+	like.kh = atomic_exchange(listens, 0);
 	like.wanted = true;
-	if (like.kh && probe(m, &like))
-		wire_notify_poll(m->fd, like.kh);
+	if (like.kh && probe(r->mount, &like))
+		wire_notify_poll(r->mount->fd, like.kh);
 }
 
-void poll_request(struct fs_mount *m, const struct fuse_in_header *in, size_t len)
+void op_poll(struct request *r)
 {
-	uint64_t unique = in->unique;
-	const struct fuse_poll_in *arg = wire_args(in, len, struct fuse_poll_in);
-	if (!arg) {
-		wire_reply_err(m->fd, unique, EINVAL);
-		return;
-	}
+	const struct fuse_poll_in *arg = r->args;
 	struct fuse_poll_out out = {.revents = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM};
-	if (handle_from_fh(arg->fh)->direct_io) {
+	if (r->handle->direct_io) {
 		/* Without POLLIN or POLLOUT the kernel asks for everything (select does). */
 		uint32_t want = arg->events ? arg->events : out.revents;
-		if ((want & (POLLIN | POLLRDNORM)) && !ready(m, in, arg, len, COST_READ))
+		if ((want & (POLLIN | POLLRDNORM)) && !ready(r, COST_READ))
 			out.revents &= ~(uint32_t)(POLLIN | POLLRDNORM);
-		if ((want & (POLLOUT | POLLWRNORM)) && !ready(m, in, arg, len, COST_WRITE))
+		if ((want & (POLLOUT | POLLWRNORM)) && !ready(r, COST_WRITE))
 			out.revents &= ~(uint32_t)(POLLOUT | POLLWRNORM);
 	}
-	wire_reply(m->fd, unique, &out, sizeof(out));
+	reply_buf(r, &out, sizeof(out));
 }
 
 void poll_forget(struct fs_mount *m, uint64_t fh)

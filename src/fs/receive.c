@@ -16,12 +16,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "fs/context.h"
 #include "fs/mount_internal.h"
 
 #define CALM_TICKS     200
@@ -32,10 +30,6 @@
 #define REST_ROUNDS    10 /* a kick may come between two looks of its receiver */
 #define REST_NAP_NS    NSEC_PER_MSEC
 
-/* The data of a write begins on a page: that is copied faster, and O_DIRECT takes it as it is. */
-#define BUFFER_SKIP (4096 - sizeof(struct fuse_in_header) - sizeof(struct fuse_write_in))
-#define BUFFER_SIZE (4096 + MESSAGE_MAX)
-
 static _Thread_local struct receiver *self;
 
 struct receiver *receiver_self(void)
@@ -43,14 +37,14 @@ struct receiver *receiver_self(void)
 	return self;
 }
 
-static void connection_ended(struct fs_mount *m)
+void connection_ended(struct fs_mount *m)
 {
 	atomic_store(&m->ended, true);
 	if (!atomic_exchange(&m->ended_once, true) && m->on_end)
 		m->on_end(m, m->on_end_ctx);
 }
 
-static bool surplus(const struct receiver *r)
+bool receiver_is_surplus(const struct receiver *r)
 {
 	const struct fs_mount *m = r->mount;
 	return (unsigned)(r - m->receiver) >=
@@ -58,39 +52,10 @@ static bool surplus(const struct receiver *r)
 }
 
 /* A receiver that has just read a message lets a signal come that is on its way, before it goes anywhere. */
-static void let_kick_come(struct receiver *r)
+void receiver_let_kick_come(struct receiver *r)
 {
 	while (atomic_load_explicit(&r->kick, memory_order_seq_cst) == KICK_SENT)
 		sched_yield();
-}
-
-static void serve(struct receiver *r, char *buf)
-{
-	struct fs_mount *m = r->mount;
-	while (!atomic_load_explicit(&m->stopping, memory_order_relaxed) && !surplus(r)) {
-		ssize_t n = read(m->fd, buf, MESSAGE_MAX);
-		if (n < 0) {
-			/* ENOENT: the request was interrupted before it was read. */
-			if (errno == EINTR || errno == EAGAIN || errno == ENOENT)
-				continue;
-			/* ENODEV: unmounted; ECONNABORTED: umount -f, or aborted by its administrator. */
-			if (errno != ENODEV && errno != ECONNABORTED && !atomic_load(&m->stopping))
-				log_error("%s: cannot read requests: %s", m->mountpoint,
-					  strerror(errno));
-			connection_ended(m);
-			return;
-		}
-		if ((size_t)n < sizeof(struct fuse_in_header)) {
-			log_error("%s: short message from the kernel", m->mountpoint);
-			continue;
-		}
-		const struct fuse_in_header *in = (const void *)buf;
-		if (receiver_begins(r, in->unique))
-			watchdog_wake(m);
-		let_kick_come(r);
-		admit(m, buf, (size_t)n);
-		receiver_ends(r);
-	}
 }
 
 static void *receiver_main(void *arg)
@@ -98,13 +63,8 @@ static void *receiver_main(void *arg)
 	struct receiver *r = arg;
 	self = r;
 	runner_self = &r->runner;
-	char *buf = fs_thread_start() ? mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE,
-					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-				      : MAP_FAILED;
-	if (buf != MAP_FAILED) {
-		serve(r, buf + BUFFER_SKIP);
-		munmap(buf, BUFFER_SIZE);
-	}
+	if (fs_thread_start())
+		dev_serve(r);
 	fs_thread_stop();
 	atomic_store(&r->state, RECEIVER_ENDED);
 	return NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which requests are in the source, since when, and with which operation.
  *
- * Every thread that carries requests out, receiver or worker, has a record of its own and writes it
- * with plain stores; nobody counts in a shared place.  A receiver does not read the clock for it:
- * the watchdog dates what it finds in the same place as before.  So the age of a request is right to
- * a few milliseconds, and what ends sooner has none. */
+ * Every thread that carries out requests, receiver or worker, writes to a record of its own with
+ * plain stores, so nothing shared is updated.  A receiver does not read the clock for it: the watchdog
+ * dates a request when it finds it unchanged.  So ages are accurate to a few milliseconds, and shorter
+ * requests have none. */
 #include <errno.h>
 #include <string.h>
 
@@ -129,33 +129,6 @@ unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen)
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-static const char *const names[] = {
-	[FUSE_LOOKUP] = "lookup",	[FUSE_FORGET] = "forget",
-	[FUSE_GETATTR] = "getattr",	[FUSE_SETATTR] = "setattr",
-	[FUSE_READLINK] = "readlink",	[FUSE_SYMLINK] = "symlink",
-	[FUSE_MKNOD] = "mknod",		[FUSE_MKDIR] = "mkdir",
-	[FUSE_UNLINK] = "unlink",	[FUSE_RMDIR] = "rmdir",
-	[FUSE_RENAME] = "rename",	[FUSE_LINK] = "link",
-	[FUSE_OPEN] = "open",		[FUSE_READ] = "read",
-	[FUSE_WRITE] = "write",		[FUSE_STATFS] = "statfs",
-	[FUSE_RELEASE] = "release",	[FUSE_FSYNC] = "fsync",
-	[FUSE_SETXATTR] = "setxattr",	[FUSE_GETXATTR] = "getxattr",
-	[FUSE_LISTXATTR] = "listxattr", [FUSE_REMOVEXATTR] = "removexattr",
-	[FUSE_FLUSH] = "flush",		[FUSE_OPENDIR] = "opendir",
-	[FUSE_READDIR] = "readdir",	[FUSE_RELEASEDIR] = "releasedir",
-	[FUSE_FSYNCDIR] = "fsyncdir",	[FUSE_ACCESS] = "access",
-	[FUSE_CREATE] = "create",	[FUSE_IOCTL] = "ioctl",
-	[FUSE_BATCH_FORGET] = "forget", [FUSE_FALLOCATE] = "fallocate",
-	[FUSE_READDIRPLUS] = "readdir", [FUSE_RENAME2] = "rename",
-	[FUSE_LSEEK] = "lseek",		[FUSE_COPY_FILE_RANGE] = "copy_file_range",
-	[WIRE_TMPFILE] = "tmpfile",	[WIRE_STATX] = "statx",
-};
-
-static const char *name_of(uint32_t opcode)
-{
-	return opcode < ARRAY_SIZE(names) && names[opcode] ? names[opcode] : "other";
-}
-
 static void add_op(struct fs_source_look *out, const struct fs_source_op *op)
 {
 	unsigned i = 0;
@@ -195,7 +168,7 @@ void fs_mount_look_source(struct fs_mount *m, struct fs_source_look *out)
 		if (!opcode)
 			continue;
 		uint64_t age_ns = since_ns && now_ns > since_ns ? now_ns - since_ns : 0;
-		add_op(out, &(struct fs_source_op){name_of(opcode - 1), 1, age_ns});
+		add_op(out, &(struct fs_source_op){opcode_name(opcode - 1), 1, age_ns});
 		out->stuck += age_ns >= FS_STUCK_NS;
 	}
 }

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#define CROWDED_TRIES 8 /* processes at whose next caller a look for an overdue one goes by */
+#define CROWDED_TRIES                                                                              \
+	8 /* how many processes whose callers were looked at recently are skipped in search of an overdue one */
 
 static void to_tail(struct list *head, struct list *n)
 {
@@ -99,7 +100,7 @@ static struct watch_process *process_find(struct watch *w, const struct watch_us
 	return NULL;
 }
 
-/* Its callers have become more or fewer. */
+/* The number of its callers has changed. */
 static void process_settle(struct watch_process *p)
 {
 	if (p->n < 2)
@@ -174,7 +175,7 @@ void watch_remove(struct watch *w, struct watched *c)
 void watch_stays(struct watch *w, struct watched *c, uint32_t process, uint64_t now_ns)
 {
 	if (!c->user || c->process)
-		return; /* its next look was set when it had its turn */
+		return; /* its next check was scheduled when it had its turn */
 	list_remove(&c->link);
 	process_enter(w, c, process, now_ns);
 }
@@ -185,8 +186,8 @@ void watch_killed(struct watch *w, struct watched *c, uint32_t process)
 	struct watch_process *p = u ? process_find(w, u, process) : NULL;
 	if (!p)
 		return;
-	/* Who has got a signal was found to be of this process by a look; of others we only know what a
-	 * thread id meant lately. */
+	/* A caller that got a signal was found by a check to belong to this process; for others we
+	 * know only what their thread ID meant a while ago. */
 	list_for_each_safe (it, &p->callers) {
 		struct watched *other = list_entry(it, struct watched, link);
 		if (other->signalled != c->signalled)
@@ -215,7 +216,7 @@ static struct watched *process_turn(struct watch_process *p, uint64_t now_ns)
 	return c;
 }
 
-/* A process that is due; else a caller that is, in a process that is not. */
+/* A process that is due; otherwise a caller that is due, in a process that is not. */
 static struct watched *due_turn(struct watch_user *u, uint64_t now_ns)
 {
 	struct watch_process *p = list_first(&u->processes, struct watch_process, link);

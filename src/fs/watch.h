@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Which caller of a parked request to look at next.
+/* Decides which caller of a parked request to check next.
  *
- * The kernel reports the first signal that a waiting caller gets, and no other.  Whoever has caught one
- * must therefore be looked at from time to time, lest a SIGKILL that follows be missed.  A look costs
- * about ten microseconds and there may be tens of thousands of callers, so the looks are shared out:
+ * The kernel reports the first signal that a waiting caller gets, and no others.  A caller that has
+ * caught one must therefore be checked from time to time, so that a SIGKILL that follows is noticed.  A
+ * check costs about ten microseconds and there may be tens of thousands of callers, so checks are
+ * distributed:
  *
  *	users, in turn
- *	 ├ leaving     their process has been killed: no look is needed
- *	 ├ fresh       never looked at, process unknown
- *	 └ processes   each due WATCH_EVERY_NS after the last look at it
- *	    └ callers  one of them is looked at: a signal that ends a process shows in all its threads
+ *	 ├ leaving     their process has been killed: no check is needed
+ *	 ├ fresh       never checked, process unknown
+ *	 └ processes   each due WATCH_EVERY_NS after its last check
+ *	    └ callers  one of them is checked: a signal that ends a process shows in all its threads
  *
- * No number of callers of one user delays the look at another user's, nor do the threads of one process
- * delay another process.  What shows in one thread alone (a signal sent to that thread which dumps core) is
- * found in the time that is left.
+ * The number of one user's callers does not delay checks of other users, nor do the threads of one
+ * process delay other processes.  What shows only in one thread (a signal sent to that thread which
+ * dumps core) is found in the remaining time.
  *
  * Locking: the caller's.  Time is an argument. */
 #ifndef FS_WATCH_H
@@ -30,19 +31,19 @@ struct watch_user;
 struct watch_process;
 
 struct watched {
-	struct list link;	       /* where the picture above shows it; empty: not watched */
+	struct list link;	       /* in one of the lists above; empty: not watched */
 	struct watch_user *user;       /* NULL: not watched */
 	struct watch_process *process; /* NULL: fresh or leaving */
 	uint64_t looked_ns;
-	bool signalled; /* false: watched for the end of its process alone */
-	bool leaves;	/* no look is needed */
+	bool signalled; /* false: watched only for the end of its process */
+	bool leaves;	/* no check is needed */
 };
 
 struct watch_process {
-	struct list link;    /* in user->processes: longest not looked at first */
+	struct list link;    /* in user->processes: least recently checked first */
 	struct list crowded; /* in user->crowded while it has more than one caller */
 	struct list hash;
-	struct list callers; /* longest not looked at first */
+	struct list callers; /* least recently checked first */
 	struct watch_user *user;
 	unsigned n;
 	uint32_t id;
@@ -72,23 +73,23 @@ struct watch {
 };
 
 void watch_init(struct watch *w);
-/* Watches a caller of this user; process 0: not known yet.  No-op if it is watched already, except that
- * one that now has got a signal is fresh again. */
+/* Watches a caller of this user; process 0: unknown.  If it is already watched, does nothing,
+ * except that a caller that has got a signal becomes fresh again. */
 void watch_add(struct watch *w, struct watched *c, uint32_t uid, uint32_t process, bool signalled,
 	       uint64_t now_ns);
-/* No-op if it is not watched. */
+/* Does nothing if it is not watched. */
 void watch_remove(struct watch *w, struct watched *c);
-/* Whose turn it is, NULL: nobody's.  `due` false: only who is fresh or leaving. */
+/* Whose turn it is; NULL: nobody's.  `due` false: only callers that are fresh or leaving. */
 struct watched *watch_next(struct watch *w, bool due, uint64_t now_ns);
-/* It was looked at and stays: it is of this process. */
+/* It was checked and continues to wait; it belongs to this process. */
 void watch_stays(struct watch *w, struct watched *c, uint32_t process, uint64_t now_ns);
-/* Its whole process has been killed: the other callers in it leave as well. */
+/* Its whole process has been killed: its other callers leave as well. */
 void watch_killed(struct watch *w, struct watched *c, uint32_t process);
 static inline bool watch_any(const struct watch *w)
 {
 	return w->n_users;
 }
-/* Somebody is fresh or leaving. */
+/* True: some caller is fresh or leaving. */
 bool watch_urgent(const struct watch *w);
 
 #endif

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread per mount that looks every few milliseconds while requests come, and sleeps when none
- * do: adds receive threads when all are stuck in the backing filesystem, answers those whose
- * refusal was held back, looks at callers that got a signal while parked (first when the kernel says so,
- * then again and again, since it sends no second INTERRUPT when a fatal one follows), and lets go of what
- * is not used any more.
+/* One thread per mount that runs every few milliseconds while requests arrive, and sleeps
+ * otherwise.  It adds receive threads when all are stuck in the source, sends delayed refusals,
+ * checks callers that got a signal while parked (first when the kernel sends INTERRUPT, then
+ * repeatedly, since the kernel sends no second one when a fatal signal follows), and closes what
+ * is no longer used.
  *
- * Nothing here may take long, whatever clients do: a killed process waits for it. */
+ * Nothing here may take long, whatever clients do: killed processes wait for it. */
 #include <errno.h>
 #include <time.h>
 
 #include "fs/mount_internal.h"
 
 #define TICK_NS		 (5 * NSEC_PER_MSEC)
-#define DUE_NS		 NSEC_PER_MSEC	    /* of a tick, for looks that can wait */
-#define DELAYED_PER_TICK 256		    /* as many as can come in a tick, and a little more */
+#define DUE_NS		 NSEC_PER_MSEC	    /* per tick, for checks that can be postponed */
+#define DELAYED_PER_TICK 256		    /* slightly more than can arrive in a tick */
 #define IDLE_AFTER	 200		    /* ticks without a request: one second */
-#define SWEEP_NS	 (5 * NSEC_PER_SEC) /* what is not used in two sweeps is closed */
+#define SWEEP_NS	 (5 * NSEC_PER_SEC) /* what is not used for two sweeps is closed */
 
 static struct timespec timespec_of(uint64_t ns)
 {
 	return (struct timespec){(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 }
 
-/* Sleeps until then, or until a caller is to be looked at; false: stop. */
+/* Sleeps until then, or until a caller has to be checked; false: stop. */
 static bool sleep_until(struct fs_mount *m, uint64_t ns)
 {
 	struct timespec until = timespec_of(ns);
@@ -36,7 +36,7 @@ static bool sleep_until(struct fs_mount *m, uint64_t ns)
 	return go_on;
 }
 
-/* True: it was time, and another time will come. */
+/* True: the sweep was due, and another one will be. */
 static bool sweep(struct fs_mount *m, uint64_t *due_ns)
 {
 	if (monotonic_ns() < *due_ns)
@@ -46,7 +46,7 @@ static bool sweep(struct fs_mount *m, uint64_t *due_ns)
 	return fs_close_idle(m->fs) || stuck;
 }
 
-/* Sleeps for as long as nothing is to be done.  watchdog_lock is held. */
+/* Sleeps while there is nothing to do.  Call with watchdog_lock held. */
 static void sleep_locked(struct fs_mount *m, uint64_t *sweep_ns)
 {
 	bool more = true;
@@ -63,7 +63,7 @@ static void sleep_locked(struct fs_mount *m, uint64_t *sweep_ns)
 	}
 }
 
-/* Sleeps until a request comes; false: stop. */
+/* Sleeps until a request arrives; false: stop. */
 static bool rest(struct fs_mount *m, uint64_t begun, uint64_t *sweep_ns)
 {
 	receivers_rest(m);

@@ -81,7 +81,7 @@ void bucket_init(struct bucket *b, const struct bucket_config *cfg, uint64_t now
 	atomic_init(&b->used, -p.capacity); /* full */
 	atomic_init(&b->once, min_u64(cfg->once, BUCKET_CAPACITY_MAX));
 	atomic_init(&b->once_left, min_u64(cfg->once, BUCKET_CAPACITY_MAX));
-	atomic_init(&b->gate, 0);
+	atomic_init(&b->waiters, 0);
 	atomic_init(&b->seq, 0);
 	atomic_init(&b->writing, 0);
 	write_line(&b->line[0], &p);

@@ -54,7 +54,7 @@ struct bucket {
 	_Atomic uint64_t once_left;
 	_Atomic uint64_t once; /* as configured */
 	/* How many waiters must not be overtaken.  The scheduler writes it, chain_try refuses unless it is 0. */
-	_Atomic uint32_t gate;
+	_Atomic uint32_t waiters;
 
 	/* line[seq & 1] is in force.  A change writes the other one and then increments `seq`, so readers
 	 * never wait for a writer; they compare `seq` before and after, and read again if it differs. */

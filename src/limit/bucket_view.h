@@ -4,8 +4,8 @@
  *
  *	view, decide, one compare-and-swap of `used` from v.seen to v.from + tokens
  *
- * Order    All access to `used` is sequentially consistent.  A request that parks sets the gate and then
- *          looks at the bucket again; a refund returns tokens and then looks at the gate.  With any weaker
+ * Order    All access to `used` is sequentially consistent.  A request that parks increments `waiters` and
+ *          then looks at the bucket again; a refund returns tokens and then looks at `waiters`.  With any weaker
  *          order both could miss each other.  The line needs acquire and release only: a reader that sees a
  *          value of a newer line also sees the newer seq, and reads again. */
 #ifndef LIMIT_BUCKET_VIEW_H

@@ -95,7 +95,7 @@ static bool link_misconfigured(const struct chain_link *l, uint64_t tokens)
 
 static bool permit_refuses(const struct permits *p)
 {
-	return atomic_load(&p->gate) || atomic_load(&p->in_flight) >= atomic_load(&p->limit);
+	return atomic_load(&p->waiters) || atomic_load(&p->in_flight) >= atomic_load(&p->limit);
 }
 
 /* Links go from narrow to wide, so the last one to refuse is the widest.  A misconfigured limit takes
@@ -115,13 +115,13 @@ ALWAYS_INLINE bool plainly_grants(const struct chain_link *l, uint64_t tokens, u
 				  struct bucket_view *v)
 {
 	return bucket_view_plain(l->bucket, now_ns, v) && bucket_view_level(v) >= (int64_t)tokens &&
-	       !atomic_load(&l->bucket->gate);
+	       !atomic_load(&l->bucket->waiters);
 }
 
 static void look_at_links(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			  struct refusal *r)
 {
-	bool gated = false;
+	bool others_wait = false;
 	for (unsigned i = 0; i < ch->links; i++) {
 		const struct chain_link *l = &ch->link[i];
 		uint64_t tokens = chain_tokens(l, c);
@@ -134,13 +134,13 @@ static void look_at_links(const struct chain *ch, const struct cost *c, uint64_t
 			continue;
 		}
 		uint64_t wait_ns = bucket_wait_ns(l->bucket, tokens, now_ns);
-		bool closed = atomic_load(&l->bucket->gate) != 0;
-		gated |= closed;
+		bool contested = atomic_load(&l->bucket->waiters) != 0;
+		others_wait |= contested;
 		r->wait_ns = max_u64(r->wait_ns, wait_ns);
-		if (wait_ns || closed)
+		if (wait_ns || contested)
 			refuse_link(r, l, GRANT_WOULD_BLOCK);
 	}
-	if (gated && r->wait_ns == 0)
+	if (others_wait && r->wait_ns == 0)
 		r->wait_ns = NEVER; /* there are tokens, but others wait for them */
 }
 
@@ -197,10 +197,37 @@ static bool take_from_all(const struct chain *ch, const struct cost *c, uint64_t
 	return true;
 }
 
+/* The common case of both steps: the second one takes from what the first has seen, so that every bucket is
+ * read once.  True: granted.  *gave_back: another thread was faster at one of them. */
+#define PLAIN_LINKS 8
+static bool try_plainly(const struct chain *ch, const struct cost *c, uint64_t now_ns,
+			bool *gave_back)
+{
+	struct bucket_view v[PLAIN_LINKS];
+	unsigned n = ch->links;
+	if (ch->permits || n > PLAIN_LINKS)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (!plainly_grants(&ch->link[i], chain_tokens(&ch->link[i], c), now_ns, &v[i]))
+			return false;
+	for (unsigned i = 0; i < n; i++) {
+		const struct chain_link *l = &ch->link[i];
+		if (LIKELY(bucket_swap(l->bucket, &v[i], v[i].from + chain_tokens(l, c))))
+			continue;
+		*gave_back = i > 0;
+		while (i--)
+			bucket_refund(ch->link[i].bucket, chain_tokens(&ch->link[i], c));
+		return false;
+	}
+	return true;
+}
+
 enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			    struct refusal *why)
 {
 	bool gave_back = false;
+	if (LIKELY(try_plainly(ch, c, now_ns, &gave_back)))
+		return GRANT_OK;
 	for (;;) {
 		enum grant_result r = chain_look(ch, c, now_ns, why);
 		if (r != GRANT_OK) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A chain is the compiled list of limits that apply to one class of requests: those that are enabled, from
- * the narrowest scope to the widest.  All tokens are taken and given back through chains.
- * Tokens are taken narrow to wide, so that a throttled tenant stays off the shared cache lines; a
- * refusal names the widest scope that refuses.  Immutable once compiled; safe from any thread;
- * takes no lock.  NULL is the chain of an unlimited class: test for it, do no
- * work. */
+/* A chain is the compiled list of the enabled limits that apply to one class of requests, from the
+ * narrowest scope to the widest.  All tokens are taken and returned through chains.
+ * Tokens are taken from narrow to wide, so that a throttled tenant does not touch the cache lines
+ * that everybody shares; a refusal names the widest scope that refuses.  A class that nothing limits
+ * has no chain (NULL).  Immutable once compiled; safe from any thread; takes no lock. */
 #ifndef LIMIT_CHAIN_H
 #define LIMIT_CHAIN_H
 
@@ -71,7 +70,7 @@ struct chain *chain_compile(enum cost_class cls, struct limiter *const narrow_to
 bool chain_equal(const struct chain *a, const struct chain *b);
 
 /* Takes tokens from every bucket and one permit of every scope, or nothing at all.  Refuses if other requests
- * wait for one of them (the gate is set), so that newcomers don't overtake them.  Fills `why` (may be NULL)
+ * wait for one of them (`waiters`), so that newcomers don't overtake them.  Fills `why` (may be NULL)
  * on refusal. */
 enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			    struct refusal *why);

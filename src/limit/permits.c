@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* All operations on in_flight are sequentially consistent.  A request that parks for a permit sets the gate
- * and then tries again; a release returns the permit and then looks at the gate.  With any weaker order both
- * could miss each other. */
+/* All operations on in_flight are sequentially consistent.  A request that parks for a permit increments
+ * `waiters` and then tries again; a release returns the permit and then looks at `waiters`.  With any
+ * weaker order both could miss each other. */
 #include "limit/permits.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ void permits_init(struct permits *p, int64_t limit)
 {
 	atomic_init(&p->in_flight, 0);
 	atomic_init(&p->limit, sane_limit(limit));
-	atomic_init(&p->gate, 0);
+	atomic_init(&p->waiters, 0);
 }
 
 void permits_set_limit(struct permits *p, int64_t limit)

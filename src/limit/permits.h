@@ -17,7 +17,7 @@
 struct permits {
 	_Alignas(CACHE_LINE) _Atomic int64_t in_flight;
 	_Atomic int64_t limit;
-	_Atomic uint32_t gate; /* as in struct bucket */
+	_Atomic uint32_t waiters; /* as in struct bucket */
 };
 
 struct permits_snapshot {

@@ -10,7 +10,7 @@ const char *fair_kind_name(enum fair_kind kind)
 
 static uint64_t process_of(const struct caller *c, const struct caller_ops *ops, uint64_t now_ns)
 {
-	return ops ? ops->process(c->tid, now_ns) : c->tid;
+	return ops ? ops->process(c, now_ns) : c->tid;
 }
 
 struct fair_key caller_key(const struct caller *c, const struct caller_ops *ops,
@@ -31,7 +31,7 @@ struct fair_key caller_key(const struct caller *c, const struct caller_ops *ops,
 		key.id = c->gid;
 		break;
 	case FAIR_CGROUP:
-		key.id = ops ? ops->cgroup(c->tid, now_ns) : 0;
+		key.id = ops ? ops->cgroup(c, now_ns) : 0;
 		break;
 	default:
 		break;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Classes: which leaf of a mount a request enters, and changing the set of them at run time.
+/* Classes: finds the leaf of a mount that a request belongs to, and changes the set of classes at
+ * run time.
  *
- * Each thread remembers where requests like this one went, so rules are asked once for each kind of
- * caller and operation; where rules ask for cgroups or names, once for each thread of a caller and
- * second.  classes_id is part of what is remembered, so a change is seen by the next request.
+ * Each thread caches where similar requests went, so that rules are evaluated once for each kind of
+ * caller and operation; if rules ask for cgroups or names, once per second for each calling thread.
+ * classes_id is part of the cache key, so that the next request sees a change.
  *
- * A class that was removed keeps its memory until the mount ends, and is used again for the next
- * class that is added once no admission names it: a request that was about to enter it when it was
- * removed finds it whole. */
+ * The memory of a removed class is kept until the mount ends, because a request may be about to enter
+ * it.  It is reused for the next class that is added once no grant refers to it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,10 @@
 
 struct remembered {
 	uint64_t classes_id;
-	uint64_t second; /* 0 where the rules ask for nothing that changes */
+	uint64_t second; /* 0 if the rules ask for nothing that changes */
 	uint32_t tid, uid, gid;
 	enum cost_class cls;
+	uint64_t opened; /* the handle, where nobody called */
 	struct leaf *leaf;
 };
 static _Thread_local struct remembered remembered[REMEMBERED];
@@ -43,7 +44,7 @@ static struct leaf *match(const struct class_table *t, const struct rule_subject
 	return NULL;
 }
 
-/* With classes_lock held. */
+/* Call with classes_lock held. */
 static struct leaf *match_caller(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 				 uint64_t now_ns)
 {
@@ -54,11 +55,11 @@ static struct leaf *match_caller(struct gate_mount *m, const struct caller *c, e
 	if (!t)
 		return &m->leaf;
 	if (ops && t->fields & 1U << RULE_CGROUP) {
-		ops->cgroup_path(ops->cgroup(c->tid, now_ns), cgroup, sizeof(cgroup));
+		ops->cgroup_path(ops->cgroup(c, now_ns), cgroup, sizeof(cgroup));
 		s.cgroup = cgroup[0] ? cgroup : NULL;
 	}
 	if (ops && t->fields & 1U << RULE_COMM) {
-		ops->name(c->tid, comm);
+		ops->name(c, comm);
 		s.comm = comm[0] ? comm : NULL;
 	}
 	struct leaf *f = match(t, &s);
@@ -75,10 +76,12 @@ struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct 
 			*now_ns = clock_now(m->leaf.node.gate->clock);
 		like.tid = c->tid;
 		like.second = *now_ns / NSEC_PER_SEC + 1;
+		like.opened = c->opener ? c->handle : 0;
 	}
 	struct remembered *r = slot_of(&like);
 	if (r->classes_id == like.classes_id && r->second == like.second && r->tid == like.tid &&
-	    r->uid == like.uid && r->gid == like.gid && r->cls == like.cls)
+	    r->uid == like.uid && r->gid == like.gid && r->cls == like.cls &&
+	    r->opened == like.opened)
 		return r->leaf;
 	pthread_rwlock_rdlock(&m->classes_lock);
 	like.leaf = match_caller(m, c, cls, *now_ns);
@@ -87,6 +90,12 @@ struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct 
 	if (like.classes_id == classes_id)
 		*r = like;
 	return like.leaf;
+}
+
+bool gate_asks_for_openers(const struct gate_mount *m)
+{
+	return (atomic_load_explicit(&m->classes_id, memory_order_relaxed) & 1) ||
+	       atomic_load_explicit(&m->leaf.fair, memory_order_relaxed) == FAIR_CGROUP;
 }
 
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
@@ -107,13 +116,13 @@ struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cos
 
 /* --- changing --- */
 
-/* What one class of the new set is to be. */
+/* The plan for one class of the new set. */
 struct plan_row {
 	const struct gate_class_config *cfg;
 	struct leaf *leaf;
 	enum { KEPT, FRESH, REUSED } origin;
 	struct leaf *parent;
-	char *name; /* REUSED: what it is called from now on */
+	char *name; /* REUSED: its new name */
 	struct weight_rule *weights;
 	struct limiter_config old_limits;
 };
@@ -146,7 +155,7 @@ static int find_parent(const struct plan *p, unsigned i, unsigned *parent)
 	return -EINVAL;
 }
 
-/* Parents that are there, no cycle, not too deep. */
+/* Checks that parents exist, form no cycle and are not nested too deeply. */
 static int plan_parents(struct plan *p)
 {
 	for (unsigned i = 0; i < p->n; i++) {
@@ -158,7 +167,7 @@ static int plan_parents(struct plan *p)
 	return 0;
 }
 
-/* One that was removed and that nothing names any more. */
+/* A removed class that no grant refers to any more. */
 static struct leaf *take_spare(struct gate_mount *m)
 {
 	list_for_each (it, &m->spare_leaves) {
@@ -226,7 +235,7 @@ static int plan_table(struct plan *p)
 	return 0;
 }
 
-/* Every queue must be able to take all that may be below it, whoever becomes whose parent. */
+/* Reserves room in every queue for everything that may be below it, whatever the parents. */
 static int plan_room(struct plan *p)
 {
 	for (unsigned i = 0; i <= p->n; i++) {
@@ -255,7 +264,7 @@ static int compile_row(const struct plan *p, const struct plan_row *row)
 	return rc < 0 ? rc : leaf_compile(row->leaf, way, n);
 }
 
-/* Compiled by the new limits, which are not in force yet. */
+/* Compiles for the new limits, which are not in force yet. */
 static int plan_compile(struct plan *p)
 {
 	int rc = 0;
@@ -314,7 +323,7 @@ static void plan_drop(struct plan *p)
 
 /* --- the change itself --- */
 
-/* What was counted here goes to the mount; what is counted from now on is new. */
+/* Moves the counts of the leaf to the mount, and starts it at zero. */
 static void leaf_hand_over(struct leaf *f)
 {
 	struct counter_sums now = {0}, since;
@@ -331,7 +340,7 @@ static void forget_place(struct node *n)
 		fq_item_init(&n->lane[i].item, n->lane[i].item.weight);
 }
 
-/* As if it had been made now; what it counted before has stayed with the mount. */
+/* Resets the leaf as if it were new; its former counts stay with the mount. */
 static void begin_anew(struct leaf *f, char **name, uint64_t now_ns)
 {
 	struct branch *b = f->node.branch;
@@ -357,7 +366,7 @@ static void settle_row(struct plan *p, struct plan_row *row)
 	atomic_store(&f->fair, cfg->fair);
 	f->node.weight = cfg->weight ? cfg->weight : 1;
 	if (f->node.parent != &row->parent->node)
-		forget_place(&f->node); /* among siblings that it no longer has */
+		forget_place(&f->node); /* among its former siblings */
 	f->node.parent = &row->parent->node;
 	f->max_wait_ns = cfg->max_wait_ns;
 	f->keys.max = cfg->max_keys ? cfg->max_keys : GATE_MAX_KEYS_DEFAULT;
@@ -365,7 +374,7 @@ static void settle_row(struct plan *p, struct plan_row *row)
 	row->weights = NULL;
 	r->bps = cfg->reserve_bps;
 	r->iops = cfg->reserve_iops;
-	list_remove(&f->of_mount); /* from those that were there before */
+	list_remove(&f->of_mount); /* from the list of former classes */
 	list_push_tail(&p->m->class_leaves, &f->of_mount);
 }
 
@@ -387,7 +396,7 @@ static void collect_jobs(struct leaf *f, void *arg)
 	jobs_each(f, collect_job, arg);
 }
 
-/* Merge sort by arrival: thousands may wait. */
+/* Merge sort by arrival: there may be thousands. */
 static void sort_jobs(struct list *jobs)
 {
 	struct list left = LIST_INIT(left), right = LIST_INIT(right);
@@ -409,7 +418,7 @@ static void sort_jobs(struct list *jobs)
 	}
 }
 
-/* Behind all that came before it in its new class. */
+/* Puts the job behind those that arrived before it in its new class. */
 static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 {
 	struct gate *g = m->leaf.node.gate;
@@ -428,8 +437,8 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 		a->probe = j;
 }
 
-/* Their counts stay with the mount, which adds what is still counted there by requests that were on
- * their way; their limits let go of what they know. */
+/* Retires removed classes: the mount keeps their counts, and adds what requests still under way
+ * count there; their limits forget whom they knew. */
 static void retire(struct gate_mount *m, struct list *removed, uint64_t now_ns)
 {
 	static const struct limiter_config none;
@@ -477,6 +486,7 @@ static void commit(struct plan *p)
 	list_for_each (it, &m->class_leaves)
 		if (!is_planned(p, list_entry(it, struct leaf, of_mount)))
 			accounts_drop(list_entry(it, struct leaf, of_mount), p->now_ns);
+	device_uncount(m);
 	change_begin(&g->global, p->now_ns);
 	leaves_each(&m->leaf.node, collect_jobs, &jobs);
 	sort_jobs(&jobs);
@@ -486,8 +496,9 @@ static void commit(struct plan *p)
 	for (unsigned i = 0; i < p->n; i++)
 		settle_row(p, &p->row[i]);
 	for (unsigned i = 0; i < p->n; i++)
-		(void)node_link(&p->row[i].leaf->node); /* plan_room has seen to its memory */
+		(void)node_link(&p->row[i].leaf->node); /* plan_room has reserved the memory */
 	retire(m, &before, p->now_ns);
+	device_count(m);
 	publish_table(p);
 	tree_publish(&m->leaf.node);
 	gate_lanes_locked(g);

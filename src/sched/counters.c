@@ -14,7 +14,8 @@ static void release_shard(void *value)
 	unsigned index = (unsigned)(uintptr_t)value - 1;
 	if (index != COUNTER_SHARED)
 		atomic_fetch_and_explicit(&taken, ~(1U << index), memory_order_release);
-	counters_my_shard = COUNTER_SHARED + 1; /* for what other destructors may count */
+	/* later destructors count in the shared shard */
+	counters_my_shard = COUNTER_SHARED + 1;
 }
 
 static void make_key(void)
@@ -37,8 +38,8 @@ unsigned counters_claim_shard(void)
 	counters_my_shard = index + 1;
 	if (pthread_setspecific(at_exit, (void *)(uintptr_t)(index + 1)) &&
 	    index != COUNTER_SHARED) {
-		release_shard(
-			(void *)(uintptr_t)(index + 1)); /* nobody would at the thread's end */
+		/* nobody would release it at the thread's end */
+		release_shard((void *)(uintptr_t)(index + 1));
 		index = COUNTER_SHARED;
 	}
 	return index;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Event counters that cost next to nothing: each thread adds to a shard of its own without a
- * locked instruction; reading sums the shards.  Only ever compared after the fact, so relaxed. */
+/* Cheap event counters: each thread adds to a shard of its own without a locked instruction, and
+ * reading sums the shards.  The order of updates does not matter, so all accesses are relaxed. */
 #ifndef SCHED_COUNTERS_H
 #define SCHED_COUNTERS_H
 

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Debts: what was done without waiting, to be paid by the key that did it.
+/* Debts: requests that must not wait are charged afterwards, to the key that made them.
  *
  * A close must not wait, but a program that closes all day must not take the time of others either.
  * So a request that may not wait and finds no tokens goes, and its key owes.  While it does, a job of
  * the gate's own stands in the key's queue: it has its turns like a request, takes the tokens, and
  * nobody runs it.  Requests of the key that come later wait behind it; other keys have their shares.
- * A debt is paid in instalments of about a millisecond, so that it delays others by no more.  */
+ * A debt is paid in instalments of about a millisecond, so that it delays others by no more.
+ *
+ * Operations are owed up to DEBT_SECONDS of the slowest limit, and forgiven beyond: a loop of dup and close makes
+ * tens of thousands a second, and its key, whose process may be gone by then, would be paying for days out of a
+ * share that others could use.  Bytes, which only requests of some size can owe, are owed in full. */
 #include "sched/gate_internal.h"
 
+#define DEBT_SECONDS	 10
 #define INSTALMENT_NS	 NSEC_PER_MSEC
 #define INSTALMENT_BYTES 4096 /* at least */
 
-/* Tokens that a rate brings in the time of an instalment; all of them where nothing limits. */
+/* Tokens that a rate yields during one instalment; everything if nothing limits. */
 static uint64_t instalment(uint64_t token_ns_32, uint64_t least)
 {
 	return token_ns_32 ? max_u64((INSTALMENT_NS << 32) / token_ns_32, least) : UINT64_MAX;
@@ -50,6 +55,25 @@ void debt_paid(struct job *j, uint64_t at_ns)
 	lane_touch(j->lane, at_ns);
 }
 
+/* The most operations that may be owed to these limits. */
+static uint64_t most_ops(const struct chain *ch)
+{
+	uint64_t rate = UINT64_MAX / DEBT_SECONDS;
+	for (unsigned i = 0; ch && i < ch->links; i++)
+		if (ch->link[i].per_op)
+			rate = min_u64(rate, bucket_rate(ch->link[i].bucket));
+	return rate * DEBT_SECONDS;
+}
+
+static void owe(struct account *a, const struct chain *ch, const struct chain *own,
+		const struct cost *c)
+{
+	uint64_t most = min_u64(most_ops(ch), most_ops(own));
+	if (a->owed_ops < most)
+		a->owed_ops = min_u64(add_sat_u64(a->owed_ops, c->ops), most);
+	a->owed_bytes = add_sat_u64(a->owed_bytes, c->bytes);
+}
+
 static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, uint64_t now_ns)
 {
 	const struct cost *c = &grant->cost;
@@ -57,7 +81,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 	struct key *key = keys_get(f, id, now_ns);
 	const struct chain *own = key->node.own[c->cls];
 	if ((!ch && !own) || chain_misconfigured(ch, c) || chain_misconfigured(own, c))
-		return; /* nothing to pay, or no way to */
+		return; /* nothing to pay, or it can never be paid */
 	grant->chain = ch;
 	grant->own = own;
 	if (own) {
@@ -65,7 +89,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
 	}
 	struct account *a = account_get(f, key, c->cls);
-	if (!a) { /* all pay for it, rather than nobody */
+	if (!a) { /* out of memory: charge it to everybody rather than to nobody */
 		if (ch)
 			chain_take(ch, c, now_ns);
 		if (own)
@@ -76,8 +100,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 		chain_take_permits(ch);
 	if (own)
 		chain_take_permits(own);
-	a->owed_ops = add_sat_u64(a->owed_ops, c->ops);
-	a->owed_bytes = add_sat_u64(a->owed_bytes, c->bytes);
+	owe(a, ch, own, c);
 	if (a->debt.state == JOB_PARKED)
 		return;
 	set_instalment(a);

@@ -7,16 +7,16 @@
 
 #include "base/util.h"
 
-#define PIECE_SHIFT 20 /* pieces of a file lie anywhere */
-#define STREAMS	    64 /* files whose transfers can be merged at a time */
+#define PIECE_SHIFT 20 /* the pieces of a file are spread over the device */
+#define STREAMS	    64 /* files whose transfers can be merged concurrently */
 
-/* Transfers of one file that follow each other. */
+/* Consecutive transfers of one file. */
 struct stream {
 	uint64_t file, end, merged_bytes;
 	enum device_op op;
 };
 
-/* A Poisson process: the first stall that is not over, and the generator for those after it. */
+/* A Poisson process: the next stall that is not over, and the generator for those after it. */
 struct stalls {
 	uint64_t state, begin_ns;
 };
@@ -29,10 +29,11 @@ struct device {
 	uint32_t head_place;
 	struct stream stream[STREAMS];
 	struct stalls stalls;
-	uint64_t slot_free_ns[]; /* queue_depth of them, a heap: the first is free first */
+	uint64_t slot_free_ns
+		[]; /* queue_depth entries, a heap: the slot that is free first comes first */
 };
 
-/* --- chance --- */
+/* --- random numbers --- */
 
 /* splitmix64 */
 static uint64_t scramble(uint64_t x)
@@ -110,7 +111,8 @@ static int later_first(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* What the old queue has to do still: of more slots than there are now, those that take longest. */
+/* Keeps the work that the old queue still has to do; if there are fewer slots now, that which
+ * takes longest. */
 static void take_slots(struct device *d, const struct device *old)
 {
 	uint64_t n = d->cfg.queue_depth, n_old = old->cfg.queue_depth, all[DEVICE_QUEUE_MAX];
@@ -193,7 +195,7 @@ static uint64_t latency_ns(struct device *d, enum device_op op)
 	return ns;
 }
 
-/* Where a byte of a file lies, as a fraction of the device in 2^-32. */
+/* The position of a byte of a file, as a fraction of the device in units of 2^-32. */
 static uint32_t place_of(uint64_t file, uint64_t offset)
 {
 	return (uint32_t)(scramble(scramble(file) + (offset >> PIECE_SHIFT)) >> 32);
@@ -207,7 +209,7 @@ static uint64_t root(uint64_t n)
 	return r;
 }
 
-/* An arm accelerates and brakes: its time grows with the root of the distance. */
+/* The arm accelerates and brakes, so its time grows with the square root of the distance. */
 static uint64_t seek_ns(const struct device *d, uint32_t to)
 {
 	uint64_t far = to > d->head_place ? to - d->head_place : d->head_place - to;
@@ -216,7 +218,7 @@ static uint64_t seek_ns(const struct device *d, uint32_t to)
 	       (uint64_t)((u128)(d->cfg.seek_max_ns - d->cfg.seek_min_ns) * part >> 32);
 }
 
-/* A transfer moves the head; nothing if it begins where the one before it ended. */
+/* Moves the head; takes no time if the transfer begins where the previous one ended. */
 static uint64_t move_ns(struct device *d, const struct device_access *a, uint64_t bytes)
 {
 	uint64_t ns = 0;
@@ -227,13 +229,13 @@ static uint64_t move_ns(struct device *d, const struct device_access *a, uint64_
 		if (d->cfg.rotation_ns)
 			ns += draw_up_to(d->cfg.rotation_ns - 1, &d->state);
 	}
-	d->head_file = a->op == DEVICE_COPY ? 0 : a->file; /* the copy's target is not known */
+	d->head_file = a->op == DEVICE_COPY ? 0 : a->file; /* the target of a copy is not known */
 	d->head_end = a->offset + bytes;
 	d->head_place = place_of(a->file, d->head_end - (bytes > 0));
 	return ns;
 }
 
-/* When work that begins at start_ns is done, beside the stalls. */
+/* When work that begins at start_ns is finished, taking stalls into account. */
 static uint64_t through_stalls_ns(struct device *d, uint64_t at_ns, uint64_t start_ns,
 				  uint64_t work_ns)
 {
@@ -243,7 +245,7 @@ static uint64_t through_stalls_ns(struct device *d, uint64_t at_ns, uint64_t sta
 		return done_ns;
 	while (d->stalls.begin_ns + c->stall_ns <= at_ns)
 		stall_next(&d->stalls, c, d->stalls.begin_ns + c->stall_ns);
-	struct stalls s = d->stalls; /* the device itself has not come so far yet */
+	struct stalls s = d->stalls; /* a copy: the device itself has not advanced that far */
 	while (s.begin_ns < done_ns || s.begin_ns <= start_ns) {
 		uint64_t end_ns = s.begin_ns + c->stall_ns;
 		if (end_ns > start_ns)
@@ -253,7 +255,7 @@ static uint64_t through_stalls_ns(struct device *d, uint64_t at_ns, uint64_t sta
 	return done_ns;
 }
 
-/* The first slot is busy until then: to its place in the heap. */
+/* Occupies the first slot until then, and restores the heap. */
 static void slot_take(struct device *d, uint64_t until_ns)
 {
 	uint64_t n = d->cfg.queue_depth, i = 0, *slot = d->slot_free_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Limits for each key of a leaf.  A key with limits is looked up for every request, not only for those
- * that wait, and pinned until the request has been settled. */
+/* Limits for each key of a leaf.  A key with limits is looked up for every request, not only for
+ * those that wait, and is pinned until the request is settled. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,8 +18,8 @@ static void limits_free(struct key_limits *l)
 	free(l);
 }
 
-/* Replaced limits that no grant can name any more.  Looks under the lock under which requests pin the
- * key: whoever pins it later sees the limits that have replaced them. */
+/* Frees replaced limits that no grant can refer to any more.  Checks under the lock under which
+ * requests pin the key: whoever pins it later sees the new limits. */
 static void free_older(struct key *key)
 {
 	struct key_limits *l = atomic_load(&key->limits);
@@ -53,7 +53,7 @@ static int compile(struct key *key, const struct limiter_config *cfg)
 	return oom ? -ENOMEM : 0;
 }
 
-/* The same buckets for every class. */
+/* True: both have the same buckets for every class. */
 static bool same_chains(const struct key_limits *a, const struct key_limits *b)
 {
 	for (unsigned c = 0; c < COST_CLASSES; c++)
@@ -76,7 +76,7 @@ static void key_apply(struct key *key, const struct limiter_config *cfg, uint64_
 {
 	struct key_limits *next = key->next_limits, *now = atomic_load(&key->limits);
 	if (!next)
-		return; /* it has had no limits, and is to have none */
+		return; /* it had no limits and gets none */
 	limiter_configure(key->node.limiter, cfg, now_ns);
 	key->next_limits = NULL;
 	if (now && same_chains(now, next)) {

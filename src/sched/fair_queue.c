@@ -3,7 +3,7 @@
 
 #include "base/util.h"
 
-/* Tags wrap after a year or so; an item that was away for longer than this starts anew. */
+/* Tags wrap after about a year; an item that was absent for longer than this starts anew. */
 #define STALE_NS (24 * 3600 * NSEC_PER_SEC)
 
 static bool away_too_long(const struct fq_item *it, uint64_t now_ns)
@@ -16,7 +16,7 @@ static bool after(uint64_t a, uint64_t b)
 	return (int64_t)(a - b) > 0;
 }
 
-/* Never 0: a share that rounds to nothing would be a monopoly. */
+/* Never 0: a tag that does not advance would let the item monopolize the queue. */
 static uint64_t share(uint64_t cost, uint64_t weight)
 {
 	uint64_t s = min_u64(cost, FQ_COST_MAX) / weight;
@@ -49,7 +49,8 @@ bool fq_reserve(struct fq *q, size_t n)
 	       heap_reserve(&q->reserved, n);
 }
 
-uint64_t fq_vtime(const struct fq *q, uint64_t now_ns)
+/* The current virtual time; while the queue is empty it advances with the clock. */
+static uint64_t vtime_at(const struct fq *q, uint64_t now_ns)
 {
 	if (!fq_empty(q) || now_ns <= q->idle_ns)
 		return q->vtime;
@@ -69,7 +70,7 @@ static void take_out(struct fq *q, struct fq_item *it)
 	heap_remove(it->eligible ? &q->eligible : &q->later, &it->at);
 }
 
-/* The least start tag that an item may come back with. */
+/* The smallest start tag with which an item may return. */
 static uint64_t oldest_claim(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
 	bool paused = it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS;
@@ -78,7 +79,7 @@ static uint64_t oldest_claim(const struct fq *q, const struct fq_item *it, uint6
 
 void fq_add(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 {
-	q->vtime = fq_vtime(q, now_ns);
+	q->vtime = vtime_at(q, now_ns);
 	uint64_t oldest = oldest_claim(q, it, now_ns);
 	bool stayed = it->left_ns && it->left_ns == now_ns;
 	if (!stayed && (after(oldest, it->start) || away_too_long(it, now_ns)))
@@ -156,8 +157,8 @@ struct fq_item *fq_front(struct fq *q, uint64_t now_ns)
 		heap_remove(&q->later, top);
 		insert(q, it);
 	}
-	/* Nobody eligible: the earliest start, but V does not jump there before it is served, so
-	 * that a late-comer with an older claim still comes first. */
+	/* If nobody is eligible, the earliest start tag wins.  V does not jump there before it is
+	 * served, so that an item with an older tag that arrives meanwhile still comes first. */
 	top = heap_top(q->eligible.n ? &q->eligible : &q->later);
 	return top ? container_of(top, struct fq_item, at) : NULL;
 }
@@ -182,7 +183,7 @@ void fq_serve(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns)
 
 int64_t fq_lead(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
-	return away_too_long(it, now_ns) ? 0 : (int64_t)(it->start - fq_vtime(q, now_ns));
+	return away_too_long(it, now_ns) ? 0 : (int64_t)(it->start - vtime_at(q, now_ns));
 }
 
 void fq_set_lead(const struct fq *q, struct fq_item *it, int64_t lead)
@@ -201,6 +202,6 @@ uint64_t fq_eligible_ns(const struct fq *q, const struct fq_item *it)
 bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns)
 {
 	if (it->left_ns && now_ns < it->left_ns + FQ_PAUSE_NS)
-		return false; /* it may still have a claim */
-	return !after(it->start, fq_vtime(q, now_ns)) || away_too_long(it, now_ns);
+		return false; /* it may still return with its old tag */
+	return !after(it->start, vtime_at(q, now_ns)) || away_too_long(it, now_ns);
 }

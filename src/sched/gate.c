@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The gate's doors: what a request meets when it need not wait, and the way out. */
+/* The fast path of requests that need not wait, and the end of all requests. */
 #include "sched/gate.h"
 
 #include "sched/gate_internal.h"
@@ -45,15 +45,16 @@ static void count_at_once(struct leaf *f, const struct cost *c)
 
 enum given_back { PERMITS_ONLY, BYTES, ALL };
 
-/* True when somebody waits for what this chain gives back.  Comes after the giving back; waiters
- * set the gate and then look again. */
+/* True: somebody waits for what is returned to this chain.  Call after returning it: waiters
+ * announce themselves first and then check the tokens again, so that no wake-up is lost. */
 static bool anybody_waits(const struct chain *ch, enum given_back what)
 {
 	for (unsigned i = 0; i < ch->permits; i++)
-		if (atomic_load(&chain_permit(ch, i)->gate))
+		if (atomic_load(&chain_permit(ch, i)->waiters))
 			return true;
 	for (unsigned i = 0; what != PERMITS_ONLY && i < ch->links; i++)
-		if ((what == ALL || ch->link[i].per_byte) && atomic_load(&ch->link[i].bucket->gate))
+		if ((what == ALL || ch->link[i].per_byte) &&
+		    atomic_load(&ch->link[i].bucket->waiters))
 			return true;
 	return false;
 }
@@ -72,7 +73,7 @@ static void wake_waiters(struct gate *g, const struct chain *ch, enum given_back
 	gate_unlock_deliver(g);
 }
 
-/* --- going at once --- */
+/* --- without waiting --- */
 
 bool inflight_is_full(const struct chain *ch)
 {
@@ -82,13 +83,13 @@ bool inflight_is_full(const struct chain *ch)
 	return false;
 }
 
-/* The limits of a request: those of its key, if it has any, and those from its leaf to the root. */
+/* The limits of a request: those of its key, if any, and those from its leaf to the root. */
 struct way {
 	struct key *key;
 	const struct chain *own, *chain;
 };
 
-/* All or nothing. */
+/* Takes everything or nothing. */
 static enum grant_result way_try(const struct way *w, const struct cost *c, uint64_t now_ns,
 				 struct refusal *why)
 {
@@ -103,7 +104,7 @@ static enum grant_result way_try(const struct way *w, const struct cost *c, uint
 	return r;
 }
 
-/* In part: c->bytes says how much. */
+/* Takes a part; c->bytes says how much. */
 static enum grant_result way_try_partial(const struct way *w, struct cost *c, uint64_t least,
 					 uint64_t now_ns, struct refusal *why)
 {
@@ -135,13 +136,13 @@ static void way_wake(struct gate *g, const struct way *w, enum given_back what)
 		wake_waiters(g, w->chain, what);
 }
 
-/* Who would have waited, for how long, and for which limit. */
+/* Records who would have waited, how long, and for which limit. */
 static void count_dry_wait(struct leaf *f, const struct caller *caller, const struct cost *c,
 			   const struct refusal *why, uint64_t now_ns)
 {
 	struct gate *g = f->node.gate;
 	struct fair_key id = caller_key(caller, g->callers, atomic_load(&f->fair), now_ns);
-	/* a permit comes back when it likes: counted, for the least time that there is */
+	/* When a permit will be released is not known: count the shortest wait. */
 	uint64_t wait_ns = why->wait_ns == NEVER || !why->wait_ns ? 1 : why->wait_ns;
 	gate_lock(g);
 	leaf_waited(f, c->cls, wait_ns);
@@ -158,9 +159,9 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	gate_unlock_deliver(g);
 }
 
-/* A dry run waits for nothing; what would have waited is recorded and takes what is left, so that
- * the next one sees an empty bucket, but leaves no debt: that would have to be paid by others, and
- * by all once the run is real. */
+/* A dry run never waits.  A request that would have waited takes what is left, so that the next
+ * one finds an empty bucket, but causes no debt: others would have to pay it, and everybody once
+ * the dry run ends. */
 static enum gate_verdict go_dry(struct leaf *f, const struct way *paused_or_not,
 				const struct caller *caller, struct grant *grant, uint64_t now_ns)
 {
@@ -187,7 +188,7 @@ static enum gate_verdict go_dry(struct leaf *f, const struct way *paused_or_not,
 		if (w.own)
 			chain_release(w.own);
 	}
-	way_wake(g, &w, ALL); /* something may have been held for a moment */
+	way_wake(g, &w, ALL); /* it may have held something for a moment */
 	count_dry_wait(f, caller, c, &why, now_ns);
 	return GATE_GO;
 }
@@ -210,7 +211,7 @@ static enum gate_verdict refused(struct leaf *f, const struct way *w, const stru
 	return GATE_WOULD_BLOCK;
 }
 
-/* Jobs of the same lane are parked, of this key where keys have limits of their own. */
+/* True: jobs of the same lane are parked; if keys have limits of their own, jobs of this key. */
 static bool must_queue(const struct leaf *f, const struct way *w, enum cost_class cls)
 {
 	uint32_t waiting = atomic_load_explicit(&f->waiting, memory_order_relaxed);
@@ -219,7 +220,7 @@ static bool must_queue(const struct leaf *f, const struct way *w, enum cost_clas
 	return waiting & 1U << cls;
 }
 
-/* least 0: whole, or not at all. */
+/* least 0: everything or nothing. */
 static enum gate_verdict try_way(struct leaf *f, const struct way *w, const struct caller *c,
 				 struct grant *grant, uint64_t least, uint64_t now_ns)
 {
@@ -241,7 +242,7 @@ static enum gate_verdict try_way(struct leaf *f, const struct way *w, const stru
 	return GATE_GO;
 }
 
-/* The key that the limits for each belong to, pinned until the request is settled. */
+/* Finds the key whose limits apply, pinned until the request is settled. */
 static void find_own(struct leaf *f, const struct caller *c, enum cost_class cls, struct way *w,
 		     uint64_t *now_ns)
 {
@@ -323,7 +324,7 @@ bool gate_take(struct gate_mount *m, const struct cost *cost, const struct calle
 		} else {
 			if (why.gave_back)
 				way_wake(f->node.gate, &w, ALL);
-			debt_add(m, caller, grant); /* pins the key by itself */
+			debt_add(m, caller, grant); /* pins the key itself */
 			charged = false;
 		}
 		count_at_once(grant->leaf, cost);
@@ -348,7 +349,7 @@ uint64_t gate_piece_bytes(struct gate_mount *m, enum cost_class cls, const struc
 	return max_u64(piece, least);
 }
 
-/* --- the way out --- */
+/* --- the end of a request --- */
 
 static void settle(const struct leaf *f, const struct chain *ch, uint64_t charged, uint64_t moved)
 {

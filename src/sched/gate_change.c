@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes at run time: limits, settings, pauses.  A change gets all memory that it needs first; only
- * then does it touch anything, so that one that fails has changed nothing. */
+/* Changes at run time: limits, settings, pauses.  A change first allocates all memory that it
+ * needs and only then modifies anything, so that a change that fails has no effect. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "sched/gate_internal.h"
 
 struct change {
-	const struct limiter_config *limits; /* NULL: as they are */
+	const struct limiter_config *limits; /* NULL: unchanged */
 	const struct gate_mount_config *mount;
-	struct weight_rule *rules; /* to be owned */
-	struct device *device;	   /* the same */
-	int paused;		   /* -1: as it is */
+	struct weight_rule *rules; /* will be owned by the leaf */
+	struct device *device;	   /* likewise */
+	int paused;		   /* -1: unchanged */
 };
 
 static void job_refuse_misconfigured(struct job *j, void *arg)
@@ -71,8 +71,8 @@ static void apply(struct node *n, const struct change *ch)
 	jobs_each(f, job_new_deadline, NULL);
 }
 
-/* Chains are compiled by the configuration that the limiter names, so it names the new one while that
- * is done; buckets and permits follow when nothing can fail any more. */
+/* Chains are compiled from the configuration in the limiter, so the limiter temporarily has the
+ * new one.  Buckets and permits follow when nothing can fail any more. */
 static int compile_as(struct node *n, const struct limiter_config *cfg)
 {
 	const struct limiter_config old = n->limiter->config;

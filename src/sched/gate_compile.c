@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiling: from the limits of the nodes to the chains that requests meet.
+/* Compiles the limits of nodes into chains.
  *
- *	node->own      the node's own limits, one chain per class: how the scheduler walks the tree
+ *	node->own      the node's own limits, one chain per class: used by the scheduler
  *	leaf->limits   all limits from the leaf to the root, one chain per class: the fast path
- *	leaf->chain    the same, or, while something on the way is paused, a chain that refuses all
+ *	leaf->chain    the same; while something on the way is paused, a chain that refuses everything
  *	leaf->open_way the limiters from the leaf to the root, which count open handles */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static struct chain *cache_find(struct leaf *f, const struct chain *like)
 	return NULL;
 }
 
-/* Grants name their chain, so a chain lives as long as its leaf; equal ones are one. */
+/* Grants refer to their chain, so a chain lives as long as its leaf.  Equal chains are shared. */
 static int cache_chain(struct leaf *f, struct chain *ch, const struct chain **out)
 {
 	*out = ch ? cache_find(f, ch) : NULL;
@@ -60,7 +60,7 @@ void leaf_free_chains(struct leaf *f)
 	list_init(&f->open_ways);
 }
 
-/* Handles name the way on which they are counted, so it lives as long as its leaf, too. */
+/* Handles refer to the limiters that count them, so these live as long as the leaf, too. */
 static int compile_open(struct leaf *f, struct limiter *const way[], unsigned n)
 {
 	size_t size = n * sizeof(way[0]);
@@ -165,7 +165,8 @@ static bool is_paused(const struct node *n)
 	return false;
 }
 
-void leaf_publish(struct leaf *f)
+/* Publishes what was compiled for one leaf. */
+static void leaf_publish(struct leaf *f)
 {
 	bool paused = is_paused(&f->node);
 	atomic_store_explicit(&f->open_way, f->compiled_open, memory_order_release);
@@ -184,7 +185,8 @@ static void add_limited(struct leaf *f, void *limited)
 			*(uint32_t *)limited |= 1U << c;
 }
 
-void mount_publish_limited(struct gate_mount *m)
+/* Publishes which classes of operations anything on the mount limits. */
+static void mount_publish_limited(struct gate_mount *m)
 {
 	uint32_t limited = 0;
 	leaves_each(&m->leaf.node, add_limited, &limited);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Admitted jobs in the device of their mount: the gate keeps them until the date that the model named.
- * They hold their permits and have spent their tokens; max_wait does not end their time. */
+/* Admitted jobs in the device of their mount: the gate holds them until the date that the model
+ * gave.  They hold their permits and have spent their tokens; max_wait does not apply to them. */
 #include <errno.h>
 
 #include "sched/gate_internal.h"
@@ -32,7 +32,7 @@ int device_prepare(struct gate_mount *m, const struct gate_mount_config *cfg, ui
 	return *out ? 0 : -ENOMEM;
 }
 
-/* Jobs that have a date keep it, even where there is no device any more. */
+/* Jobs that have a date keep it, even if there is no device any more. */
 void device_apply(struct gate_mount *m, const struct gate_mount_config *cfg, struct device *d)
 {
 	device_free(m->device);
@@ -58,8 +58,32 @@ static void count(const struct job *j, uint64_t by)
 		m->n_in_device += by;
 		m->in_device_bytes += by * j->memory_bytes;
 	}
-	for (struct node *n = &m->leaf.node; n; n = n->parent)
+	for (struct node *n = &j->leaf->node; n; n = n->parent)
 		n->branch->device_now[j->cost.cls] += by;
+}
+
+/* Those of classes that were removed count in the mount. */
+static struct leaf *leaf_now(struct gate_mount *m, struct leaf *f)
+{
+	list_for_each (it, &m->class_leaves)
+		if (list_entry(it, struct leaf, of_mount) == f)
+			return f;
+	return &m->leaf;
+}
+
+void device_uncount(struct gate_mount *m)
+{
+	list_for_each (it, &m->in_device)
+		count(list_entry(it, struct job, link), -(uint64_t)1);
+}
+
+void device_count(struct gate_mount *m)
+{
+	list_for_each (it, &m->in_device) {
+		struct job *j = list_entry(it, struct job, link);
+		j->leaf = leaf_now(m, j->leaf);
+		count(j, 1);
+	}
 }
 
 bool job_enter_device(struct job *j, uint64_t at_ns)
@@ -85,7 +109,7 @@ static void leave(struct gate *g, struct job *j, uint64_t now_ns)
 	heap_remove(&g->dates, &j->date);
 	list_remove(&j->link);
 	count(j, -(uint64_t)1);
-	for (struct node *n = &j->leaf->mount->leaf.node; n; n = n->parent)
+	for (struct node *n = &j->leaf->node; n; n = n->parent)
 		histogram_add(&n->branch->device[j->cost.cls], now_ns - j->device_ns);
 }
 

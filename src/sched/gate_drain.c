@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of a mount: what is parked is run without limits, or refused.  Limits stay in force for what
- * comes later. */
+/* The end of a mount: parked jobs are run without limits or refused.  Limits stay in force for
+ * later requests. */
 #include "sched/gate_internal.h"
 
 struct drain {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes, and the frame of every change while jobs are parked: take everything of the changed part
- * out of the fair queues, change, sort it in again.  What survives: the order within a key, everybody's
- * place in the fair order, and the order of the lanes that wait in line. */
+/* Lanes, and the frame of every change while jobs are parked: everything in the changed part is
+ * taken out of the fair queues, changed, and queued again.  The order within a key, every place in
+ * the fair order and the order of lanes in line are preserved. */
 #include <string.h>
 
 #include "sched/gate_internal.h"
@@ -14,7 +14,7 @@ void leaves_each(struct node *n, void (*fn)(struct leaf *f, void *arg), void *ar
 		leaves_each(list_entry(it, struct node, sibling), fn, arg);
 }
 
-/* --- out of the queues and in again --- */
+/* --- out of the queues and back --- */
 
 static void key_out(struct key *key, void *arg)
 {
@@ -48,7 +48,7 @@ void change_begin(struct node *n, uint64_t now_ns)
 		change_begin(list_entry(it, struct node, sibling), now_ns);
 }
 
-/* Lanes that waited in line for a resource join the line again in the order in which they were. */
+/* Lanes that were in line for a resource join the line again in their former order. */
 static void lanes_in_line(struct node *n, void (*fn)(struct lane *l, uint64_t now_ns),
 			  uint64_t now_ns)
 {
@@ -69,7 +69,7 @@ static void enter(struct lane *l, uint64_t now_ns)
 		lane_enter(l, now_ns);
 }
 
-/* Narrow to wide. */
+/* From the leaves towards the root. */
 static void sort_in(struct node *n, uint64_t now_ns)
 {
 	tags_convert(n, now_ns);
@@ -86,7 +86,7 @@ static void sort_in(struct node *n, uint64_t now_ns)
 void change_end(struct node *n, uint64_t now_ns)
 {
 	sort_in(n, now_ns);
-	/* The front of its ancestors may be another one now. */
+	/* The front of its ancestors may have changed. */
 	for (struct node *up = n; up; up = up->parent)
 		lanes_in_line(up, lane_touch, now_ns);
 }
@@ -103,7 +103,7 @@ static void collect_kinds(struct node *n, uint32_t kinds[COST_CLASSES])
 		collect_kinds(list_entry(it, struct node, sibling), kinds);
 }
 
-/* Which lanes meet a limit: what one lane has to itself needs no holding. */
+/* Records which lanes use a limit: what only one lane uses need not be held for it. */
 static void mark_lanes(struct gate *g, struct node *n)
 {
 	for (unsigned i = 0; i < RESOURCES; i++)
@@ -120,9 +120,9 @@ static void mark_lanes(struct gate *g, struct node *n)
 		mark_lanes(g, list_entry(it, struct node, sibling));
 }
 
-/* --- another set of lanes --- */
+/* --- regrouping lanes --- */
 
-/* All jobs of a key in the order in which they came. */
+/* All jobs of a key in the order of their arrival. */
 static void merge_jobs(struct key *key, struct list *out)
 {
 	for (;;) {

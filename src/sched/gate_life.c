@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Scopes come and go. */
+/* Creation and removal of scopes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sched/gate_internal.h"
 
-/* A node with limits, before it is in the tree. */
+/* Creates a node with limits that is not in the tree yet. */
 static bool node_make(struct node *n, struct gate *g, struct node *parent, enum scope_kind kind,
 		      const char *name, const struct limiter_config *cfg, uint64_t now_ns)
 {
 	return node_init(n, g, parent, kind, name, now_ns) && node_prepare(n, cfg, now_ns) == 0;
 }
 
-/* A node with limits has come or gone. */
+/* A node with limits was added or removed. */
 static void relane_locked(struct gate *g, uint64_t now_ns)
 {
 	change_begin(&g->global, now_ns);
@@ -106,7 +106,7 @@ struct gate_fs *gate_fs_new(struct gate *g, const char *name, const struct limit
 	return NULL;
 }
 
-/* What it has counted stays with its parent. */
+/* Its parent keeps what it has counted. */
 static void leave_locked(struct node *n, uint64_t now_ns)
 {
 	node_unlink(n);
@@ -216,9 +216,9 @@ void gate_mount_free(struct gate_mount *m)
 	list_for_each (it, &m->class_leaves)
 		leaf_sums(list_entry(it, struct leaf, of_mount), &m->leaf.node.branch->gone);
 	leave_locked(&m->leaf.node, now_ns);
-	gate_dispatch_locked(g, now_ns, now_ns); /* what its vouchers kept is free */
+	gate_dispatch_locked(g, now_ns, now_ns); /* what its vouchers held is free now */
 	gate_arm_locked(g);
-	gate_unlock_deliver(g); /* others may look at it until they have been handed over */
+	gate_unlock_deliver(g); /* others may use it until they have been delivered */
 	gate_lock(g);
 	classes_free(m);
 	leaf_fini(&m->leaf);

@@ -4,7 +4,7 @@
 
 /* --- costs --- */
 
-/* Where nothing limits from here up: everybody's turn is as long as everybody else's. */
+/* The cost of a turn where nothing limits from here up: the same for everybody. */
 #define EQUAL_TURN (1ULL << 16)
 
 static uint64_t scaled(uint64_t n, uint64_t ns_32)
@@ -58,7 +58,8 @@ static void count_in_tree(const struct job *j, uint64_t by, uint64_t memory)
 	}
 }
 
-/* Newcomers must not overtake.  Where keys have limits of their own, only those of its own key. */
+/* Newcomers must not overtake.  If keys have limits of their own, this concerns only their own
+ * key. */
 void job_tell_newcomers(const struct job *j)
 {
 	struct leaf *f = j->leaf;
@@ -81,7 +82,7 @@ void job_count_parked(const struct job *j, int by)
 	struct leaf *f = j->leaf;
 	struct key *key = lane_key(j->lane);
 	uint64_t memory = by > 0 ? j->memory_bytes : -j->memory_bytes;
-	if (!j->own) /* nobody waits for those of the gate */
+	if (!j->own) /* the gate's own jobs have nobody waiting for them */
 		count_in_tree(j, (uint64_t)by, memory);
 	else
 		key->parked_own += (uint64_t)by;
@@ -104,7 +105,8 @@ void job_set_deadline(struct gate *g, struct job *j)
 		return;
 	j->deadline.key = add_sat_u64(j->parked_ns, j->leaf->max_wait_ns);
 	j->deadline.tie = j->seq;
-	if (j->deadline.key < INT64_MAX) /* centuries: never, and no wrap in the heap's order */
+	if (j->deadline.key <
+	    INT64_MAX) /* centuries: treat as never, so that the heap's order does not wrap */
 		heap_push(&g->deadlines, &j->deadline);
 }
 
@@ -179,8 +181,8 @@ void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uin
 
 /* --- the verbs --- */
 
-/* What may not be refused always has room, and takes none from the others: it is the kernel that
- * bounds its page faults and its write-back. */
+/* Jobs that must run always have room and take none from others: the kernel bounds their number
+ * (page faults and write-back). */
 static uint64_t refusable_jobs(const struct gate_mount *m)
 {
 	return m->parked - m->must_run + m->n_in_device;
@@ -197,8 +199,8 @@ static bool room_for(const struct gate_mount *m, const struct job *j)
 			       refusable_bytes(m) + j->memory_bytes <= m->max_parked_bytes);
 }
 
-/* The last quarter of the room is for those who hold little: whoever has as much as is left must not
- * take it, so that one who parks all that it can does not get the others refused. */
+/* The last quarter of the room is reserved for keys that have less parked than is left, so that
+ * one key that parks all it can does not get others refused. */
 static bool takes_too_much(uint64_t own, uint64_t used, uint64_t max)
 {
 	return used >= max - max / 4 && own >= max - used;
@@ -227,7 +229,7 @@ void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
 		probe_parked(key, j, now_ns);
 }
 
-/* Queues the job and lets the scheduler look: GO when it is through already. */
+/* Queues the job and runs the scheduler; GO: it was admitted immediately. */
 static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *key,
 				     uint64_t now_ns)
 {
@@ -258,7 +260,7 @@ static bool has_voucher(const struct key *key, enum cost_class cls)
 	return a && a->vouchers;
 }
 
-/* Nothing limits it: only a device may hold it up. */
+/* Nothing limits the job: only a device can delay it. */
 static enum gate_verdict pass_unlimited(struct leaf *f, struct job *j, uint64_t now_ns)
 {
 	if (f->mount->device && !j->probe && !room_for(f->mount, j))
@@ -287,7 +289,7 @@ static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_
 	if (!leaf_limits_class(f, cls))
 		return pass_unlimited(f, j, now_ns);
 	if (j->probe && has_voucher(keys_get(f, j->key, now_ns), cls))
-		return GATE_GO; /* has had its turn, and asks again */
+		return GATE_GO; /* it has had its turn, and asks again */
 	if (!mount_is_dry(m) && chain_misconfigured(limits, &j->cost))
 		return GATE_MISCONFIGURED;
 	if (!room_for(m, j))
@@ -351,7 +353,7 @@ bool gate_cancel(struct gate *g, struct job *j)
 			job_abandon_locked(j, now_ns);
 		}
 		j->state = JOB_DONE;
-		/* Others must not be refused here: that takes the lock which our caller holds. */
+		/* Nobody may be refused here: refusing takes the lock that our caller holds. */
 		gate_release_locked(g, now_ns, now_ns);
 		gate_arm_locked(g);
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatch: late binding.  Nothing is decided before the moment of release:
+/* Dispatch.  Nothing is decided before the moment of release:
  *
  *	descend from a root lane to the front job by the fair queues;
- *	ask every node on its way, narrow to wide;
+ *	ask every node on its way, from the key to the root;
  *	one refuses: the lane of that node leaves its parent's queue and waits in the resource's
- *	             FIFO; descend again, others may have what they need;
- *	all grant:   take everything, serve the tags on the path, hand the job over.
+ *	             FIFO; descend again, since others may have what they need;
+ *	all grant:   take everything, update the tags on the path, deliver the job.
  *
- * Only the first waiter of a resource has a due time, and only a lower bound of it is kept: when it
- * is reached (or somebody kicks the resource) the exact one is computed. */
+ * Only the first waiter of a resource has a due time, and only a lower bound of it is stored: when
+ * that is reached, or the resource is kicked, the exact time is computed. */
 #include "sched/gate_internal.h"
 
 /* --- taking: from the lane of the job's key up to the root --- */
@@ -18,7 +18,7 @@ static bool is_prepaid(const struct resource *r, const struct lane *l)
 	return !r->bytes && r->held[l->index];
 }
 
-/* What a debt pays for has had its permit. */
+/* A job that pays a debt has had its permit already. */
 static bool take_link(const struct chain_link *link, const struct lane *l, const struct job *j,
 		      uint64_t at_ns)
 {
@@ -38,7 +38,7 @@ static void untake_link(const struct chain_link *link, const struct lane *l, con
 		bucket_refund(r->bucket, chain_tokens(link, &j->cost));
 }
 
-/* Gives back what was taken below `end`, and of it the first n limits. */
+/* Returns what was taken below `end`, and the first n limits of `end`. */
 static void untake(struct lane *l, const struct lane *end, unsigned n, const struct job *j)
 {
 	for (; l; l = lane_parent(l)) {
@@ -51,7 +51,8 @@ static void untake(struct lane *l, const struct lane *end, unsigned n, const str
 	}
 }
 
-/* Everything or nothing.  Returns the resource that refused (a newcomer was faster), or NULL. */
+/* Takes everything or nothing.  Returns the resource that refused (a newcomer was faster), or
+ * NULL. */
 static struct resource *take_way_up(struct lane *bottom, const struct job *j, uint64_t at_ns)
 {
 	for (struct lane *l = bottom; l; l = lane_parent(l)) {
@@ -67,7 +68,7 @@ static struct resource *take_way_up(struct lane *bottom, const struct job *j, ui
 	return NULL;
 }
 
-/* What was held has been used; a prepaid amount may differ from what the job costs. */
+/* What was held has been used; a prepaid amount may differ from the job's cost. */
 static void settle_held(struct lane *l, const struct job *j, uint64_t at_ns)
 {
 	const struct chain *own = lane_limits(l, j);
@@ -100,7 +101,7 @@ static void count_admission(struct key *key, const struct job *j, uint64_t wait_
 	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
 }
 
-/* What was taken, to be settled; a dry run has asked no limit, so that nothing was. */
+/* Records what was taken, to be settled later.  A dry run has taken nothing. */
 static void fill_grant(struct grant *grant, struct leaf *f, struct key *key)
 {
 	leaf_grant_begin(f);
@@ -171,7 +172,7 @@ static void release_front(struct gate *g, struct lane *root, uint64_t at_ns, uin
 static void release_all(struct gate *g, uint64_t at_ns, uint64_t now_ns)
 {
 	bool more;
-	do { /* one of each lane at a time */
+	do { /* one job of each lane in turn */
 		more = false;
 		for (unsigned i = 0; i < g->lanes; i++) {
 			struct lane *root = &g->global.lane[i];
@@ -183,7 +184,7 @@ static void release_all(struct gate *g, uint64_t at_ns, uint64_t now_ns)
 	} while (more);
 }
 
-/* The front's turn has a date: what it needs of narrower nodes should be there then. */
+/* The front will have its turn at a known date: holds what it needs of the nodes below until then. */
 static void hold_below(struct lane *l, uint64_t date_ns, const struct job *j, uint64_t at_ns)
 {
 	while (l->fq) {
@@ -206,7 +207,7 @@ static uint64_t front_wait_ns(const struct resource *r, const struct lane *l, co
 	return 0;
 }
 
-/* The first waiter's moment may have come. */
+/* The first waiter may be able to proceed now. */
 static void resource_due(struct resource *r, uint64_t at_ns)
 {
 	struct lane *l = first_waiter(r);
@@ -231,15 +232,15 @@ static uint64_t top_ns(const struct heap *h)
 	return top ? top->key : NEVER;
 }
 
-/* Events in the order of their times, those before at_ns as if at at_ns. */
+/* Processes events in the order of their times; those before at_ns as if at at_ns. */
 static void dispatch_events(struct gate *g, uint64_t at_ns, uint64_t now_ns, bool deadlines_too)
 {
 	for (;;) {
 		release_all(g, at_ns, now_ns);
 		uint64_t due = top_ns(&g->due),
-			 late = deadlines_too ? top_ns(&g->deadlines) : NEVER;
+			 deadline = deadlines_too ? top_ns(&g->deadlines) : NEVER;
 		uint64_t expires = top_ns(&g->vouchers), done = top_ns(&g->dates);
-		uint64_t next = min_u64(min_u64(due, done), min_u64(late, expires));
+		uint64_t next = min_u64(min_u64(due, done), min_u64(deadline, expires));
 		if (next > now_ns)
 			return;
 		at_ns = max_u64(at_ns, next);
@@ -248,7 +249,7 @@ static void dispatch_events(struct gate *g, uint64_t at_ns, uint64_t now_ns, boo
 		else if (next == done)
 			job_leave_device(g, container_of(heap_top(&g->dates), struct job, date),
 					 now_ns);
-		else if (next == late)
+		else if (next == deadline)
 			job_refuse_locked(
 				g, container_of(heap_top(&g->deadlines), struct job, deadline),
 				GRANT_TIMED_OUT, at_ns);
@@ -294,7 +295,7 @@ uint64_t gate_step(struct gate *g, uint64_t now_ns)
 {
 	gate_lock(g);
 	g->stepped_ns = now_ns;
-	if (g->armed_ns <= now_ns) { /* the alarm has gone off: any next event sets it anew */
+	if (g->armed_ns <= now_ns) { /* the alarm has gone off: the next event must set it again */
 		g->armed_ns = NEVER;
 		g->next_ns = NEVER;
 	}

@@ -6,8 +6,8 @@
  *	            PARKED -cancel/timeout/drain-> DONE
  *	                            DEVICE -cancel/drain-> DONE
  *
- * Only the gate writes ->state, under its lock; exactly one of run, refuse, or a gate_cancel that
- * returned true ends a parked job, and whoever it is owns the job from then on. */
+ * Only the gate writes ->state, under its lock.  A parked job is ended by exactly one of run, refuse,
+ * and a gate_cancel that returns true; its owner is whoever ended it. */
 #ifndef SCHED_JOB_H
 #define SCHED_JOB_H
 
@@ -28,9 +28,10 @@ struct leaf;
 struct workers;
 
 struct job_ops {
-	/* Admitted; called by a worker thread (or a test), no lock held.  Must call gate_done. */
+	/* The job was admitted.  Called by a worker thread (or a test) with no lock held; must
+	 * call gate_done. */
 	void (*run)(struct job *j);
-	/* Will not run: GRANT_TIMED_OUT, GRANT_CANCELLED (drained) or GRANT_MISCONFIGURED. */
+	/* The job will not run: GRANT_TIMED_OUT, GRANT_CANCELLED (drained) or GRANT_MISCONFIGURED. */
 	void (*refuse)(struct job *j, enum grant_result why);
 };
 
@@ -39,25 +40,25 @@ enum job_state { JOB_NEW, JOB_PARKED, JOB_DEVICE, JOB_READY, JOB_DONE };
 /* What an admission took; needed to settle it. */
 struct grant {
 	struct leaf *leaf;	   /* where the request entered the tree of scopes */
-	const struct chain *chain; /* from the leaf to the root; NULL: nothing was limited there */
-	struct key *key; /* pinned while its own limits are to be settled; NULL: it has none */
-	const struct chain *own; /* those limits */
+	const struct chain *chain; /* from the leaf to the root; NULL: nothing is limited there */
+	struct key *key;	   /* pinned until its own limits are settled; NULL: it has none */
+	const struct chain *own;   /* the key's own limits */
 	struct cost cost;
-	bool probe; /* took nothing, ends without a trace */
+	bool probe; /* took nothing and is not counted */
 };
 
 struct job {
 	/* filled by the submitter */
 	const struct job_ops *ops;
-	struct workers *workers; /* whose threads run it */
+	struct workers *workers; /* the pool that runs it */
 	struct cost cost;
 	struct caller caller;
-	uint64_t memory_bytes;	     /* what it pins while parked, for the cap on parked bytes */
-	struct device_access access; /* where the mount has a device model */
-	bool probe;    /* only asks when it could go: admitted without being charged */
-	bool must_run; /* max_wait does not end its wait: an error would lose data */
+	uint64_t memory_bytes;	     /* memory that it holds while parked, for max_parked_bytes */
+	struct device_access access; /* used if the mount has a device model */
+	bool probe;    /* only asks when it could proceed: admitted without being charged */
+	bool must_run; /* never refused for max_wait: an error would lose data */
 
-	/* the gate's */
+	/* set by the gate */
 	enum job_state state;
 	struct leaf *leaf;
 	struct fair_key key;
@@ -65,13 +66,15 @@ struct job {
 	uint64_t parked_ns; /* when it was parked */
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;
-	bool waited;	  /* not admitted by gate_park itself */
-	struct list link; /* its key's FIFO, its mount's jobs in the device, or the admitted jobs */
+	bool waited; /* was not admitted by gate_park itself */
+	/* in its key's FIFO, in its mount's list of jobs in the device, or among the admitted jobs */
+	struct list link;
 	struct heap_item deadline;
 	struct heap_item date; /* in gate->dates: when the device is done with it */
-	uint64_t device_ns;    /* since when it is in the device */
+	uint64_t device_ns;    /* when it entered the device */
 	struct lane *lane;     /* of its key */
-	struct account *own;   /* the gate's own job, in the name of a key: nobody runs it */
+	/* not NULL: the gate's own job on behalf of a key, which nobody runs */
+	struct account *own;
 };
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of one leaf: a bounded table.  A key that is idle, has used up its turn and owes nothing
- * cannot be told from one never seen, so it may go when room is needed; when all are busy, newcomers
- * share a few overflow keys (and their limits) by hash, and nobody is refused. */
+/* The keys of one leaf: a bounded table.  A key that is idle, has no claim left in the fair order
+ * and whose limits are full cannot be distinguished from a new one, so it is evicted when room is
+ * needed.  If all are busy, new keys share a few overflow keys (and their limits) by hash; no
+ * request is refused. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static bool same(struct fair_key a, struct fair_key b)
 
 /* --- weights --- */
 
-/* Rules with a glob behind all others, and in the order given. */
+/* Rules with a glob come after all others, in the given order. */
 static int compare_rules(const void *pa, const void *pb)
 {
 	const struct weight_rule *a = pa, *b = pb;
@@ -52,7 +53,7 @@ void keys_rules_free(struct weight_rule *rules, unsigned n)
 	free(rules);
 }
 
-/* Insertion sort: it keeps the order of equals, and rules are few. */
+/* Insertion sort: stable, and there are few rules. */
 static void sort_rules(struct weight_rule *r, unsigned n)
 {
 	for (unsigned i = 1; i < n; i++)
@@ -91,7 +92,7 @@ void keys_set_rules(struct keys *k, struct weight_rule *rules, unsigned n)
 	k->n_rules = n;
 }
 
-/* By path, or by the name of the process. */
+/* By the path of the cgroup, or the name of the process. */
 static uint32_t glob_weight(const struct leaf *f, unsigned from, struct fair_key id)
 {
 	const struct caller_ops *ops = f->node.gate->callers;
@@ -101,7 +102,7 @@ static uint32_t glob_weight(const struct leaf *f, unsigned from, struct fair_key
 	if (id.kind == FAIR_CGROUP)
 		ops->cgroup_path(id.id, text, sizeof(text));
 	else
-		ops->name((uint32_t)id.id, text);
+		ops->name(&(struct caller){.tid = (uint32_t)id.id}, text);
 	for (unsigned i = from; i < f->keys.n_rules; i++) {
 		const struct weight_rule *r = &f->keys.rules[i];
 		if (r->key.kind == id.kind &&
@@ -129,7 +130,7 @@ static void key_init(struct key *key, struct leaf *f, struct fair_key id, uint32
 {
 	memset(key, 0, sizeof(*key));
 	(void)node_init(&key->node, f->node.gate, &f->node, SCOPE_KEY, NULL,
-			now_ns); /* no memory */
+			now_ns); /* a key needs no memory, so this cannot fail */
 	key->node.weight = weight;
 	key->id = id;
 	list_init(&key->idle);
@@ -198,7 +199,7 @@ static void grow(struct keys *k)
 	size_t n = k->n_table * 2;
 	struct key **table = calloc(n, sizeof(*table));
 	if (!table)
-		return; /* longer chains, nothing worse */
+		return; /* longer hash chains, nothing worse */
 	pthread_mutex_lock(&k->lock);
 	for (size_t i = 0; i < k->n_table; i++)
 		while (k->table[i]) {
@@ -214,7 +215,7 @@ static void grow(struct keys *k)
 	pthread_mutex_unlock(&k->lock);
 }
 
-/* False: a request has got hold of it meanwhile. */
+/* False: a request has pinned it meanwhile. */
 static bool drop(struct leaf *f, struct key *key)
 {
 	struct keys *k = &f->keys;
@@ -245,7 +246,7 @@ static bool evictable(const struct leaf *f, const struct key *key, uint64_t now_
 	return !each_owes(key, now_ns);
 }
 
-/* Room for one more?  Looks at a few keys only: those idle for longest. */
+/* Makes room for one more key.  Looks only at a few keys: those that have been idle longest. */
 static bool make_room(struct leaf *f, uint64_t now_ns)
 {
 	struct keys *k = &f->keys;
@@ -255,15 +256,15 @@ static bool make_room(struct leaf *f, uint64_t now_ns)
 			break;
 		struct key *key = list_entry(it, struct key, idle);
 		if (!evictable(f, key, now_ns) || !drop(f, key)) {
-			list_remove(&key->idle); /* others may be ready to go */
+			list_remove(&key->idle); /* try others next time */
 			list_push_tail(&k->idle, &key->idle);
 		}
 	}
 	return k->n < k->max;
 }
 
-/* Every lane must be able to take every key and every class, so that sorting jobs anew never needs
- * memory. */
+/* Every lane must have room for every key and every class, so that re-sorting jobs never
+ * allocates. */
 static bool reserve(struct leaf *f)
 {
 	for (unsigned i = 0; i < LANES; i++)
@@ -299,7 +300,8 @@ struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns)
 	struct key *key = keys_find(k, id);
 	if (key)
 		return key;
-	/* While jobs wait under the overflow key, one of them may be of this id: stay behind it. */
+	/* While jobs are parked under the overflow key, one of them may belong to this key: queue
+	 * behind it. */
 	uint64_t h = hash(id);
 	struct key *overflow = &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
 	if (overflow->parked || !make_room(f, now_ns) || !reserve(f))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes: what refuses them, where they wait, what they hold meanwhile. */
+/* Lanes: what refuses them, where they wait, and what they hold meanwhile. */
 #include "sched/gate_internal.h"
 
 /* --- holding --- */
@@ -19,7 +19,7 @@ static void hold(struct lane *l, struct resource *r, uint64_t tokens, uint64_t a
 			*held = tokens;
 		return;
 	}
-	resource_gate(r, !!tokens - !!*held);
+	resource_add_waiters(r, !!tokens - !!*held);
 	if (tokens < *held)
 		resource_kick(r);
 	*held = tokens;
@@ -50,15 +50,15 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 
 /* --- asking --- */
 
-/* What is due by a reservation does not queue behind other lanes. */
+/* A lane that is due by a reservation does not queue behind other lanes. */
 static bool must_queue(struct lane *l, const struct resource *r, uint64_t at_ns)
 {
 	return !list_empty(&r->waiters) && l->turn != r && !r->held[l->index] &&
 	       lane_reserved_ns(l, at_ns) > at_ns;
 }
 
-/* A limit of rate 0 is passed over: requests that need tokens of it have been refused before, and
- * others must not wait for its debt to go away. */
+/* Skips limits of rate 0: requests that need tokens of them were refused earlier, and others must
+ * not wait for their debt, which would never be paid. */
 struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns)
 {
 	const struct chain *own = lane_limits(l, j);
@@ -89,7 +89,7 @@ struct job *lane_front(struct lane *l, uint64_t at_ns)
 
 /* --- moving --- */
 
-/* What keys wait for in their own limits is counted where these come from. */
+/* Waits of keys for their own limits are counted in the leaf that defines these limits. */
 static struct each_wait *each_wait_of(const struct resource *r)
 {
 	if (r->node->kind != SCOPE_KEY || r->index >= RES_INFLIGHT)
@@ -119,12 +119,12 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 	bool was_first = first_waiter(r) == l;
 	list_remove(&l->wait);
 	l->blocked = NULL;
-	resource_gate(r, -1);
+	resource_add_waiters(r, -1);
 	if (list_empty(&r->waiters)) {
 		end_blocking(r, at_ns);
 		resource_set_due(r, NEVER);
 	} else if (was_first) {
-		resource_kick(r); /* a lane that leaves its place in the line wakes the next */
+		resource_kick(r); /* wakes the next in line when a lane leaves its place */
 	}
 }
 
@@ -135,7 +135,7 @@ static void leave_parent(struct lane *l, uint64_t at_ns)
 		return;
 	for (unsigned i = 0; i < RES_INFLIGHT; i++)
 		if (l->node->res[i] && l->node->res[i]->held[l->index])
-			resource_kick(l->node->res[i]); /* its claim no longer counts */
+			resource_kick(l->node->res[i]); /* its claim has ended */
 	fq_remove(up->fq, &l->item, at_ns);
 	lane_touch(up, at_ns);
 }
@@ -153,13 +153,13 @@ void lane_block(struct lane *l, struct resource *r, const struct job *j, uint64_
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
 	l->turn = NULL;
-	resource_gate(r, 1);
+	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)
-		resource_kick(r); /* looks again, now that newcomers see the gate */
+		resource_kick(r); /* looks again, now that newcomers see that somebody waits */
 	leave_parent(l, at_ns);
 }
 
-/* Ready below a node that is out of tokens: keeps what it needs until its turn there, about. */
+/* A lane that is ready below a node without tokens holds what it needs until about its turn there. */
 static void hold_for_turn(struct lane *l, const struct job *j, uint64_t at_ns)
 {
 	struct lane *up = lane_parent(l), *b = up;
@@ -183,7 +183,7 @@ static void lane_went_idle(struct lane *l, uint64_t at_ns)
 
 static uint32_t lane_weight(const struct lane *l)
 {
-	/* mounts share the global limit as equals, however many are on one fs */
+	/* mounts share the global limit equally, however many have the same fs */
 	uint64_t w = l->node->kind == SCOPE_FS ? l->fq->weights : l->node->weight;
 	return (uint32_t)min_u64(w, UINT32_MAX);
 }
@@ -219,12 +219,12 @@ void lane_touch(struct lane *l, uint64_t at_ns)
 	}
 	if (l->blocked) {
 		if (first_waiter(l->blocked) == l)
-			resource_kick(l->blocked); /* its front may be another one now */
+			resource_kick(l->blocked); /* its front may have changed */
 		return;
 	}
 	struct lane *up = lane_parent(l);
 	if (!up)
-		return; /* the release loop sees it */
+		return; /* the release loop will see it */
 	lane_enter(l, at_ns);
 	if (!l->blocked)
 		lane_touch(up, at_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where requests enter the tree: a leaf is a mount or a class of it, and has keys below it.
- * Locking: everything here is under gate->lock, except what is marked atomic or otherwise. */
+/* Where requests enter the tree: a leaf is a mount or one of its classes, and has keys below it.
+ * Locking: everything here is guarded by gate->lock, except where it says otherwise. */
 #ifndef SCHED_LEAF_H
 #define SCHED_LEAF_H
 
@@ -10,45 +10,46 @@
 
 struct leaf;
 
-/* The limits of one key, compiled; immutable. */
+/* The compiled limits of one key; immutable. */
 struct key_limits {
 	struct chain *cls[COST_CLASSES]; /* NULL: none for that class */
-	struct key_limits *older;	 /* replaced, but a grant may still name it */
+	struct key_limits *older;	 /* replaced; grants may still refer to it */
 };
 
-/* One competitor of a leaf: a process, a user, …; see enum fair_kind. */
+/* One competitor in a leaf: a process, a user, …; see enum fair_kind. */
 struct key {
 	struct node node;
 	struct fair_key id;
-	struct key *next;      /* in its hash bucket; changed under gate->lock and keys->lock */
-	struct list idle;      /* in keys->idle while nothing is parked */
-	uint64_t parked;       /* jobs now */
-	uint64_t parked_own;   /* of these, the gate's own */
-	uint64_t parked_bytes; /* memory that they pin */
+	struct key *next; /* in its hash bucket; changed with both gate->lock and keys->lock held */
+	struct list idle; /* in keys->idle while none of its jobs is parked */
+	uint64_t parked;  /* number of jobs */
+	uint64_t parked_own;   /* of these, the gate's own jobs */
+	uint64_t parked_bytes; /* memory that they hold */
 	struct account *accounts;
 	uint64_t ops, bytes, ever_parked, wait_ns, max_wait_ns;
-	/* where the leaf has limits for each key */
-	_Atomic uint32_t pins;	  /* grants that name it */
+	/* used if the leaf has limits for each key: */
+	_Atomic uint32_t pins;	  /* grants that refer to it */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked */
 	_Atomic(struct key_limits *) limits;
-	struct key_limits *next_limits; /* compiled, to be published */
+	struct key_limits *next_limits; /* compiled, not yet published */
 };
 
 #define OVERFLOW_KEYS 16
 
 struct keys {
-	pthread_mutex_t lock; /* for looking up without gate->lock; inside it otherwise */
-	struct key **table;   /* n_table is a power of two */
+	pthread_mutex_t
+		lock; /* allows look-ups without gate->lock; taken inside gate->lock otherwise */
+	struct key **table; /* n_table is a power of two */
 	size_t n_table, n;
 	uint32_t max;
 	struct list idle; /* longest idle first */
 	struct key overflow[OVERFLOW_KEYS];
-	struct weight_rule *rules; /* those for one key first, sorted; their globs are owned */
+	struct weight_rule *rules; /* rules for one key first, sorted; owns their globs */
 	unsigned n_rules;
 };
 
-/* What a key has with one class of operations beside its parked jobs.  Made when first needed; lives as
- * long as its key. */
+/* The state of a key for one class of operations, apart from its parked jobs.  Created when first
+ * needed; lives as long as its key. */
 struct account {
 	struct account *next; /* of the same key */
 	struct leaf *leaf;
@@ -56,23 +57,25 @@ struct account {
 	enum cost_class cls;
 
 	/* voucher.c */
-	struct job place;	 /* of the last refused non-blocking transfer: a probe */
-	const struct job *probe; /* of somebody who polls: stands for the place as well; or NULL */
-	unsigned vouchers;	 /* for turns that probes have had … */
-	struct cost found;	 /* … and what they may take in all */
+	/* a probe that keeps the place of the last refused non-blocking transfer */
+	struct job place;
+	const struct job
+		*probe;	   /* a probe parked by a poll, which keeps the place instead; or NULL */
+	unsigned vouchers; /* number of turns that probes have had and nobody has used yet … */
+	struct cost found; /* … and what may be taken for them in total */
 	struct heap_item expiry; /* in gate->vouchers */
 
 	/* debt.c */
-	struct job debt; /* the next instalment; parked while anything is owed */
+	struct job debt; /* the next instalment; parked while the key owes anything */
 	uint64_t owed_ops, owed_bytes;
 };
 
 struct leaf {
 	/* read by every request */
-	_Atomic(const struct chain *) chain[COST_CLASSES];  /* what gate_try meets; NULL: nothing */
+	_Atomic(const struct chain *) chain[COST_CLASSES];  /* what gate_try asks; NULL: nothing */
 	_Atomic(const struct chain *) limits[COST_CLASSES]; /* the same without a pause */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked here */
-	_Atomic uint32_t each;	  /* bit per class: keys have limits of their own for it */
+	_Atomic uint32_t each;	  /* bit per class: its keys have limits for it */
 	_Atomic int fair;	  /* enum fair_kind */
 	_Atomic(const struct open_way *) open_way;
 	struct gate_mount *mount;
@@ -81,35 +84,35 @@ struct leaf {
 	struct node node;
 	uint64_t lane_parked[LANES];
 	struct keys keys;
-	const struct chain *compiled[COST_CLASSES]; /* to be published */
+	const struct chain *compiled[COST_CLASSES]; /* not yet published */
 	const struct open_way *compiled_open;
-	struct list chains;    /* all that were ever compiled: grants may name them */
-	struct list open_ways; /* the same for handles */
+	struct list chains;    /* all chains ever compiled: grants may refer to them */
+	struct list open_ways; /* the same for open handles */
 	uint64_t max_wait_ns;
 	struct limiter_config each_limits;
-	/* by limit_kind: keys that wait for their own limit, since when there are any, and the sum of
-	 * the times before that */
+	/* By limit_kind: how many keys wait for their own limit, since when, and the total
+	 * duration of earlier waits. */
 	struct each_wait {
 		uint32_t waiting;
 		uint64_t since_ns, sum_ns, would_wait;
 	} each_wait[LIMIT_KINDS];
-	/* a class */
+	/* used if it is a class: */
 	struct list of_mount; /* in mount->class_leaves, or mount->spare_leaves once removed */
-	struct counter_sums before; /* what was counted here for a class that it was before */
-	_Atomic uint64_t grants;    /* that name it: it can be used again when there are none */
+	struct counter_sums before; /* counted by a class that used this struct before */
+	_Atomic uint64_t grants;    /* grants that refer to it; with none it can be reused */
 };
 
-/* Where a handle is counted from its opening to its end, wherever its class moves meanwhile. */
+/* Where an open handle is counted until it is closed, even if its class moves meanwhile. */
 struct open_way {
 	struct list link; /* in leaf->open_ways */
 	unsigned n;
 	struct limiter *limiter[];
 };
 
-/* What classes a mount has, in the order in which they are asked. */
+/* The classes of a mount, in the order in which they are tried. */
 struct class_table {
 	unsigned n;
-	uint32_t fields; /* of all rules */
+	uint32_t fields; /* those that any rule asks for */
 	struct class_row {
 		struct rule *rule; /* NULL: matches nothing by itself */
 		struct leaf *leaf;
@@ -124,21 +127,21 @@ struct gate_mount {
 	struct leaf leaf;
 	_Atomic bool dry_run, full_rejects;
 	uint64_t parked;
-	/* of these, and of their memory: jobs that may not be refused; not counted against max_parked */
+	/* of these, those that may not be refused; not counted against max_parked */
 	uint64_t must_run, must_run_bytes;
 	uint64_t max_parked, max_parked_bytes;
-	_Atomic uint32_t
-		limited; /* bit per class of operations: something here limits it for somebody */
+	/* bit per class of operations: something on this mount limits it for somebody */
+	_Atomic uint32_t limited;
 
 	/* gate_device.c */
 	_Atomic int model; /* enum gate_model */
 	_Atomic uint64_t iops_size;
 	struct device *device;		       /* NULL: none */
 	struct list in_device;		       /* jobs, by link */
-	uint64_t n_in_device, in_device_bytes; /* of these, those that count against max_parked */
+	uint64_t n_in_device, in_device_bytes; /* of these, those counted against max_parked */
 
-	/* 0: there are no classes.  Another number for every other set of classes of any mount, odd where
-	 * rules ask for a cgroup or a name. */
+	/* 0: there are no classes.  Otherwise unique for each set of classes of each mount, and
+	 * odd if a rule asks for a cgroup or a name. */
 	_Atomic uint64_t classes_id;
 	pthread_rwlock_t classes_lock; /* inside gate->lock */
 	struct class_table *classes;   /* classes_lock; NULL: none */
@@ -165,20 +168,20 @@ static inline void leaf_count(struct leaf *f, enum cost_class cls, enum counter 
 	counters_add(&f->counters, cls, what, by);
 }
 
-/* The limits that a class of operations meets here, without pauses.  NULL: none. */
+/* The limits for a class of operations here, without pauses.  NULL: none. */
 static inline const struct chain *leaf_limits(const struct leaf *f, enum cost_class cls)
 {
 	return atomic_load_explicit(&f->limits[cls], memory_order_acquire);
 }
 
-/* Something limits (or pauses) a class of operations here. */
+/* True: something limits or pauses a class of operations here. */
 static inline bool leaf_limits_class(const struct leaf *f, enum cost_class cls)
 {
 	return atomic_load_explicit(&f->chain[cls], memory_order_acquire) ||
 	       (atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << cls);
 }
 
-/* An admission begins to name the leaf, or has been settled. */
+/* A grant begins to refer to the leaf, or no longer does. */
 static inline void leaf_grant_begin(struct leaf *f)
 {
 	if (f->node.kind == SCOPE_CLASS)
@@ -196,7 +199,8 @@ static inline bool mount_is_dry(const struct gate_mount *m)
 	return atomic_load_explicit(&m->dry_run, memory_order_relaxed);
 }
 
-/* class.c: the leaf of a request.  *now_ns is read from the clock if it is needed and still 0. */
+/* class.c: finds the leaf of a request.  Reads the clock into *now_ns if that is needed and still
+ * 0. */
 struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct caller *c,
 			enum cost_class cls, uint64_t *now_ns);
 static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
@@ -205,24 +209,24 @@ static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
 	uint64_t id = atomic_load_explicit(&m->classes_id, memory_order_acquire);
 	return id ? class_find(m, id, c, cls, now_ns) : &m->leaf;
 }
-/* The same with the caller's key, and takes gate->lock: until that is released the leaf is in the tree,
- * while one that was found without it may have been removed since.  Whatever is queued is queued in a
- * leaf from here.  Looks into /proc, if it has to, before it takes the lock. */
+/* Finds the leaf and the caller's key, and takes gate->lock.  A leaf found without that lock may
+ * have been removed since, so whatever is queued is queued in a leaf found here.  Reads /proc, if
+ * necessary, before it takes the lock. */
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			  struct fair_key *key);
 void classes_free(struct gate_mount *m);
 
 /* each.c: limits for each key */
-/* Gets all memory for it; changes nothing else.  0 or -ENOMEM. */
+/* Allocates everything and changes nothing else.  0 or -ENOMEM. */
 int each_prepare(struct leaf *f, const struct limiter_config *cfg, uint64_t now_ns);
 void each_apply(struct leaf *f, const struct limiter_config *cfg, uint64_t now_ns);
-/* The same for a key that is being made. */
+/* The same for a new key. */
 bool each_make(struct leaf *f, struct key *key, uint64_t now_ns);
 void each_fini(struct key *key);
-/* True when forgetting the key would forgive it something. */
+/* True: the key's limits are not full, so forgetting the key would forgive it something. */
 bool each_owes(const struct key *key, uint64_t now_ns);
 void each_mark_lanes(struct leaf *f);
-/* The key of a caller, pinned.  Not locked. */
+/* The key of a caller, pinned.  Call without gate->lock. */
 struct key *each_pin(struct leaf *f, const struct caller *c, uint64_t now_ns);
 static inline void each_unpin(struct key *key)
 {
@@ -231,54 +235,58 @@ static inline void each_unpin(struct key *key)
 
 /* stats.c: adds what the leaf itself has counted */
 void leaf_sums(const struct leaf *f, struct counter_sums *sums);
-/* From now on: how long requests waited, for what, and whose they were. */
+/* Restarts what is recorded about waiting: how long, for what, and by whom. */
 void node_forget_waits(struct node *n, uint64_t now_ns);
 
 /* keys.c */
 bool keys_init(struct leaf *f, uint64_t now_ns);
 void keys_free(struct keys *k);
-/* The key of `id` if there is one.  With gate->lock or keys->lock held. */
+/* The key of `id`, or NULL.  Call with gate->lock or keys->lock held. */
 struct key *keys_find(const struct keys *k, struct fair_key id);
-/* The key of `id`, made if need be; an overflow key when the table is full or memory is out. */
+/* The key of `id`, created if necessary; an overflow key if the table is full or memory is
+ * exhausted. */
 struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns);
-/* It has become idle, or is no longer. */
+/* The key has become idle, or is no longer idle. */
 void keys_idle(struct keys *k, struct key *key);
 void keys_busy(struct key *key);
 uint32_t keys_weight(const struct leaf *f, struct fair_key id);
-/* Takes over a copy of the rules. */
+/* Takes ownership of the rules. */
 void keys_set_rules(struct keys *k, struct weight_rule *rules, unsigned n);
 void keys_rules_free(struct weight_rule *rules, unsigned n);
-/* Calls fn for every key, the overflow keys included. */
+/* Calls fn for every key, including the overflow keys. */
 void keys_each(struct keys *k, void (*fn)(struct key *key, void *arg), void *arg);
 bool keys_is_overflow(const struct keys *k, const struct key *key);
 int keys_rules_copy(const struct weight_rule *rules, unsigned n, struct weight_rule **out);
 
-/* NULL: there is none; account_get: memory is out. */
+/* account_find returns NULL if there is none, account_get if memory is exhausted. */
 struct account *account_find(const struct key *key, enum cost_class cls);
 struct account *account_get(struct leaf *f, struct key *key, enum cost_class cls);
-/* The leaf ends: vouchers, places and debts go. */
+/* The leaf ends: removes vouchers, places and debts. */
 void accounts_drop(struct leaf *f, uint64_t now_ns);
 
 /* voucher.c */
-/* A probe has been parked: stands for the place of its key's non-blocking transfers, too. */
+/* A probe has been parked; it also keeps the place of its key's non-blocking transfers. */
 void probe_parked(struct key *key, struct job *j, uint64_t now_ns);
 void probe_left(const struct key *key, const struct job *j);
-/* A probe of this key has been admitted at at_ns: leaves a voucher if others wait. */
+/* A probe of this key was admitted at at_ns: issues a voucher if others wait. */
 void voucher_issue(struct key *key, const struct job *j, uint64_t at_ns);
 void voucher_expire(struct account *a);
-/* For a change of limits: what vouchers hold is released, and is held again by the new ones. */
+/* For a change of limits: releases what vouchers hold, so that it can be held again under the new
+ * limits. */
 void vouchers_lift(struct leaf *f);
 void vouchers_lay(struct leaf *f);
-/* A non-blocking transfer was refused.  True: its key has earned a turn, and grant says what it took.
- * False: it has a place in the fair order from now on.  In both cases grant names the leaf.  Not locked. */
+/* After a non-blocking transfer was refused.  True: its key has earned a turn, and grant says what
+ * was taken.  False: it now has a place in the fair order.  In both cases grant names the leaf.
+ * Call without gate->lock. */
 bool turn_take(struct gate_mount *m, const struct caller *c, uint64_t least, struct grant *grant);
 
 /* debt.c */
-/* An instalment has been paid at at_ns.  The next one takes its place, if anything is left. */
+/* An instalment was paid at at_ns.  The next one takes its place, if the key still owes anything. */
 void debt_paid(struct job *j, uint64_t at_ns);
-/* The limits have changed, and with them what is paid at a time.  While the key is not queued. */
+/* Adapts the size of instalments to changed limits.  Call while the key is not queued. */
 void debts_resize(struct key *key);
-/* A request goes without its tokens: its key pays, and grant says where.  Not locked. */
+/* Lets a request proceed without tokens: its key will pay, and grant says for which limits.  Call
+ * without gate->lock. */
 void debt_add(struct gate_mount *m, const struct caller *c, struct grant *grant);
 static inline bool job_is_debt(const struct job *j)
 {
@@ -286,9 +294,10 @@ static inline bool job_is_debt(const struct job *j)
 }
 
 /* tags.c */
-/* What the lane's last request that was served costs under the limits of this moment; 0: none was. */
+/* What the request last served in the lane would cost under the current limits; 0: none was
+ * served. */
 uint64_t lane_sample_cost(const struct lane *l);
-/* Part of a change: the tags of the node's children are made to fit the new limits and lanes. */
+/* Part of a change: adapts the tags of the node's children to the new limits and lanes. */
 void tags_convert(struct node *n, uint64_t now_ns);
 
 #endif

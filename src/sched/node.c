@@ -91,7 +91,7 @@ static bool make_limiter(struct node *n, const struct limiter_config *cfg, uint6
 	return ok;
 }
 
-/* A resource for every bucket that there is, and for permits where they are bounded. */
+/* Creates a resource for every existing bucket, and for permits if they are bounded. */
 static int get_resources(struct node *n, const struct limiter_config *cfg)
 {
 	for (unsigned i = 0; i <= RES_INFLIGHT; i++) {
@@ -116,7 +116,7 @@ int node_prepare(struct node *n, const struct limiter_config *cfg, uint64_t now_
 
 /* --- the tree --- */
 
-/* Whatever may be queued of it later has its place from now on. */
+/* Reserves room for everything of it that may be queued later. */
 bool node_link(struct node *n)
 {
 	struct node *up = n->parent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tree of scopes, as the gate keeps it.  Open this file first.
+/* The tree of scopes inside the gate.  Open this file first.
  *
  *	                lane 0   lane 1 …
  *	global            ●        ●        each ● is a struct lane: a fair queue of the lanes
@@ -9,37 +9,40 @@
  *	       │  └ key   ▤        ▤        the lane of a key: a FIFO of jobs
  *	       └ key      ▤        ▤
  *
- * Every scope is one struct node: limits, permits, weight, pause.  Requests enter the tree at a leaf
- * (a mount, or a class of it) under a key (whose turn it is), and must be admitted by every node
- * from the key to the root.  Classes of operations that meet the same kinds of limits everywhere
- * share a lane; lanes wait for each other only where they share a bucket.
+ * Every scope is a struct node: limits, permits, weight, pause.  A request enters the tree at a leaf
+ * (a mount or one of its classes) under a key (the process, user, … whose share it uses), and every
+ * node from the key to the root must admit it.  Classes of operations that are subject to the same
+ * kinds of limits everywhere share a lane; lanes delay each other only where they share a bucket.
  *
- * A lane below the root is in one of three places:
- *	idle     nothing waits below it
- *	blocked  a resource of its own node refuses its front: in that resource's FIFO
- *	ready    in its parent's fair queue; what it needs of its own node was there when it joined,
- *	         and is asked for again when it is released
- * A root lane is idle, blocked, or about to be released.
+ * A lane below the root is in one of three states:
+ *	idle     nothing below it is waiting
+ *	blocked  a resource of its own node refuses the request at its front; the lane is in that
+ *	         resource's FIFO
+ *	ready    in its parent's fair queue.  Its own node could admit the request when the lane
+ *	         joined the queue, and is asked again when the request is released.
+ * A lane of the root is idle, blocked, or about to be released.
  *
  * A worked example.  global has bps=100 (capacity 10, empty), a mount has iops=1 (capacity 1, empty
  * for another 0.5 s), and two processes read: A wants 40 bytes, then B wants 40.
- *	t=0.0  A parks.  Its mount's iops refuses, so the mount's lane is *blocked* there, first in line,
- *	       with a due time of 0.5 s.  B parks behind it: the mount's fair queue orders A before B.
- *	t=0.5  The op is there.  The mount's lane gets its *turn* (it need not queue for iops again),
- *	       becomes ready in the queue of fs, fs in that of global; global's bps has 10 of the 40
- *	       bytes (more than it can hold, so it waits for a full bucket), and its lane is blocked
- *	       until t=0.6, say.  Meanwhile the mount *holds* what A needs there: the op is taken ahead
- *	       ("prepaid"), so that no other lane can take it just before the bytes arrive.  A byte
- *	       bucket of the mount would not be taken ahead but *claimed* for the date 0.6: other lanes
- *	       may use it meanwhile, as far as it will be full again by then.
- *	t=0.6  global grants.  Nothing was decided until now: the fair queues are asked once more from
- *	       the root down, A is still the front, every token is taken (the prepaid op is settled),
+ *	t=0.0  A is parked.  The mount's iops refuses, so the mount's lane is *blocked* there, first in
+ *	       line, with a due time of 0.5 s.  B is parked behind it: the mount's fair queue orders A
+ *	       before B.
+ *	t=0.5  The iops token is available.  The mount's lane gets its *turn* (it need not queue for
+ *	       iops again) and becomes ready in the queue of fs, and fs in that of global.  Global's bps
+ *	       has 10 of the 40 bytes.  40 is more than its capacity, so it waits for a full bucket: its
+ *	       lane is blocked until, say, t=0.6.  Meanwhile the mount *holds* what A needs of it: the
+ *	       op is taken in advance (*prepaid*), so that no other lane can take it just before the
+ *	       bytes become available.  Bytes of the mount would not be taken in advance but *claimed*
+ *	       for the date 0.6: other lanes may use them until then, provided that the bucket is
+ *	       full enough again by that date.
+ *	t=0.6  Global grants.  Only now is the decision made: the fair queues are asked once more from
+ *	       the root down, A is still at the front, all tokens are taken (the prepaid op is settled),
  *	       and A is dispatched.  B becomes the front.
- * If B had only asked when it could go (poll), its turn would have charged nothing and left its key a
- * *voucher*: the tokens that it found stay untouched for 20 ms for a non-blocking read of that key,
- * which may then overtake the queue.
+ * If B were a probe (poll asks when it could proceed), its turn would charge nothing and leave its key
+ * a *voucher*: the tokens that it found are kept for 20 ms for a non-blocking read of that key, which
+ * may then bypass the queue.
  *
- * Locking: everything here is under gate->lock, except what is marked atomic. */
+ * Locking: everything here is guarded by gate->lock, except what is marked atomic. */
 #ifndef SCHED_NODE_H
 #define SCHED_NODE_H
 
@@ -47,78 +50,83 @@
 #include "sched/fair_queue.h"
 #include "sched/gate.h"
 
-/* Meta and OpenClose meet the same limits everywhere. */
+/* Meta and OpenClose are subject to the same limits everywhere. */
 #define LANES (COST_CLASSES - 1)
 
-/* What a node can refuse by: its buckets by kind and role, its permits, its pause. */
+/* What can make a node refuse: its buckets by kind and role, its permits, its pause. */
 enum { RES_INFLIGHT = LIMIT_KINDS * BUCKET_ROLES, RES_PAUSE, RESOURCES };
 
 struct node;
 
-/* Something that a lane can wait for. */
+/* Something that a lane can wait for: a bucket, permits, or the end of a pause. */
 struct resource {
 	struct node *node;
 	unsigned index;	       /* in node->res */
 	struct bucket *bucket; /* NULL: permits or a pause */
 	bool bytes;
-	uint32_t lanes;	      /* bit per lane that meets it */
-	struct list waiters;  /* of struct lane, in turn */
-	struct heap_item due; /* in gate->due: when to look at the first waiter, at the earliest */
-	uint64_t held[LANES]; /* by lanes of its node: ops prepaid, or bytes claimed */
-	uint64_t voucher_tokens; /* to be left for vouchers … */
-	uint32_t vouchers;	 /* … of this number */
-	uint64_t blocked_ns;	 /* since when somebody waits */
-	uint64_t blocking_ns;	 /* sum of the times before that */
-	uint64_t would_wait;	 /* requests of dry runs that would have waited for it */
+	uint32_t lanes;	     /* bit per lane that uses it */
+	struct list waiters; /* struct lane, first in line first */
+	/* in gate->due: the earliest time at which the first waiter may be able to proceed */
+	struct heap_item due;
+	uint64_t held[LANES];	 /* by lanes of its node: prepaid ops, or claimed bytes */
+	uint64_t voucher_tokens; /* tokens reserved for vouchers … */
+	uint32_t vouchers;	 /* … and the number of those vouchers */
+	uint64_t blocked_ns;	 /* when the current wait began, if any lane waits */
+	uint64_t blocking_ns;	 /* total duration of earlier waits */
+	uint64_t would_wait;	 /* requests in dry runs that would have waited for it */
 };
 
 struct lane {
 	struct node *node;
 	unsigned index;
-	struct fq *fq;		  /* lanes below that are ready; NULL at a key */
-	struct list jobs;	  /* at a key: FIFO, by job->link */
+	struct fq *fq;		  /* the lanes below that are ready; NULL at a key */
+	struct list jobs;	  /* at a key: FIFO, linked by job->link */
 	struct fq_item item;	  /* in the parent's fq */
-	struct resource *blocked; /* in whose FIFO it is, by ->wait */
-	struct resource *turn;	  /* whose first waiter it was: need not queue there again */
+	struct resource *blocked; /* the resource in whose FIFO it is, linked by ->wait */
+	struct resource
+		*turn; /* the resource where it was first in line: it need not queue there again */
 	struct list wait;
 	uint64_t claim_due_ns; /* the date for which it has claimed bytes */
-	uint64_t in_line;      /* when it last went to the end of a line; NEVER: idle */
+	/* sequence number of when it last joined the end of a line; NEVER: idle */
+	uint64_t in_line;
 };
 
-/* How long an op and a byte take on the tightest limit of a node and those above it, ns << 32. */
+/* Time per op and per byte on the tightest limit of a node and its ancestors, in ns << 32. */
 struct turn_cost {
 	uint64_t op_ns, byte_ns;
 };
 
-/* A share that is granted before weights divide the rest. */
+/* A guaranteed minimum, granted before weights divide the rest. */
 struct reservation {
 	uint64_t bps, iops; /* 0: none */
-	uint64_t due_ns;  /* when its next request is due; each one puts that off by its own time */
-	uint64_t idle_ns; /* since when nothing waits */
+	/* when its next request is due; each request postpones it by the time it takes at this
+	 * rate */
+	uint64_t due_ns;
+	uint64_t idle_ns; /* when the last of its requests left the queue */
 };
 
-/* What nodes have that are not keys: a queue of what is below, and statistics. */
+/* What nodes other than keys have in addition: queues of what is below, and statistics. */
 struct branch {
 	char *name;
 	struct fq fq[LANES];
-	/* The last cost that was served in a lane, and what it was worth before the change that is being
-	 * made: tells how to convert tags. */
+	/* The cost last served in each lane, and its value in queue units before the change in
+	 * progress: their ratio converts tags. */
 	struct cost sample[LANES];
 	uint64_t sample_was[LANES];
-	struct chain *next_own[COST_CLASSES]; /* compiled, to be published */
+	struct chain *next_own[COST_CLASSES]; /* compiled, not yet published */
 	struct turn_cost cost[COST_CLASSES];
 	struct reservation reserve;
-	struct list children; /* nodes other than keys */
+	struct list children; /* nodes that are not keys */
 	size_t n_children;
 
 	uint64_t since_ns;
 	uint64_t parked_now[COST_CLASSES], parked_bytes_now;
 	struct histogram wait[COST_CLASSES];
-	/* of mounts and what is above them: requests in the device */
+	/* requests in the device */
 	uint64_t device_now[COST_CLASSES];
 	struct histogram device[COST_CLASSES];
-	struct counter_sums gone;     /* of leaves that were here once */
-	struct counter_sums baseline; /* at the last reset */
+	struct counter_sums gone;     /* of leaves that have been removed */
+	struct counter_sums baseline; /* at the last reset of the statistics */
 };
 
 struct node {
@@ -129,7 +137,7 @@ struct node {
 	bool paused;
 	struct limiter *limiter; /* NULL: no limits of its own */
 	struct resource *res[RESOURCES];
-	struct chain *own[COST_CLASSES]; /* its own limits, as the scheduler meets them */
+	struct chain *own[COST_CLASSES]; /* its own limits, as the scheduler asks them */
 	struct lane lane[LANES];
 	struct branch *branch; /* NULL: a key */
 	struct list sibling;
@@ -150,15 +158,15 @@ static inline struct lane *first_waiter(const struct resource *r)
 	return list_first(&r->waiters, struct lane, wait);
 }
 
-/* The resource behind a link of a node's chain. */
+/* The resource that a link of a node's chain stands for. */
 static inline struct resource *link_resource(const struct chain_link *l)
 {
 	const struct node *n = l->limiter->owner;
 	return n->res[l->bucket ? l->kind * BUCKET_ROLES + l->role : RES_INFLIGHT];
 }
 
-/* The limits of a node in the order in which the scheduler asks them: ops first, so that they can be
- * prepaid, then bytes, then permits. */
+/* The limits of a node in the order in which the scheduler asks them: ops first, so that they can
+ * be prepaid, then bytes, then permits. */
 static inline unsigned own_links(const struct chain *own)
 {
 	return own ? own->links + own->permits : 0;
@@ -169,49 +177,50 @@ static inline const struct chain_link *own_link(const struct chain *own, unsigne
 	return i < own->links ? &own->link[own->links - 1 - i] : &own->link[i];
 }
 
-/* node.c: life of a node */
+/* node.c: the life of a node */
 
-/* A key has no name, and gets neither a branch nor a pause.  False: out of memory; node_fini in any
+/* A key has no name, no branch and no pause.  False: out of memory.  Call node_fini in either
  * case. */
 bool node_init(struct node *n, struct gate *g, struct node *parent, enum scope_kind kind,
 	       const char *name, uint64_t now_ns);
 void node_fini(struct node *n);
-/* Gets the memory for limits of this configuration and changes nothing else; a node that had no limits
- * has these from now on.  0 or -ENOMEM. */
+/* Allocates what limits of this configuration need and changes nothing else; a node without limits
+ * gets these.  0 or -ENOMEM. */
 int node_prepare(struct node *n, const struct limiter_config *cfg, uint64_t now_ns);
-/* Into the tree and out of it.  False: out of memory. */
+/* Adds a node to the tree (false: out of memory), and removes it. */
 bool node_link(struct node *n);
 void node_unlink(struct node *n);
 
 /* lane.c */
 
-/* Something below this lane has changed: put it where it belongs. */
+/* Moves a lane to where it belongs after something below it has changed. */
 void lane_touch(struct lane *l, uint64_t at_ns);
-/* Asks its own node and waits there, or joins its parent's queue; does not tell the parent. */
+/* Asks the lane's own node and waits there, or joins the parent's queue.  Does not update the
+ * parent. */
 void lane_enter(struct lane *l, uint64_t at_ns);
-/* Leaves every queue and gives back what it holds. */
+/* Leaves every queue and returns what it holds. */
 void lane_reset(struct lane *l, uint64_t at_ns);
 
-/* The limits of the lane's own node that the job meets; NULL in a dry run. */
+/* The limits of the lane's own node that apply to the job; NULL in a dry run. */
 const struct chain *lane_limits(const struct lane *l, const struct job *j);
-/* The first resource of the lane's own node that refuses the job; NULL when none does. */
+/* The first resource of the lane's own node that refuses the job; NULL: none does. */
 struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns);
-/* The job whose turn it is below this lane, which is not empty, and the lane of its key. */
+/* The job whose turn it is below this lane, and the lane of its key.  The lane must not be empty. */
 struct job *lane_front(struct lane *l, uint64_t at_ns);
 struct lane *lane_bottom(struct lane *l, uint64_t at_ns);
-/* Refused by `r`, of its own node. */
+/* Queues the lane at `r`, a resource of its own node that refused it; and takes it out again. */
 void lane_block(struct lane *l, struct resource *r, const struct job *j, uint64_t at_ns);
 void lane_unblock(struct lane *l, uint64_t at_ns);
-/* Of its own node's limits before `end` (NULL: all): prepays ops, and claims bytes for a date
- * (0: does not). */
+/* Prepays ops and claims bytes for a date (date_ns 0: claims none) of those limits of its own node
+ * that precede `end` (NULL: of all). */
 void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, const struct job *j,
 	       uint64_t at_ns);
 
 /* reserve.c */
 
-/* When the front of the lane is due by a reservation of its node or below; NEVER: it has none. */
+/* When the front of the lane is due by a reservation of its node or one below; NEVER: it has none. */
 uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns);
-/* Its node has something waiting again, has nothing any more, or has been served. */
+/* The node has something waiting again, has nothing waiting any more, or has been served. */
 void reserve_begin(struct node *n, uint64_t at_ns);
 void reserve_end(struct node *n, uint64_t at_ns);
 void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns);
@@ -219,16 +228,17 @@ void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns);
 /* resource.c */
 
 struct resource *resource_new(struct node *n, unsigned index);
-/* The first waiter may be able to go: have it looked at. */
+/* Schedules a look at the first waiter, which may be able to proceed. */
 void resource_kick(struct resource *r);
-/* When to look at the first waiter; NEVER: when kicked. */
+/* When to look at the first waiter; NEVER: only after resource_kick. */
 void resource_set_due(struct resource *r, uint64_t due_ns);
-/* Adds to the number of those whom newcomers must not overtake. */
-void resource_gate(struct resource *r, int by);
-/* When it grants the job to the lane, in ns from at_ns: 0 now, NEVER on an event only. */
+/* Changes the number of waiters that newcomers must not overtake. */
+void resource_add_waiters(struct resource *r, int by);
+/* When it would grant the job to the lane, in ns from at_ns: 0 means now, NEVER only after an
+ * event. */
 uint64_t resource_wait_ns(const struct resource *r, const struct lane *l,
 			  const struct chain_link *link, const struct job *j, uint64_t at_ns);
-/* Gives back what a lane holds of it. */
+/* Returns what a lane holds of it. */
 void resource_drop_held(struct resource *r, const struct lane *l);
 
 static inline bool resource_is_shared(const struct resource *r)
@@ -236,7 +246,7 @@ static inline bool resource_is_shared(const struct resource *r)
 	return r->lanes & (r->lanes - 1);
 }
 
-/* A cost in the unit of the fair queues, as time on the tightest limit of the node and those above. */
+/* A cost in the unit of the fair queues: time on the tightest limit of the node and its ancestors. */
 uint64_t turn_cost(const struct node *n, const struct job *j);
 uint64_t turn_cost_of(const struct node *n, const struct cost *c);
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Reservations: a class that has one is served when its next request is due, before weights decide.
+/* Reservations: a class that has one is served when its next request is due, before weights
+ * decide.
  *
- *	due     when the next request is to be served at the latest
+ *	due     when the next request must be served at the latest
  *	serve   at t: due = min(due, t) + the time that the request takes at the reserved rate
- *	wait    again, after nothing waited for a while: due = max(due, now); but a caller that does
- *	        one thing at a time is away only until it has its answer: back within FQ_PAUSE_NS it
- *	        keeps up to so much of what it is behind
+ *	wait    after nothing was waiting: due = max(due, now).  But a caller with one request at a time
+ *	        is absent only until it has its reply: if it returns within FQ_PAUSE_NS, it may stay
+ *	        behind by up to that time.
  *
- * A request that was served late does not put the next one off, so that over any time t in which the
- * class waits it gets at least rate × t minus one request.  One that was served early, by weight,
- * puts it off by no more than its own time, so the past counts for nothing.  Above the class the date
- * is that of the earliest below: a reservation holds wherever the limit is that makes it wait. */
+ * A request that was served late does not postpone the next one, so that in any time t during which
+ * the class waits, it gets at least rate × t minus one request.  A request that was served early, by
+ * weight, postpones it by its own time only, so that earlier service does not matter.  Above the
+ * class, the date is that of the earliest class below: a reservation is honoured wherever the limit
+ * is that makes it wait. */
 #include "sched/gate_internal.h"
 
 static uint64_t time_of(uint64_t n, uint64_t per_sec)

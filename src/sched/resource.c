@@ -23,14 +23,14 @@ struct resource *resource_new(struct node *n, unsigned index)
 	return r;
 }
 
-/* Newcomers see the gate before they look at the tokens, waiters look at the tokens after setting
- * it: no wake-up is lost. */
-void resource_gate(struct resource *r, int by)
+/* Newcomers check for waiters before they look at the tokens; waiters announce themselves before
+ * they look at the tokens.  So no wake-up is lost. */
+void resource_add_waiters(struct resource *r, int by)
 {
 	if (r->bucket)
-		atomic_fetch_add(&r->bucket->gate, (uint32_t)by);
+		atomic_fetch_add(&r->bucket->waiters, (uint32_t)by);
 	else if (r->index == RES_INFLIGHT)
-		atomic_fetch_add(&r->node->limiter->inflight.gate, (uint32_t)by);
+		atomic_fetch_add(&r->node->limiter->inflight.waiters, (uint32_t)by);
 }
 
 void resource_set_due(struct resource *r, uint64_t due_ns)
@@ -60,15 +60,16 @@ void resource_drop_held(struct resource *r, const struct lane *l)
 	if (!*held)
 		return;
 	if (r->bytes)
-		resource_gate(r, -1);
+		resource_add_waiters(r, -1);
 	else
 		bucket_refund(r->bucket, *held);
 	*held = 0;
 	resource_kick(r);
 }
 
-/* 0 when what ready lanes have claimed stays there, or will be back by the date for which they have
- * claimed it; else the time until that date, and after it NEVER: until they have gone. */
+/* 0 if what ready lanes have claimed stays available, or will be available again by the date of
+ * their claim; otherwise the time until that date, and after it NEVER: until they have been
+ * served. */
 static uint64_t claims_wait_ns(const struct resource *r, const struct lane *l, uint64_t tokens,
 			       uint64_t at_ns)
 {

@@ -12,13 +12,13 @@
 
 #define BIT(n) (1U << (n))
 
-const char *rule_field_name(enum rule_field field)
+static const char *field_name(enum rule_field field)
 {
 	static const char *const names[RULE_FIELDS] = {"uid", "gid", "cgroup", "comm", "op"};
 	return names[field];
 }
 
-/* A copy_file_range reads and writes. */
+/* copy_file_range reads and writes. */
 static const struct {
 	const char *name;
 	uint32_t classes;
@@ -84,8 +84,7 @@ static int parse_glob(struct rule_term *t, const char *text, struct error *err)
 		return error_set(err, "cgroup '%s': a path that starts with '/', like /ci/**",
 				 text);
 	if (t->field == RULE_COMM && strlen(text) >= CALLER_NAME_MAX && !strpbrk(text, "*?["))
-		return error_set(err,
-				 "comm '%s': the kernel keeps 15 characters of a name; use '%.15s'",
+		return error_set(err, "comm '%s': names have at most 15 characters; use '%.15s'",
 				 text, text);
 	t->glob = strdup(text);
 	return t->glob ? 0 : error_set(err, "out of memory");
@@ -101,7 +100,7 @@ static int parse_term(struct rule_term *t, char *text, rule_resolve *resolve, st
 				 text);
 	*colon = '\0';
 	char *value = trim(colon + 1), *name = trim(text);
-	while (field < RULE_FIELDS && strcmp(name, rule_field_name(field)) != 0)
+	while (field < RULE_FIELDS && strcmp(name, field_name(field)) != 0)
 		field++;
 	if (field == RULE_FIELDS)
 		return error_set(err, "unknown field '%s'; use uid, gid, cgroup, comm or op", name);
@@ -123,7 +122,7 @@ static bool same_term(const struct rule_term *a, const struct rule_term *b)
 	       (!a->glob || strcmp(a->glob, b->glob) == 0);
 }
 
-/* Two users, two groups or disjoint operations at once: nobody is that. */
+/* Refuses two users, two groups or disjoint operations in one alternative: nothing matches that. */
 static int check_possible(const struct rule_terms *all, const struct rule_term *t,
 			  struct error *err)
 {
@@ -134,7 +133,7 @@ static int check_possible(const struct rule_terms *all, const struct rule_term *
 		if (t->field == RULE_OP ? !(o->number & t->number) : o->number != t->number)
 			return error_set(
 				err, "no request has two of '%s'; separate alternatives with ','",
-				rule_field_name(t->field));
+				field_name(t->field));
 	}
 	return 0;
 }
@@ -246,7 +245,7 @@ static bool cgroup_matches(const char *glob, const char *path)
 		return fnmatch(glob, path, FNM_PATHNAME) == 0;
 	if (n == 3)
 		return true; /* all of them */
-	/* the directory itself, or anything below: compare as many components as the glob has */
+	/* The directory itself or anything below it: compare as many components as the glob has. */
 	char dir[CALLER_PATH_MAX], head[CALLER_PATH_MAX];
 	if (n - 3 >= sizeof(dir) || strlen(path) >= sizeof(head))
 		return false;
@@ -303,7 +302,7 @@ bool rule_matches(const struct rule *r, const struct rule_subject *s)
 
 /* --- covering --- */
 
-/* Whatever `t` holds for, some term of `later` demands. */
+/* True: some term of `later` implies `t`. */
 static bool is_demanded(const struct rule_term *t, const struct rule_terms *later)
 {
 	for (unsigned i = 0; i < later->n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at the gate.  Nothing here changes an outcome. */
+/* Statistics.  Nothing here influences scheduling. */
 #include "sched/stats.h"
 
 #include <stdlib.h>
@@ -70,7 +70,8 @@ static void node_sums(struct node *n, struct counter_sums *sums)
 {
 	if (node_is_leaf(n))
 		leaf_sums(node_leaf(n), sums);
-	if (n->kind == SCOPE_MOUNT) /* classes that were removed while requests were on their way */
+	if (n->kind ==
+	    SCOPE_MOUNT) /* for classes that were removed while requests were under way */
 		list_for_each (it, &node_leaf(n)->mount->spare_leaves)
 			leaf_sums(list_entry(it, struct leaf, of_mount), sums);
 	counter_sums_add(sums, &n->branch->gone);
@@ -198,7 +199,7 @@ bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats
 	return found;
 }
 
-/* --- limits of a scope and of all above it --- */
+/* --- limits of a scope and its ancestors --- */
 
 static void each_look(const struct leaf *f, uint64_t now_ns, struct limit_stats each[LIMIT_KINDS])
 {
@@ -273,7 +274,7 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
 	return n;
 }
 
-/* --- keys: copied in slices, between which the gate is free; sorted without its lock --- */
+/* --- keys: copied in slices, with the gate unlocked in between; sorted without its lock --- */
 
 #define SLICE_BUCKETS  256
 #define SLICE_PAUSE_NS (20 * NSEC_PER_USEC)
@@ -281,15 +282,15 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
 struct key_copy {
 	struct key_stats *key;
 	size_t n, room;
-	size_t n_before;    /* of other leaves */
-	size_t n_table, at; /* the table as it was at its last slice; the next bucket of it */
+	size_t n_before;    /* from other leaves */
+	size_t n_table, at; /* size of the table at the last slice; next bucket */
 	uint64_t now_ns;
 };
 
 static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_ns)
 {
 	const struct limiter *l = key->node.limiter;
-	bool limited = atomic_load(&key->limits); /* not only prepared for that */
+	bool limited = atomic_load(&key->limits); /* has limits now, not only prepared ones */
 	for (unsigned i = 0; limited && i < LIMIT_KINDS; i++) {
 		if (!l->config.limit[i].enabled)
 			continue;
@@ -324,8 +325,8 @@ static size_t chain_length(const struct key *key)
 	return n;
 }
 
-/* False: all have been copied.  A table that has grown is copied anew: keys have moved in it, and a table
- * doubles only so often. */
+/* False: all have been copied.  If the table has grown, it is copied again from the start, because
+ * keys have moved; tables grow only a few times. */
 static bool copy_slice_locked(struct key_copy *c, const struct keys *k)
 {
 	if (c->n_table != k->n_table) {
@@ -363,7 +364,7 @@ static int by_wait(const void *a, const void *b)
 	return x->wait_ns > y->wait_ns ? -1 : x->wait_ns < y->wait_ns;
 }
 
-/* The mount itself, or one of its classes; only that of the name, if one is given.  NULL: there are no
+/* The mount itself, or one of its classes; only the class of that name if one is given.  NULL: no
  * more. */
 static struct leaf *leaf_at(struct gate_mount *m, const char *class, unsigned i)
 {
@@ -377,7 +378,7 @@ static struct leaf *leaf_at(struct gate_mount *m, const char *class, unsigned i)
 	return NULL;
 }
 
-/* Classes that come or go meanwhile may be missed or seen twice. */
+/* Classes that are added or removed meanwhile may be missed or seen twice. */
 static void copy_keys(struct gate_mount *m, const char *class, struct key_copy *c)
 {
 	struct gate *g = m->leaf.node.gate;
@@ -395,7 +396,7 @@ static void copy_keys(struct gate_mount *m, const char *class, struct key_copy *
 			c->n_before = c->n;
 			c->n_table = 0;
 		}
-		/* Otherwise whoever waits for the lock would not get it before us. */
+		/* Otherwise we would take the lock again before those who wait for it. */
 		nanosleep(&pause, NULL);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is counted per scope, as plain numbers: the shape of `ratefsctl stats`. */
+/* Statistics per scope, as plain numbers; `ratefsctl stats` shows them. */
 #ifndef SCHED_STATS_H
 #define SCHED_STATS_H
 
@@ -8,7 +8,7 @@
 #include "limit/limiter.h"
 #include "sched/job.h"
 
-/* Wait times in ns, four buckets per power of two: a quantile is off by at most 1/8. */
+/* Durations in ns, four buckets per power of two: a quantile is off by at most 1/8. */
 #define HISTOGRAM_BUCKETS 256
 struct histogram {
 	uint64_t count[HISTOGRAM_BUCKETS];
@@ -16,18 +16,19 @@ struct histogram {
 };
 void histogram_add(struct histogram *h, uint64_t ns);
 void histogram_merge(struct histogram *to, const struct histogram *from);
-/* per_mille: 500 = median, 990 = p99.  0 when empty. */
+/* per_mille: 500 is the median, 990 is p99.  0 if empty. */
 uint64_t histogram_quantile_ns(const struct histogram *h, unsigned per_mille);
 
 struct class_stats {
-	uint64_t ops, bytes;	     /* admitted; bytes given back are taken off again */
+	uint64_t ops, bytes;	     /* admitted; refunded bytes are subtracted */
 	uint64_t at_once;	     /* admitted without waiting */
-	uint64_t parked, parked_now; /* had to wait in total; wait at this moment */
+	uint64_t parked, parked_now; /* had to wait, in total and now */
 	uint64_t would_block, full, timed_out, cancelled, misconfigured;
 	uint64_t ok, failed, aborted; /* outcomes of admitted operations */
-	struct histogram wait;	      /* of the parked (dry_run: of those that would have been) */
-	uint64_t device_now;	      /* in the device at this moment, beside parked_now */
-	struct histogram device;      /* time that the device model added */
+	struct histogram
+		wait; /* of parked requests (in a dry run: of those that would have been parked) */
+	uint64_t device_now;	 /* now in the device; not included in parked_now */
+	struct histogram device; /* time that the device model added */
 };
 
 struct limit_stats {
@@ -35,8 +36,8 @@ struct limit_stats {
 	uint64_t rate_per_sec, peak_per_sec, capacity;
 	int64_t level;
 	uint64_t once_left;
-	uint64_t blocking_ns; /* time during which it was the one that kept somebody waiting */
-	uint64_t would_wait;  /* requests that would have waited for it, in dry runs */
+	uint64_t blocking_ns; /* time during which requests waited for it */
+	uint64_t would_wait;  /* in dry runs: requests that would have waited for it */
 };
 
 struct permit_stats {
@@ -44,17 +45,17 @@ struct permit_stats {
 	uint64_t blocking_ns, would_wait; /* as above; 0 for open handles, which never wait */
 };
 
-/* The limits of one scope and nothing else: a quick look. */
+/* Only the limits of one scope: cheap to copy. */
 struct scope_limits {
-	uint64_t since_ns, now_ns; /* of the counters; of this copy */
+	uint64_t since_ns, now_ns; /* start of counting; time of this copy */
 	struct limit_stats limit[LIMIT_KINDS];
 	struct permit_stats inflight, open;
 	struct limit_stats
-		each[LIMIT_KINDS]; /* of every key; no level, since every key has its own */
+		each[LIMIT_KINDS]; /* of each key; without levels, since every key has its own */
 };
 
 struct scope_stats {
-	uint64_t since_ns, now_ns; /* of the counters; of this copy */
+	uint64_t since_ns, now_ns; /* start of counting; time of this copy */
 	struct class_stats cls[COST_CLASSES_SHOWN];
 	struct limit_stats limit[LIMIT_KINDS];
 	struct permits_snapshot inflight, open;
@@ -66,11 +67,11 @@ struct scope_stats {
 struct key_stats {
 	struct fair_key key;
 	uint32_t weight;
-	uint64_t ops, bytes; /* of its parked requests that were admitted */
+	uint64_t ops, bytes; /* of its requests that had to wait and were admitted */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;
 	uint32_t capped;	    /* bit per limit_kind: it has a limit of its own … */
-	int64_t level[LIMIT_KINDS]; /* … and this is the level of that */
+	int64_t level[LIMIT_KINDS]; /* … and this is its level */
 };
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The real clock, and the thread that steps the gate when it is due: it sleeps in the read of an
- * absolute timerfd.  Moving the alarm forward is one system call; moving it back is none: the timer
- * then goes off too early once and is set anew. */
+/* The stepper's thread sleeps in the read of an absolute timerfd.  Moving the alarm to an earlier time
+ * takes one system call, moving it to a later time none: the timer then goes off too early once and
+ * is set again. */
+#include "sched/stepper.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,10 +15,8 @@
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "base/util.h"
-#include "sched/clock.h"
 #include "sched/gate.h"
 #include "sched/thread.h"
-#include "sched/workers.h"
 
 struct stepper {
 	struct clock clk;
@@ -114,7 +114,7 @@ void stepper_free(struct stepper *s)
 	if (s->started) {
 		atomic_store(&s->stop, true);
 		pthread_mutex_lock(&s->lock);
-		s->armed_ns = 0; /* nobody moves it away from now */
+		s->armed_ns = 0; /* now: nobody can set an earlier alarm */
 		set_timer(s, 0);
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);

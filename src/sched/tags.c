@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tags over a change of limits.
+/* Converts tags when limits change.
  *
- * A tag is measured in time on the bottleneck, so new limits change what it is worth; and they may sort
+ * A tag is measured in time on the tightest limit, so new limits change its value; they may also group
  * the classes into other lanes, each of which has a virtual time of its own.  Neither may change the
- * order: whoever was ahead of others stays ahead by as many requests, and whoever was behind stays
- * behind.  So the lead of each competitor over the virtual time is converted, by what a request that was
- * served before the change costs after it. */
+ * order: a competitor that was ahead of others stays ahead by as many requests, and one that was behind
+ * stays behind.  So the lead of each competitor over the virtual time is converted by the cost of the
+ * last request served, before and after the change. */
 #include "sched/gate_internal.h"
 
 static bool is_sample(const struct cost *c)
@@ -22,7 +22,7 @@ uint64_t lane_sample_cost(const struct lane *l)
 /* The conversion of one node's tags. */
 struct retag {
 	struct node *node;
-	struct fq was[LANES];		 /* the queues, empty now */
+	struct fq was[LANES];		 /* the former queues, empty now */
 	uint64_t from[LANES], to[LANES]; /* tags are multiplied by to/from */
 	uint32_t source[LANES];		 /* bit per former lane that has classes in this one */
 	uint64_t now_ns;
@@ -36,8 +36,8 @@ static int64_t convert(const struct retag *rt, unsigned lane, int64_t tags)
 	return (int64_t)(t > most ? most : t < -most ? -most : t);
 }
 
-/* The lead of a competitor in one of the new lanes, from its leads in the former lanes.  A lane in which
- * it was queued decides; a lane in which it was not queued counts only if it is ahead there. */
+/* The lead of a competitor in a new lane, from its leads in the former lanes.  Former lanes in
+ * which it was queued decide; others matter only if it is ahead there. */
 static int64_t lead_now(const struct retag *rt, const struct fq_item was[LANES], unsigned lane,
 			uint64_t *left_ns)
 {
@@ -82,7 +82,7 @@ static void retag_children(struct retag *rt)
 		retag_child(rt, list_entry(it, struct node, sibling));
 }
 
-/* What a new lane takes over from the former ones, except for the tags of its children. */
+/* Sets up a new lane from the former ones, except for the tags of its children. */
 static void retag_lane(const struct retag *rt, unsigned lane, const uint64_t in_line[LANES],
 		       const struct cost sample[LANES])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads of the scheduler: named, and deaf to signals (those are the daemon's). */
+/* Threads of the scheduler.  They have names and block all signals, which the main thread handles. */
 #ifndef SCHED_THREAD_H
 #define SCHED_THREAD_H
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns of those who do not wait: probes, places and vouchers.
+/* Fair turns for callers that do not wait: probes, places and vouchers.
  *
- * A probe (somebody polls) takes its turn like a transfer but is charged nothing: the transfer comes
- * later, as a non-blocking one, which may not overtake those that wait.  A non-blocking transfer that
- * is refused leaves a probe of the gate's own in its key's queue, its place, so that a program that
- * tries again and again has its share as one that polls has.
- * Beside a queue the transfer after a turn would be refused for ever.  So a probe that had its turn
- * while others wait leaves its key a voucher: the tokens that it found are left alone by everybody for
- * a moment, and the next non-blocking transfer of that key and class may take them past the queue.  A
+ * A probe (poll) takes its turn like a transfer but is not charged: the transfer follows later, as a
+ * non-blocking one, which may not overtake waiting requests.  A non-blocking transfer that is refused
+ * leaves its place, a probe of the gate's own, in its key's queue, so that a program that retries in a
+ * loop gets the same share as one that polls.
+ * While others wait, the transfer after such a turn would always be refused.  So a probe that has its
+ * turn while others wait leaves its key a voucher: for a moment the tokens that it found are reserved,
+ * and the next non-blocking transfer of that key and class may take them and bypass the queue.  A
  * voucher is used once, or expires.
- * Vouchers never exceed what the bucket can hold, so a crowd of probes goes at the bucket's pace. */
+ * Vouchers never exceed the capacity of the bucket, so that many probes together keep to its rate. */
 #include "sched/gate_internal.h"
 
 #define VOUCHER_NS (20 * NSEC_PER_MSEC)
 
-/* The limits that a voucher is about, from the leaf up; a dry run has none. */
+/* The limits that a voucher is for, from the leaf to the root; none in a dry run. */
 static const struct chain *voucher_limits(const struct leaf *f, enum cost_class cls)
 {
 	return mount_is_dry(f->mount) ? NULL : leaf_limits(f, cls);
@@ -36,7 +36,7 @@ static bool contested(const struct leaf *f, const struct key *key, enum cost_cla
 	       chain_contested(key->node.own[cls]);
 }
 
-/* Adds to (or takes from) what all limits on the way must leave alone. */
+/* Adds to (or subtracts from) what all limits on the way reserve for vouchers. */
 static void earmark(const struct account *a, const struct cost *c, int vouchers)
 {
 	const struct chain *ch = voucher_limits(a->leaf, a->cls);
@@ -45,7 +45,7 @@ static void earmark(const struct account *a, const struct cost *c, int vouchers)
 		uint64_t tokens = chain_tokens(&ch->link[i], c);
 		r->voucher_tokens += vouchers > 0 ? tokens : -tokens;
 		r->vouchers += (unsigned)vouchers;
-		resource_gate(r, vouchers);
+		resource_add_waiters(r, vouchers);
 		if (vouchers < 0)
 			resource_kick(r);
 	}
@@ -113,7 +113,7 @@ void vouchers_lay(struct leaf *f)
 	keys_each(&f->keys, key_lay, NULL);
 }
 
-/* Past those that wait, so not by chain_try, which refuses then. */
+/* Bypasses the queue, so it cannot use chain_try, which refuses while somebody waits. */
 static bool take_past_queue(const struct chain *ch, const struct cost *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; ch && i < ch->links + ch->permits; i++) {
@@ -226,7 +226,7 @@ static bool turn_take_locked(struct leaf *f, struct fair_key id, uint64_t least,
 {
 	enum cost_class cls = grant->cost.cls;
 	if (!leaf_limits_class(f, cls))
-		return true; /* the limits have gone */
+		return true; /* the limits were removed */
 	if (chain_misconfigured(leaf_limits(f, cls), &grant->cost))
 		return false;
 	gate_catch_up_locked(f->node.gate, now_ns);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The executor pools.
+/* Pools of worker threads.
  *
- * A batch wakes no more threads than there are CPUs to run them.  Where that is too few because
- * threads are stuck in the backing filesystem, the watcher notices: it sleeps while nothing is
- * queued, else looks every couple of milliseconds at each pool whether its oldest job waits although
- * fewer threads than CPUs are getting on, and then adds one.
+ * A batch of jobs wakes no more threads than there are CPUs.  If these are stuck in the source, the
+ * watcher notices: it sleeps while nothing is queued; otherwise it checks every two milliseconds
+ * whether a pool has jobs queued although fewer threads than CPUs are making progress, and adds a
+ * thread.
  *
- * The watcher is one thread for all pools.  It never runs a job, so nothing can hang it, and it
- * alone starts threads: those that dispatch may be acting as a caller at that moment, and a new
- * thread inherits the identity of the one that makes it.
+ * One watcher thread serves all pools.  It never runs a job, so it cannot hang, and it alone starts
+ * threads: threads that dispatch may be acting as a caller at that moment, and a new thread inherits
+ * the identity of its creator.
  *
  * Lock order: watcher_life, watcher.lock, then a pool's. */
 #include "sched/workers.h"
@@ -26,7 +26,7 @@
 
 #define STUCK_NS    (2 * NSEC_PER_MSEC)
 #define LINGER_NS   (10 * NSEC_PER_SEC)
-#define QUIET_LOOKS 3 /* the watcher goes to sleep after so many without a queue */
+#define QUIET_LOOKS 3 /* the watcher sleeps after this many checks that find nothing queued */
 
 struct worker {
 	struct list link; /* in workers->all or ->dead */
@@ -35,16 +35,16 @@ struct worker {
 	pthread_t thread;
 	pthread_cond_t wake;
 	bool woken;
-	uint64_t since_ns; /* of the job it runs; 0: none */
+	uint64_t since_ns; /* start of its current job; 0: none */
 };
 
 struct workers {
 	struct workers_hooks hooks;
 	unsigned max, cpus;
-	struct list link;	 /* in watcher.pools; watcher.lock */
-	uint64_t started_before; /* the watcher's: at its last look */
+	struct list link;	 /* in watcher.pools; guarded by watcher.lock */
+	uint64_t started_before; /* value of `started` at the watcher's last check */
 
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards everything below */
 	struct list queue;    /* of struct job */
 	uint64_t queued, started;
 	struct list all, dead, idle; /* idle: most recent first */
@@ -53,15 +53,15 @@ struct workers {
 };
 
 static struct {
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards everything below */
 	pthread_cond_t wake;
-	struct list pools; /* a thread looks at them while there are any */
+	struct list pools; /* while there are any, the watcher's thread exists */
 	pthread_t thread;
-	bool awake;   /* looks again in a moment */
-	bool at_once; /* a pool has work and too few threads */
+	bool awake;   /* checks periodically */
+	bool at_once; /* a pool has work and too few threads: check immediately */
 } watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .pools = LIST_INIT(watcher.pools)};
 
-/* False when the time is up. */
+/* False: the time has passed. */
 static bool wait_for(pthread_mutex_t *lock, pthread_cond_t *c, uint64_t ns)
 {
 	uint64_t until = monotonic_ns() + ns;
@@ -81,7 +81,7 @@ static void cond_init(pthread_cond_t *c)
 
 /* --- a worker --- */
 
-/* False: idle for so long that it should leave. */
+/* False: idle for so long that it should exit. */
 static bool wait_for_work(struct workers *w, struct worker *me)
 {
 	bool in_time = true;
@@ -136,11 +136,11 @@ static void *work(void *arg)
 	w->n_all--;
 	pthread_mutex_unlock(&w->lock);
 	if (w->hooks.thread_stop)
-		w->hooks.thread_stop(w->hooks.ctx); /* the pool lives until it has joined us */
+		w->hooks.thread_stop(w->hooks.ctx); /* the pool exists until it has joined us */
 	return NULL;
 }
 
-/* Lock held. */
+/* Call with the lock held. */
 static bool add_thread(struct workers *w)
 {
 	struct worker *me = calloc(1, sizeof(*me));
@@ -169,7 +169,7 @@ static void wake_one(struct workers *w)
 	pthread_cond_signal(&idle->wake);
 }
 
-/* Lock held; releases it while joining. */
+/* Call with the lock held; releases it while joining. */
 static void reap(struct workers *w)
 {
 	while (!list_empty(&w->dead)) {
@@ -185,7 +185,7 @@ static void reap(struct workers *w)
 
 /* --- the watcher --- */
 
-/* Threads that are neither idle nor stuck. */
+/* The number of threads that are neither idle nor stuck. */
 static unsigned getting_on(struct workers *w)
 {
 	uint64_t now = monotonic_ns();
@@ -206,7 +206,7 @@ static void help_out(struct workers *w)
 		;
 }
 
-/* True: it has jobs that no thread has taken. */
+/* True: the pool has jobs that no thread has taken. */
 static bool look_at(struct workers *w)
 {
 	pthread_mutex_lock(&w->lock);
@@ -250,9 +250,10 @@ static void watcher_wake(bool at_once)
 	pthread_mutex_unlock(&watcher.lock);
 }
 
-static pthread_mutex_t watcher_life = PTHREAD_MUTEX_INITIALIZER; /* its thread starts or ends */
+static pthread_mutex_t watcher_life =
+	PTHREAD_MUTEX_INITIALIZER; /* held while its thread starts or ends */
 
-/* Puts the pool under the eyes of the watcher, and starts that for the first one. */
+/* Adds the pool to those watched; starts the watcher for the first one. */
 static int watcher_add(struct workers *w)
 {
 	pthread_mutex_lock(&watcher_life);
@@ -305,7 +306,7 @@ static void add_jobs(struct workers *w, struct list *jobs, unsigned n)
 		n--;
 	}
 	bool too_few = w->n_all < min_u64(w->cpus, w->max);
-	pthread_mutex_unlock(&w->lock); /* from here on the pool may be gone */
+	pthread_mutex_unlock(&w->lock); /* from here on the pool may be freed */
 	if (n)
 		watcher_wake(too_few);
 }
@@ -383,7 +384,8 @@ void workers_free(struct workers *w)
 		pthread_mutex_unlock(&w->lock);
 		pthread_join(k->thread, NULL);
 		pthread_mutex_lock(&w->lock);
-		list_remove(&k->link); /* it moved itself to the dead, whom nobody else joins now */
+		/* it has moved itself to the dead list, whose threads nobody else joins now */
+		list_remove(&k->link);
 		pthread_cond_destroy(&k->wake);
 		free(k);
 	}

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sched/gate.h"
+#include "sched/stepper.h"
 #include "sched/workers.h"
 
 #define REQUESTS 10000

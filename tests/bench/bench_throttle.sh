@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Does a limit hold exactly, is it shared fairly, and what does it cost who is not limited?
+# Is a limit exact, is it shared fairly, and what does it cost callers that are not limited?
 . "${srcdir:-.}/tests/bench/lib.sh" || exit 1
 requires bindfs
 

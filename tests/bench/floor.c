@@ -4,7 +4,7 @@
  *	floor -f SOURCE MOUNTPOINT
  *
  * A directory in which every name is a file of 64 MiB of zeros; reads and writes go past the page
- * cache and are answered at once, from memory, by as few steps as libfuse allows.  SOURCE is not
+ * cache and are answered immediately, from memory, with as few steps as libfuse allows.  SOURCE is not
  * looked at.  What a mirror is short of this is its own; what this is short of the backing directory
  * is the kernel's. */
 #include <fuse_lowlevel.h>

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The control protocol: lines of requests against a daemon without real mounts.  Every line has an answer; records are
- * a path, a tab and a JSON scalar; words survive being written and read. */
+/* The control protocol: lines of requests against a daemon without real mounts.  Every line has an answer, which is one
+ * line of JSON, understood by the same parser, with the code of an error if it is one. */
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "daemon/await.h"
 #include "daemon/commands.h"
-#include "daemon/proto.h"
 #include "daemon/registry.h"
 #include "fuzz/fuzz.h"
+#include "proto/json_in.h"
 #include "sched/gate.h"
 #include "unit/fake_clock.h"
 
@@ -44,6 +43,7 @@ static void add_mount(const char *name, const char *mountpoint)
 
 static void start(void)
 {
+	proto_init();
 	log_set_level(LOG_LEVEL_ERROR);
 	fake_clock_init(&fake, NSEC_PER_SEC);
 	registry_clear(&registry);
@@ -65,76 +65,65 @@ static void stop(void)
 	weights_free(&registry.weights);
 }
 
-static void check_records(const char *text, size_t size)
+/* What a client would receive. */
+static void check_answer(json_t *answer)
 {
-	for (const char *line = text; line < text + size;) {
-		const char *end = memchr(line, '\n', (size_t)(text + size - line));
-		MUST(end);
-		const char *tab = memchr(line, '\t', (size_t)(end - line));
-		MUST(tab && tab > line && tab + 1 < end);
-		MUST(!memchr(tab + 1, '\t', (size_t)(end - tab - 1)));
-		MUST(strchr("\"-0123456789tfn", tab[1]));
-		line = end + 1;
-	}
-}
-
-static void check_words(int n, char **word)
-{
-	AUTO_FREE char *text = NULL;
-	size_t size;
-	char *again[PROTO_WORDS_MAX];
-	FILE *out = open_memstream(&text, &size);
-	MUST(out);
-	for (int i = 0; i < n; i++) {
-		if (i)
-			fputc(' ', out);
-		proto_put_word(out, word[i]);
-	}
-	MUST(fclose(out) == 0);
-	MUST(!strchr(text, '\n'));
-	MUST(proto_split(text, again) == n);
-	for (int i = 0; i < n; i++)
-		MUST(strcmp(again[i], word[i]) == 0);
-}
-
-static void obey(char *line)
-{
-	AUTO_FREE char *text = NULL;
+	struct error err = ERROR_INIT;
 	size_t size = 0;
-	char *word[PROTO_WORDS_MAX];
-	int n = proto_split(line, word);
-	MUST(n >= -1 && n <= PROTO_WORDS_MAX);
-	if (n <= 0)
+	AUTO_FREE char *line = proto_line(answer, &size);
+	MUST(line && size == strlen(line) && size <= PROTO_ANSWER_MAX);
+	MUST(strchr(line, '\n') == line + size - 1);
+	AUTO_JSON *again = proto_parse(line, size - 1, PROTO_DEPTH_MAX, &err);
+	MUST(again && json_equal(again, answer));
+	MUST(get_u64(again, "v") == PROTO_VERSION);
+	if (get_true(again, "ok"))
 		return;
-	check_words(n, word);
-	struct await await = {0};
-	struct command_reply reply = {.out = open_memstream(&text, &size), .await = &await};
-	MUST(reply.out);
-	command_run(&registry, n, word, &reply);
-	while (await.n && !await_is_over(&registry, &await)) {
+	const json_t *error = get_part(again, "error");
+	const char *code = get_text(error, "code");
+	MUST(strcmp(proto_code_name(proto_code_find(code)), code) == 0 && strcmp(code, "ok") != 0);
+	MUST(*get_text(error, "text"));
+}
+
+static void run(json_t *request)
+{
+	struct command_reply reply;
+	MUST(command_reply_init(&reply));
+	command_run(&registry, request, &reply);
+	MUST(!reply.no_memory);
+	while (reply.await.n && !await_is_over(&registry, &reply.await)) {
 		usleep(100);
 		registry_progress(&registry);
 	}
-	await_report(&registry, &await, &reply);
-	await_free(&await);
-	MUST(fclose(reply.out) == 0);
-	MUST(reply.code >= 0 && reply.code <= PROTO_NO_TARGET);
-	if (reply.code)
-		MUST(reply.long_text || error_is_set(&reply.err));
-	else
-		check_records(text, size);
-	free(reply.long_text);
-	free(reply.in_use);
+	await_report(&registry, &reply.await, &reply);
+	AUTO_JSON *answer = command_answer(&reply, json_object_get(request, "id"));
+	MUST(answer);
+	check_answer(answer);
+	command_reply_free(&reply);
+}
+
+static void obey(const char *line, size_t size)
+{
+	struct error err = ERROR_INIT;
+	AUTO_JSON *request = proto_parse(line, size, PROTO_DEPTH_MAX, &err);
+	if (request) {
+		run(request);
+		return;
+	}
+	MUST(error_is_set(&err));
+	AUTO_JSON *answer = command_refusal(PROTO_BAD_REQUEST, err.text);
+	check_answer(answer);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = {data, size};
-	AUTO_FREE char *text = input_text(&in);
-	char *rest = text, *line;
+	const char *line = (const char *)data, *end = line + size;
 	start();
-	while ((line = strsep(&rest, "\n")))
-		obey(line);
+	while (line < end) {
+		const char *newline = memchr(line, '\n', (size_t)(end - line));
+		size_t n = (size_t)((newline ? newline : end) - line);
+		obey(line, n);
+		line += n + 1;
+	}
 	stop();
 	return 0;
 }

@@ -112,7 +112,7 @@ static void check(const struct shadow *s)
 {
 	i128 lateness = (i128)s->rate_max * LATENESS_NS;
 	uint64_t room = max_u64(s->capacity, s->largest);
-	/* One candidate per lane may have taken its op earlier, when it came to the front (LIMITER-FACTS 4.2). */
+	/* One candidate per lane may have taken its op earlier, when it came to the front. */
 	uint64_t candidates = limit_kind_is_bytes(s->kind) ? 0 : COST_CLASSES;
 	i128 bound = lateness + ((i128)room + s->once + candidates + 1) * (int64_t)NSEC_PER_SEC;
 	MUST(s->excess <= bound);
@@ -174,7 +174,7 @@ void model_done(struct model *m, const struct grant *g, uint64_t bytes_moved)
 void model_check_empty(const struct model *m)
 {
 	for (unsigned i = 0; i < m->shadows; i++)
-		MUST(atomic_load(&m->shadow[i].bucket->gate) == 0);
+		MUST(atomic_load(&m->shadow[i].bucket->waiters) == 0);
 	for (unsigned i = 0; i < m->helds; i++) {
 		MUST(m->held[i].n == 0);
 		MUST(permits_look(m->held[i].permits).in_flight == 0);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What happens to the source behind the mount shows through: at once with cache=strict, else when
-# the timeouts are over.
+# Changes made directly in the source become visible: immediately with cache=strict, otherwise when
+# the timeouts have expired.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 content_is() { [ "$(cat "$1" 2>/dev/null)" = "$2" ]; }
@@ -74,8 +74,8 @@ backing tmpfs
 BACKING=tmpfs
 each
 
-# A file that nobody has open gives its blocks back, even where the kernel still remembers it; what has only not
-# been used for as long is found again.
+# The blocks of a deleted file that nobody has open are freed, even if the kernel still remembers it; a file that was only
+# unused for that long can still be reached.
 blocks_back() { [ "$(stat -f -c %f "$BACK")" -ge "$free" ]; }
 mkdir "$SRC/still"
 free=$(stat -f -c %f "$BACK")
@@ -116,8 +116,8 @@ for mode in strict auto page; do
 	unmount_ratefs
 done
 
-# What is made in the source and used on the mount, removed there and made in the source again, is as if both
-# were one directory, in the default mode too.
+# A directory created in the source, used and removed on the mount, and created in the source again, behaves as if both
+# were one directory, in the default mode as well.
 cat >"$TMP/turns.py" <<'EOF'
 import errno, os, socket, stat, sys
 behind, front = sys.argv[1:]

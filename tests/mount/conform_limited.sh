@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Limits that never bind change nothing but the way of the data (direct I/O instead of passthrough).
+# Limits that never bind change only how data is transferred (direct I/O instead of passthrough).
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:conform
 

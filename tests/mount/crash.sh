@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The daemon is killed under load: clients get errors at once, what was acknowledged and fsynced is on the backing filesystem,
-# a new daemon takes the place of the dead mount and says so, and all continues.
+# The daemon is killed under load: clients get errors immediately, data that was fsynced is on the backing filesystem,
+# a new daemon replaces the dead mount and says so, and everything continues.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:iogen
@@ -55,7 +55,7 @@ acknowledged() { [ "$(cat "$TMP"/acknowledged.* 2>/dev/null | wc -l)" -ge "$1" ]
 LOG_EXPECTED="$LOG_EXPECTED|removed the dead mount"
 for options in bps=20M cache=page,bps=20M cache=strict,iops=2000 ""; do
 	crash ${options:+-o "$options"}
-	# The next one begins where the last one fell.
+	# The next daemon replaces the mount of the last one.
 	mount_ratefs ${options:+-o "$options"}
 	grep -q "mountpoint '$MNT': removed the dead mount" "$LOG" || fail "nothing was said about the dead mount"
 	[ "$(awk -v m="$MNT" '$2 == m' /proc/self/mounts | wc -l)" = 1 ] || fail "mounts lie on top of each other"
@@ -79,7 +79,7 @@ cmp "$SRC/file" "$MNT/file" || fail "the new mount does not work"
 unmount_ratefs
 ! mountpoint -q "$MNT" || fail "a dead mount is left below"
 
-# auto_unmount: a process of its own takes the mount away when the daemon dies.
+# auto_unmount: a helper process unmounts when the daemon dies.
 watchers() { pgrep -x ratefs-unmount | wc -l; }
 no_watchers() { [ "$(watchers)" = 0 ]; }
 one_watcher() { [ "$(watchers)" = 1 ]; } # takes its name a moment after the mount answers
@@ -92,7 +92,7 @@ DAEMON=
 within 5s not_mounted || fail "auto_unmount did not unmount"
 exec 8<&-
 within 2s no_watchers || fail "the process that unmounts stays"
-# It neither holds up umount(8) nor outlives the daemon, nor keeps the output of who started it open.
+# It does not keep the mount busy, does not outlive the daemon, and does not keep the output of the daemon's starter open.
 mount_ratefs -o auto_unmount
 unmount_ratefs
 no_watchers || fail "a process is left after umount"
@@ -100,7 +100,7 @@ out=$("$RATEFS" "$SRC" "$MNT" -o auto_unmount 2>&1) || fail "background start: $
 # What somebody else has mounted there meanwhile stays.
 mount -t tmpfs tmpfs "$MNT"
 touch "$MNT/other"
-kill -9 "$(pgrep -x "$(basename "$RATEFS")")"
+kill_the_daemon
 within 2s no_watchers || fail "the process that unmounts stays"
 ok test -e "$MNT/other"
 umount "$MNT"

@@ -47,14 +47,14 @@ start
 equal "$(state one) $(state two)" "mounted mounted"
 findmnt -no OPTIONS "$TMP/m2" | grep -q noexec || fail "noexec of the file got lost"
 
-# Both mounts write 512K: at 1 MiB/s together that takes a second (less what is in stock).
+# Both mounts write 512K: at 1 MiB/s together that takes a second (less what the bucket holds).
 both() {
 	iogen --op write --size 64K --bytes 512K --path "$TMP/m1/x" >/dev/null &
 	iogen --op write --size 64K --bytes 512K --path "$TMP/m2/y" >/dev/null && wait $!
 }
 at_least 800ms both
 
-# One ends from outside, the other goes on; it can be mounted again.
+# One is unmounted from outside, the other continues; the first can be mounted again.
 umount "$TMP/m1"
 within 2s test "$(state one)" = unmounted || fail "the end of a mount went unnoticed"
 ok cat "$TMP/m2/file" >/dev/null
@@ -66,7 +66,7 @@ equal "$(state one)" unmounted
 says 'one: is not mounted' ctl unmount one
 ok ctl mount one
 
-# What was open when a mount went is closed, and no longer counted.
+# Files that were open when a mount ended are closed, and no longer counted.
 exec 8<"$TMP/m1/file"
 out=$(ctl unmount one 2>&1) && fail "unmounted in use"
 [[ $out == *"one: is in use: 1 open file"* ]] || fail "in use, but unmount says: $out"
@@ -76,7 +76,7 @@ exec 8<&-
 equal "$(ctl stats global --json | jq .open.now)" 0 "open files"
 ok ctl mount one
 
-# Reload: a limit changes, a mount comes, a mount goes; waiting requests feel it at once.
+# Reload: a limit changes, a mount is added, a mount is removed; this affects waiting requests immediately.
 iogen --op write --size 1M --bytes 8M --path "$TMP/m2/z" >/dev/null &
 writer=$!
 nap 300ms
@@ -90,7 +90,7 @@ equal "$(state three)" mounted
 ok touch "$TMP/m3/x"
 ok test -e "$SRC/b/x"
 
-# A bad file changes nothing and says why, all at once.
+# A file with errors changes nothing, and all of its problems are reported.
 cp "$CONF" "$CONF.good"
 printf '[mount:bad]\niops = 3Q\nnonsense\n' >>"$CONF"
 out=$(ctl reload 2>&1) && fail "a bad file was reloaded"
@@ -101,20 +101,20 @@ equal "$(value fs:data write_bps) $(state two) $(state three)" "1G mounted mount
 cp "$CONF.good" "$CONF"
 ok ctl reload
 
-# What was set by hand and not saved goes with a reload; a mount keeps its fs to itself.
+# A reload discards what was set and not saved; the fs scope of a mount stays its own.
 ok ctl set fs:three read_bps=5M >/dev/null
 ok ctl set two iops=55 >/dev/null
 ok ctl reload
 equal "$(value fs:three read_bps) $(value two iops)" "off off"
 
-# What changes is printed, and nothing else; nothing changes, nothing is printed.
+# Exactly the changes are printed; without changes nothing is.
 ok ctl set two iops=77 >/dev/null
 sed -i 's/^iops = 10k/iops = 20k/; s/^write_bps = 1G/write_bps = 2G/; s/^fair = uid/fair = gid/' "$CONF"
 equal "$(ctl reload | sort)" "$(printf "fs 'data': write_bps=2G, was 1G\nglobal: iops=20k, was 10k\nmount 'two': fair=gid, was uid\nmount 'two': iops=off, was 77")"
 equal "$(ctl reload)" ""
 sed -i 's/^fair = gid/fair = uid/' "$CONF"
 
-# What cannot change while it is mounted is told.
+# Changes that cannot be made while mounted are reported.
 sed -i 's/^fair = uid.*/&\ncache = strict/' "$CONF"
 ctl reload | grep -q "mount 'two': cache counts from the next mount on" || fail "cache changed silently"
 
@@ -137,7 +137,7 @@ stop_all() { kill -TERM "$DAEMON" && daemon_ended_well; }
 stop_all
 ! mountpoint -q "$TMP/nowhere" || fail "a mount outlived its daemon"
 
-# Errors of a file: exit 2, all in one go, nothing mounted.
+# Errors in a file: exit status 2, all of them reported, nothing mounted.
 printf '[mount:x]\niops = 5Q\nfair = no\n[golbal]\n' >"$CONF"
 rc=0
 out=$("$RATEFS" -c "$CONF" 2>&1) || rc=$?

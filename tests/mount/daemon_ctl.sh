@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefsctl: every command, with what it says when it cannot.
+# ratefsctl: every command, with its error messages.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
@@ -31,7 +31,7 @@ for target in "$MNT" "$MNT/" "$TMP/link/mnt" slow fs:slow global; do
 	ok ctl stats "$target" >/dev/null
 done
 (cd "$TMP" && ctl stats mnt >/dev/null) || fail "a relative mountpoint"
-# Any path on the mount stands for it; a word is a name, not a file of where one is.
+# Any path on the mount denotes it; a plain word is a name, not a file in the current directory.
 ln -s "$MNT/file" "$TMP/to-file"
 for target in "$MNT/file" "$MNT/no/such/file" "$MNT/../mnt/." "$TMP/to-file" "$TMP/link/mnt/file"; do
 	ctl stats "$target" | grep -q '^mount slow' || fail "'$target' is not found"
@@ -43,7 +43,7 @@ says 'is not the control socket of a ratefs daemon' ctl -d /etc/passwd list
 code 3 ctl stats nowhere
 code 3 ctl stats fs:nowhere
 
-# set: as a whole or not at all; felt at once by who waits.
+# set: all changes or none, with immediate effect on waiting requests.
 iogen --op read --size 1M --bytes 8M --path "$MNT/file" >/dev/null &
 reader=$!
 nap 300ms
@@ -79,7 +79,7 @@ equal "$(value iops global)" 9k
 says 'nothing was changed: the target is in no configuration file' ctl set slow iops=4k --save
 equal "$(value iops)" 5k
 
-# A weight of another kind, and cgroups that tell nobody apart, are told.
+# Warnings: a weight of another kind than `fair`, and fair=cgroup if all processes are in one cgroup.
 says_too() { # PATTERN COMMAND
 	local pattern=$1
 	shift
@@ -87,14 +87,14 @@ says_too() { # PATTERN COMMAND
 	grep -Eq -- "$pattern" "$TMP/err" || fail "'$*' said '$(cat "$TMP/err")', not '$pattern'"
 }
 says_too "weight=gid:5=2 has no effect with fair=uid" ctl set slow fair=uid weight=uid:0=3+gid:5=2
-LOG_EXPECTED="$LOG_EXPECTED|has no effect|tells nobody apart"
+LOG_EXPECTED="$LOG_EXPECTED|has no effect|has no effect here"
 if [ "$(cat /proc/[0-9]*/cgroup 2>/dev/null | sed -n 's/^0:://p' | sort -u | wc -l)" = 1 ]; then
-	says_too "fair=cgroup tells nobody apart" ctl set slow fair=cgroup
+	says_too "fair=cgroup has no effect here" ctl set slow fair=cgroup
 else
 	equal "$(ctl set slow fair=cgroup weight=cgroup:/a=2 2>&1)" "$(printf 'fair=cgroup\nweight=cgroup:/a=2')"
 fi
 
-# pause and resume; what is paused says how to go on, and can be ended.
+# pause and resume; pause says how to continue, and a paused mount can be unmounted.
 ctl pause fs:slow | grep -q '^To go on: ratefsctl resume fs:slow$' || fail "pause of an fs does not say how to go on"
 ok ctl resume fs:slow
 ctl pause slow >"$TMP/out" || fail "pause"
@@ -136,7 +136,7 @@ equal "$(ctl --dump-commands | wc -l)" 14
 says 'no daemon has a configuration file' ctl reload
 says 'slow: this daemon has no configuration file' ctl reload slow
 
-# Two daemons: each answers for its own; what both have must be told apart.
+# Two daemons: each handles its own targets; a name that both have is ambiguous.
 mkdir "$TMP/other"
 "$RATEFS" "$SRC" "$TMP/other" || fail "a second daemon"
 equal "$(ctl list --json | jq '.daemons | length')" 2
@@ -153,7 +153,7 @@ within 3s gone "$pid" || fail "a daemon without mounts stays"
 ok ctl stats >/dev/null
 unmount_ratefs
 
-# A limit that comes late: who bypasses it is named.
+# A limit set after files were opened: the processes that bypass it are named.
 mount_ratefs -o name=slow
 exec 8<"$MNT/file"
 if [ "$(ctl stats slow --json | jq .passthrough_handles)" = 1 ]; then

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A mount in use stays: unmount and reload refuse and name who uses it, unless told --force; so does SIGHUP.
+# A mount in use is not removed: unmount, reload and SIGHUP refuse and name its users, unless --force is given.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq
 
@@ -24,7 +24,7 @@ write_conf() {	# write_conf NAME [SECTION NAME SOURCE MOUNTPOINT]...: the first 
 	END
 }
 without_the_first() { printf '[mount:other]\nsource = %s\nmountpoint = %s\niops = 77\n' "$SRC/b" "$TMP/m2" >"$CONF"; }
-# complains PATTERN command...: it fails, and a line of what it says is like this.
+# complains PATTERN command...: it fails, and a line of its output matches.
 complains() {
 	local pattern=$1 out
 	shift
@@ -43,7 +43,7 @@ user=$!
 in_there() { [ "$(readlink /proc/$user/cwd)" = "$TMP/m1/dir" ] && [ "$(cat /proc/$user/comm)" = sleep ]; }
 within 5s in_there || fail "no working directory"
 
-# A working directory is enough; the answer does not need the mount, which is paused the second time.
+# A working directory counts as use; finding it needs no access to the mount, which is paused the second time.
 for pause in no yes; do
 	[ $pause = no ] || ok ctl pause one >/dev/null
 	complains "one: is in use: no open file.*--force" ctl unmount one
@@ -52,7 +52,7 @@ for pause in no yes; do
 done
 equal "$(state one)" mounted
 
-# A reload that would take it away changes nothing at all.
+# A reload that would remove it changes nothing.
 without_the_first
 complains "mount 'one' would go, but is in use" ctl reload
 complains "^  sleep \(process $user, user 0\): working directory\$" ctl reload
@@ -60,7 +60,7 @@ equal "$(state one)" mounted
 equal "$(value other iops)" off "changed by a reload that was refused"
 ok cat "$TMP/m1/file" >/dev/null
 
-# Nor does SIGHUP, which has nobody to tell but the log.
+# The same for SIGHUP, which reports it in the log.
 before=$(grep -c "not reloaded, nothing has changed" "$LOG")
 kill -HUP "$DAEMON"
 refused_again() { [ "$(grep -c "not reloaded, nothing has changed" "$LOG")" -gt "$before" ]; }
@@ -68,7 +68,7 @@ within 5s refused_again || fail "SIGHUP: nothing in the log"
 log_has "mount 'one' would go, but is in use" || fail "SIGHUP: the log does not say why"
 equal "$(state one)" mounted "after SIGHUP"
 
-# Another name for the same place is the same mount: it stays up, with what uses it, and its new limits.
+# A section that was only renamed is the same mount: it stays mounted, in use, with its new limits.
 id=$(findmnt -no ID "$TMP/m1")
 write_conf renamed "$TMP/m2" 2000
 ok ctl reload >"$TMP/out"
@@ -78,7 +78,7 @@ equal "$(state renamed) $(state one)" "mounted " "states after renaming"
 equal "$(value renamed iops)" 2k
 ok ctl set fs:renamed iops=5k >/dev/null
 ok cat "/proc/$user/cwd/../file" >/dev/null
-# Two that change names with each other, too.
+# Also if two sections swap their names.
 id2=$(findmnt -no ID "$TMP/m2")
 printf '[mount:other]\nsource = %s\nmountpoint = %s\n[mount:renamed]\nsource = %s\nmountpoint = %s\n' \
 	"$SRC/a" "$TMP/m1" "$SRC/b" "$TMP/m2" >"$CONF"
@@ -89,7 +89,7 @@ write_conf one
 ok ctl reload >/dev/null
 equal "$(findmnt -no ID "$TMP/m1")" "$id"
 
-# A mount that is used goes with --force; one that nobody uses goes without.
+# A mount in use is unmounted with --force, an unused one without.
 write_conf one "$TMP/m3"
 ok ctl reload >/dev/null
 equal "$(mounted)" "$TMP/m1 $TMP/m3 "
@@ -102,13 +102,13 @@ equal "$(value other iops)" 77
 kill $user
 wait $user 2>/dev/null
 
-# Again and again: asking does no harm to a mount that is idle.
+# Repeatedly: asking does no harm to an idle mount.
 exec 8<"$TMP/m2"
 for _ in 1 2 3; do
 	complains "is in use: 1 open file" ctl unmount other
 done
 exec 8<&-
-# A mount that lies below it.
+# A mount below it counts as use.
 mkdir "$SRC/b/below"
 mount -t tmpfs below "$TMP/m2/below"
 complains "is in use: no open file.*mount below it" ctl unmount other

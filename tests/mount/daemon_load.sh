@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Limits, reloads and pauses come and go while hundreds of requests wait: nothing is lost, nothing hangs.
+# Limits change, reloads and pauses happen while hundreds of requests wait: nothing is lost, nothing hangs.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
@@ -40,7 +40,7 @@ wait "$stats" || fail "stat under changing limits"
 nobody_waits() { [ "$(ctl stats m --json | jq .parked_now)" = 0 ]; }
 within 3s nobody_waits || fail "somebody waits who is gone"
 equal "$(ctl stats m --json | jq '.inflight.now')" 0 "permits that did not come back"
-# What comes now goes by the last limits, at once where there are none.
+# New requests are subject to the last limits; without limits they proceed immediately.
 ctl set m read_bps=off read_iops=off meta_iops=off iops=off >/dev/null
 ctl set fs:m read_iops=off max_inflight=off >/dev/null
 ctl set global read_bps=off iops=off >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefs as a mount program: background, mount(8), errors in one line with nothing left behind, ends.
+# ratefs as a mount program: background, mount(8), one-line errors with nothing left behind, termination.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 backing tmpfs
@@ -9,7 +9,7 @@ mounted() { mountpoint -q "$MNT"; }
 nobody_there() { ! mounted && [ -z "$(ls -A /run/ratefs)" ]; }
 gone_quietly() { within 5s nobody_there || fail "something is left: $(ls -A /run/ratefs)"; }
 
-# The parent returns when the mount answers, with nothing on its lips; the daemon has let go of all.
+# The parent exits silently when the mount works; the daemon has closed everything inherited.
 out=$("$RATEFS" "$SRC" "$MNT" 2>&1) || fail "background mount"
 equal "$out" "" "what the parent says"
 equal "$(cat "$MNT/file")" hello
@@ -94,7 +94,7 @@ code 2 "$RATEFS" "$SRC"
 code 0 "$RATEFS" --help
 code 0 "$RATEFS" -V
 
-# A dead mount is replaced, with a word about it.
+# A dead mount is replaced, with a message.
 "$RATEFS" -f "$SRC" "$MNT" 2>/dev/null &
 pid=$!
 within 5s mounted

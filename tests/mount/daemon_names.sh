@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Names of users and groups come from a service that opens sockets, uses keys, is slow or crashes
-# (helpers/nss_ratefstest.c): nothing of that is done by the daemon that serves, which goes on meanwhile.
+# (helpers/nss_ratefstest.c): the serving daemon does none of that and continues meanwhile.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq
 [ -e "$HELPERS/libnss_ratefstest.so.2" ] || skip "needs libnss_ratefstest.so.2: run make"
@@ -37,7 +37,7 @@ DAEMON=$!
 within 10s answers || fail "the mount did not come up"
 equal "$(weight)" "uid:remote=2+gid:root=2" "at the start"
 
-# A reload looks names up beside the daemon.
+# A reload looks up names outside the daemon.
 conf remote 3
 ok ctl reload
 equal "$(weight)" "uid:remote=3+gid:root=2" "after a reload"
@@ -45,7 +45,7 @@ conf nobody-has-this-name 3
 says "there is no user 'nobody-has-this-name'" ctl reload
 equal "$(weight)" "uid:remote=3+gid:root=2" "after a reload that was refused"
 
-# A slow service delays the reload and nothing else; the reload by signal as well.
+# A slow service delays only the reload, also one by signal.
 echo 2 >"$NSS_TEST"
 conf remote 4
 ctl reload >"$TMP/reload" 2>&1 &
@@ -64,7 +64,7 @@ nap 300ms
 before 1s ctl list >/dev/null
 within 8s weight_is "uid:remote=5+gid:root=2" || fail "SIGHUP did not reload"
 
-# One that also adds and removes mounts: its client hears of all of it, when names are known and all is done.
+# A reload that also adds and removes mounts: its client gets all results when names are known and everything is done.
 mkdir "$TMP/second"
 conf remote 5
 printf '[mount:second]\nsource = %s\nmountpoint = %s\n' "$SRC" "$TMP/second" >>"$CONF"
@@ -82,7 +82,7 @@ before 1s ctl list >/dev/null
 nap 2s
 before 1s ctl list >/dev/null
 
-# One that does not answer, or crashes, has the reload refused; the next is not affected.
+# If the service does not respond or crashes, the reload fails; the next one is not affected.
 echo 100 >"$NSS_TEST"
 conf remote 6
 says "user 'remote' cannot be looked up now; give the number" ctl reload
@@ -97,7 +97,7 @@ ok ctl set m weight=uid:remote=7+gid:remote=2 >/dev/null
 equal "$(weight)" "uid:4321=7+gid:4321=2" "set by name"
 says "there is no group 'no-such-group'" ctl set m weight=gid:no-such-group=1
 
-# The helper process has no rights and goes with the daemon.
+# The helper process has no privileges and exits with the daemon.
 helper=$(pgrep -P "$DAEMON" -x ratefs-names) || fail "no helper process"
 equal "$(awk '/^Cap(Eff|Prm|Bnd)/ { print $2 }' "/proc/$helper/status" | sort -u)" 0000000000000000 "its capabilities"
 equal "$(find "/proc/$helper/fd" -type l -printf '%f\n' | sort | tr '\n' ' ')" "0 1 2 3 " "its descriptors"

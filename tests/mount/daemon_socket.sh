@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The control socket bears garbage, half lines, crowds and people who don't read; strangers stay out.
+# The control socket copes with garbage, incomplete lines, many clients and clients that don't read; strangers are refused.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:ctlnoise jq
 
@@ -16,18 +16,18 @@ alive() {
 }
 sockets() { find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l; }
 only_the_listener() { [ "$(sockets)" = 1 ]; }
-for noise in garbage half long nul binary empty pipelined hangup; do
+for noise in garbage half deep long nul binary empty pipelined hangup; do
 	ok ctlnoise "$noise" "$SOCK"
 	alive
 done
 
-# 200 at once, each with an answer; more than there is room for.
+# 200 concurrent clients, more than there is room for: each gets a reply.
 ok ctlnoise crowd "$SOCK" 200
 alive
 ok ctlnoise crowd "$SOCK" 400
 alive
 
-# One who asks and never reads, one who stays in the middle of a line, and idlers.
+# A client that never reads, one that stops in the middle of a line, and idle ones.
 ctlnoise deaf "$SOCK" &
 deaf=$!
 ctlnoise stuck "$SOCK" &
@@ -39,14 +39,14 @@ within 20s gone "$stuck" || fail "a client that sends half a line was not droppe
 within 2s only_the_listener || fail "$(sockets) sockets are open"
 [ "$(daemon_kb)" -lt 200000 ] || fail "$(daemon_kb) KiB of memory"
 
-# A stranger, even where the file system would let him in.
+# A stranger, even if the permissions of the socket would allow it.
 chmod 755 /run/ratefs
 chmod 666 "$SOCK"
 says 'permission denied' as_user alice "$RATEFSCTL" --daemon="$SOCK" list
 alive
 unmount_ratefs
 
-# Sockets without a daemon are cleared away; a path of one's own is respected.
+# Sockets without a daemon are removed; a configured path is used.
 "$RATEFS" -f "$SRC" "$MNT" 2>/dev/null &
 pid=$!
 within 5s mountpoint -q "$MNT"
@@ -68,7 +68,7 @@ mount_ratefs -o control=off
 equal "$(ls /run/ratefs)" "" "sockets with control=off"
 unmount_ratefs
 
-# A directory that is somebody else's, or that others may write to, is no place for a socket.
+# Directories that belong to somebody else, or that others may write to, are refused for sockets.
 no_place() {
 	LOG_EXPECTED="^ratefs: (serving|ratefsctl will not reach this daemon: $1)"
 	mount_ratefs
@@ -78,13 +78,13 @@ no_place() {
 	unmount_ratefs
 }
 chown 1001 /run/ratefs
-no_place '/run/ratefs: is not a directory of ours'
+no_place '/run/ratefs: belongs to another user'
 chown 0 /run/ratefs
 chmod 777 /run/ratefs
 no_place '/run/ratefs: others may write to it'
 chmod 700 /run/ratefs
 
-# allow_root is for root and the owner alone, whatever they ask (that the kernel does not answer from memory).
+# allow_root admits only root and the owner, for every request that the kernel does not answer from its cache.
 "$RATEFS" -f "$SRC" "$MNT" -o allow_root >"$LOG" 2>&1 &
 DAEMON=$!
 within 10s answers || fail "no mount with allow_root"

@@ -38,7 +38,7 @@ counted() { # CLASS OP COUNT
 equal $(($(counted meta fsync 150) - $(counted meta fsync 50))) 100 "metadata operations of 100 fsyncs"
 equal $(($(counted openclose open 150) - $(counted openclose open 50))) 100 "opens of 100 opens"
 
-# Another witness.
+# The same, counted by another program.
 if command -v fio >/dev/null; then
 	ok ctl reset-stats
 	fio --name=f --filename="$MNT/fio" --rw=randrw --bs=4k --size=2M --direct=1 --ioengine=psync \
@@ -47,7 +47,7 @@ if command -v fio >/dev/null; then
 	equal "$(stats .classes.read.bytes)" "$(json '.jobs[0].read.io_bytes' "$TMP/fio")" "bytes that fio read"
 fi
 
-# Who waits now is seen now; a look at it changes nothing.
+# Waiting requests are shown while they wait; showing them changes nothing.
 ok ctl set "$MNT" read_bps=10K >/dev/null
 park_readers 20
 equal "$(stats '.parked_now >= 15')" true "waiting now"
@@ -58,7 +58,7 @@ within 2s nobody_waits || fail "dead readers still wait"
 equal "$(stats '.classes.read.cancelled > 0')" true "cancelled"
 unmount_ratefs
 
-# Every limit that a request meets is shown, and the one that makes it wait is marked, whatever its scope.
+# All limits that apply are shown, and the one that requests wait for is marked, whatever its scope.
 bottleneck() { jq -r '.limits_met[] | select(.bottleneck) | .scope + "." + .name'; }
 for scope in global fs; do
 	mount_ratefs -o iops=50k,fs.bps=1G,global.max_open=1000,$scope.read_bps=2M
@@ -78,7 +78,7 @@ for scope in global fs; do
 	unmount_ratefs
 done
 
-# Errors are counted where they belong; an answer such as ENOENT is none.
+# Failures of the source are counted; a reply such as ENOENT is not a failure.
 mount_ratefs -o iops=50k
 refused cat "$MNT/nothing" "$MNT/nothing-else"
 refused rmdir "$MNT/file"
@@ -89,17 +89,17 @@ refused dd if="$MNT/file" of=/dev/null bs=64K count=4
 equal "$(stats '.classes.read.timed_out >= 1')" true "timed out"
 unmount_ratefs
 
-# dry_run: nothing waits, all is counted.
+# dry_run: nothing waits, everything is counted.
 mount_ratefs -o read_bps=1M,dry_run
 before 2s iogen --op read --size 64K --count 128 --path "$MNT/file" >/dev/null
 equal "$(stats .dry_run)" true
 equal "$(stats '.classes.read.wait | .count > 50 and .max_ns > 30000000 and .max_ns < 100000000')" true "what would have waited"
 equal "$(stats .parked_now)" 0
-# ... with the limit, and who it was.
+# ... with the limit and the caller.
 equal "$(stats '.limits_met[] | select(.bottleneck) | .name + " " + (.would_wait > 50 | tostring)')" "read_bps true"
 equal "$(stats '.keys_by_wait[0] | .kind == "process" and .parked_total > 50 and .wait_ns > 0')" true "who would have waited"
 ctl stats "$MNT" | grep -q '<- requests would wait for this one' || fail "stats do not mark the limit"
-# Nothing of it is owed when the limit becomes real.
+# It leaves no debt for when the limit is enforced.
 ok ctl set "$MNT" dry_run=no >/dev/null
 before 1s iogen --op read --size 64K --count 2 --path "$MNT/file" >/dev/null
 unmount_ratefs

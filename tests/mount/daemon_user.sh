@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A user without privileges mounts for himself, through fusermount3, and controls what is his.
+# A user without privileges mounts through fusermount3 and controls the mount.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires fusermount3 jq
 
@@ -30,7 +30,7 @@ refused cat "$MNT/file"		# without allow_other not even root
 me touch "$MNT/new" || fail "the user cannot write to what is his"
 findmnt -no OPTIONS "$MNT" | grep -q nosuid || fail "a user's mount without nosuid"
 
-# The control socket: his, and root's; nobody else's.
+# The control socket is for the user and root only.
 equal "$(stat -c %a "$DIR")" 700 "mode of the directory"
 sock=$(echo "$DIR"/*.sock)
 equal "$(stat -c %a "$sock")" 600 "mode of the socket"
@@ -42,14 +42,14 @@ chmod 666 "$sock"
 says 'permission denied' other "$RATEFSCTL" --daemon="$sock" list
 me "$RATEFSCTL" list >/dev/null || fail "the user was shut out with the stranger"
 
-# What he may not do is one line, with nothing left behind.
+# What the user may not do gives a one-line error and leaves nothing behind.
 says 'Permission denied|no write access' me "$RATEFS" "$SRC" "$TMP/roots"
 says 'Permission denied' me "$RATEFS" "$TMP/roots" "$TMP/second"
 grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null ||
 	says 'user_allow_other' me "$RATEFS" "$SRC" "$TMP/second" -o allow_other
 ! is_mounted "$TMP/second" || fail "something was mounted"
 
-# A directory that others may write to is no place for a socket.
+# A directory that others may write to is refused for sockets.
 chmod 777 "$DIR"
 out=$(me "$RATEFS" "$SRC" "$TMP/second" 2>&1) || fail "mount without a socket: $out"
 [[ $out == *"others may write to it"* ]] || fail "no word about the directory: '$out'"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The daemon takes down its own mount and no other, whatever lies at its path by then.
+# The daemon unmounts its own mount and no other, whatever is at its path by then.
 LOG_EXPECTED=.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
@@ -13,14 +13,14 @@ stop_any() {
 }
 log_says() { grep -Eq "$1" "$LOG" || fail "the log does not say '$1': $(cat "$LOG")"; }
 
-# Somebody has mounted something on top: that stays, and ours answers nobody any more.
+# Something else was mounted on top: that stays, and our mount below it is dead.
 mount_ratefs
 mount -t tmpfs top "$MNT"
 echo top >"$MNT/mine"
 stop_any
 equal "$(fstype "$MNT")" tmpfs "what lies on top"
 equal "$(cat "$MNT/mine")" top
-log_says 'left in the tree, dead: another mount lies on it, at'
+log_says 'cannot be unmounted and remains, dead: another mount is on it, at'
 ok umount "$MNT"
 refused ls "$MNT"
 ok umount "$MNT"
@@ -31,10 +31,10 @@ mount_ratefs
 mount -t tmpfs inside "$MNT/dir"
 stop_any
 grep -q " $MNT/dir " /proc/self/mounts || fail "a mount inside was taken away"
-log_says 'another mount lies on it, at .*/dir'
+log_says 'another mount is on it, at .*/dir'
 umount -l "$MNT"
 
-# The parent was renamed, and its name leads to somebody else's mount: ours goes, theirs stays.
+# The parent directory was renamed, and its name leads to somebody else's mount: ours is unmounted, theirs stays.
 mkdir -p "$TMP/parent/mnt" "$TMP/theirs/mnt"
 mount -t tmpfs theirs "$TMP/theirs/mnt"
 MNT=$TMP/parent/mnt mount_ratefs
@@ -54,7 +54,7 @@ stop_any
 equal "$(fstype "$TMP/parent/mnt")" tmpfs "somebody else's mount"
 ! mountpoint -q "$TMP/moved/mnt" || fail "the moved mount outlived its daemon"
 
-# One mount of a daemon inside another: both go.
+# One mount of a daemon inside another: both are unmounted.
 mkdir "$SRC/inner" "$TMP/other"
 printf '[mount:outer]\nsource = %s\nmountpoint = %s\ncache = strict\n[mount:inner]\nsource = %s\nmountpoint = %s\n' \
 	"$SRC" "$MNT" "$TMP/other" "$MNT/inner" >"$TMP/ratefs.conf"

@@ -12,7 +12,7 @@ box() {
 }
 box true 2>/dev/null || skip "bwrap cannot make a sandbox here"
 
-# 4 MiB at 2 MiB/s, of which a window of 100 ms is there at once.
+# 4 MiB at 2 MiB/s, of which a window of 100 ms is available immediately.
 between 1800ms 20s box dd if=/dev/zero of=out bs=64k count=64 status=none
 equal "$(stat -c %s "$SRC/out")" 4194304
 equal "$(box ls "$SRC")" "" "the sandbox sees the backing tree"

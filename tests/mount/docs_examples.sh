@@ -6,7 +6,7 @@
 requires jq
 
 conf=$TMP/test.conf
-LOG_EXPECTED="$LOG_EXPECTED|fair=cgroup tells nobody apart"
+LOG_EXPECTED="$LOG_EXPECTED|fair=cgroup has no effect here"
 serve() { # EXAMPLE
 	local at root=$TMP/${1##*/}
 	sed -E "s#^((source|mountpoint)[ \t]*=[ \t]*)/#\\1$root/#" "$1" >"$conf"
@@ -40,11 +40,11 @@ for example in "$srcdir"/conf/*.conf "$srcdir/conf/ratefs.conf.example"; do
 	serve "$example"
 	case $example in
 	*/slow-disk.conf)
-		# 120 operations a second, 12 at once: 40 files take 80 operations and more.
+		# 120 operations per second, 12 of them immediately: 40 files take at least 80 operations.
 		hdd=$TMP/slow-disk.conf/mnt/hdd
 		# shellcheck disable=SC2016 # the inner shell expands
 		at_least 500ms bash -c 'for ((i = 0; i < 40; i++)); do : >"$1/$i" || exit; done' bash "$hdd"
-		# 16 at 20 operations a second: who is late by half a second is told so.
+		# 16 reads at 20 operations per second: those that would wait longer than half a second fail.
 		failing=$TMP/slow-disk.conf/mnt/failing
 		for ((i = 0; i < 16; i++)); do
 			dd if="$failing/file" of=/dev/null bs=1 count=1 2>>"$TMP/said" &

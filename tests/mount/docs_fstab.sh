@@ -21,7 +21,7 @@ pid=$(ctl list --json | jq '.daemons[0].pid')
 equal "$(ctl show "$MNT" --json | jq -r '.options | .iops.value, .read_bps.value, .weight.value' | tr '\n' ' ')" \
 	"200 10M uid:0=4+uid:50=2 "
 
-# Flags can be changed while it is mounted; limits stay, and that is told.
+# Flags can be changed while mounted; limits stay, and a message says so.
 has_flag() { findmnt -no OPTIONS "$MNT" | grep -qw "$1"; }
 mount -T "$TMP/fstab" -o remount,ro,noexec "$MNT" 2>"$TMP/err" || fail "remount: $(cat "$TMP/err")"
 grep -q "'ratefsctl set' changes limits" "$TMP/err" || fail "nothing was said about limits: $(cat "$TMP/err")"

@@ -9,10 +9,16 @@ for unit in ratefs.service ratefs@.service; do
 	[ -f "$builddir/conf/$unit" ] || skip "needs conf/$unit: run make"
 	sed "s#^ExecStart=[^ ]*#ExecStart=$RATEFS#" "$builddir/conf/$unit" >"$TMP/units/$unit"
 done
+if [ -x "$builddir/ratefs-volume" ]; then
+	sed "s#^ExecStart=[^ ]*#ExecStart=$builddir/ratefs-volume#" "$builddir/conf/ratefs-volume.service" \
+		>"$TMP/units/ratefs-volume.service"
+	cp "$srcdir/conf/ratefs-volume.socket" "$TMP/units/"
+	volume=$TMP/units/ratefs-volume.service
+fi
 # A systemd that cannot even load the units of its own has nothing to say about ours.
 if systemd-analyze verify --man=no basic.target >/dev/null 2>&1; then
-	said=$(systemd-analyze verify --man=no "$TMP/units/ratefs.service" "$TMP/units/ratefs@test.service" 2>&1 |
-		grep -F ratefs)
+	said=$(systemd-analyze verify --man=no "$TMP/units/ratefs.service" "$TMP/units/ratefs@test.service" \
+		${volume:+"$volume"} 2>&1 | grep -F ratefs)
 	equal "$said" "" "systemd-analyze verify complains"
 else
 	say "systemd-analyze is not here, or does not work here: the units are not verified"

@@ -50,7 +50,7 @@ if loop_works; then
 	conforms cache=auto many_links
 fi
 
-# Reading leaves the access times of the source alone where that was asked for.
+# Reading does not update access times of the source if noatime was given.
 backing tmpfs
 mkdir "$SRC/d"
 echo x >"$SRC/d/f"
@@ -66,7 +66,7 @@ for cache in auto strict page; do
 			"access times that moved with cache=$cache,$o"
 	done
 done
-# Every read moves them with strictatime, also where the source is mounted otherwise.
+# With strictatime every read updates them, even if the source is mounted otherwise.
 mount --bind "$SRC" "$SRC"
 mount -o remount,bind,noatime "$SRC"
 ok grep -q " $SRC .*noatime" /proc/self/mounts
@@ -116,7 +116,7 @@ for cache in auto strict; do
 	unmount_ratefs
 done
 
-# And so it does on the mount of the next daemon; one that was not given out for this source finds nothing.
+# It also does on the mount of the next daemon; a handle that was not issued for this source finds nothing.
 cat >"$TMP/keep.py" <<'EOF'
 import ctypes, os, pickle, sys
 class Handle(ctypes.Structure):
@@ -168,7 +168,7 @@ restarted() {
 }
 unbacking
 [ ! -r /etc/machine-id ] || on_each_backing restarted
-# Where that cannot be had, there are none.
+# Where that is not possible, there are no handles.
 backing tmpfs
 mkdir "$TMP/over" "$BACK/low" "$BACK/up" "$BACK/work"
 if mount -t overlay overlay -o "lowerdir=$BACK/low,upperdir=$BACK/up,workdir=$BACK/work" "$TMP/over"; then
@@ -183,7 +183,7 @@ backing tmpfs
 mkdir "$SRC/d"
 echo x >"$SRC/d/f"
 
-# Root can open what others leave, and still look around: the daemon keeps some descriptors for itself.
+# Root can use up the remaining descriptors and the mount still works: the daemon keeps some for itself.
 mkdir "$SRC/many"
 touch "$SRC/many"/{1..1100}
 DAEMON_WRAPPER=(prlimit --nofile=1024:1024)

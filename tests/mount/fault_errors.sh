@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Errors of the backing filesystem reach the caller as they are; afterwards all is as before.
+# Errors of the backing filesystem reach the caller unchanged, and have no lasting effect.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq

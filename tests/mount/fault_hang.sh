@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A slow and a hanging disk: who does not need it is served, parked requests can be killed, and the daemon can be ended.
+# A slow and a hanging disk: callers that do not need it are served, parked requests can be killed, the daemon can be ended.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:iogen
@@ -9,7 +9,7 @@ backing tmpfs
 faults_ready
 head -c 4M /dev/zero >"$SRC/file"
 
-# Slow: 30 reads of 200 ms go side by side, and nobody else waits for them.
+# Slow: 30 reads of 200 ms run concurrently, and others do not wait for them.
 mount_ratefs -o iops=100K
 fault pread delay=200
 read_one() { dd if="$MNT/file" of=/dev/null bs=4K count=1 iflag=direct status=none; }
@@ -54,7 +54,7 @@ unpark
 settled "after the disk came back"
 unmount_ratefs
 
-# Told to end while the disk hangs: waits for it; told twice: goes at once, and its mount with it.
+# SIGTERM while the disk hangs: waits for it.  A second one: exits immediately, and the mount is gone.
 # (Threads that hang cannot be joined by then.)
 export TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_thread_leaks=0"
 mount_ratefs -o cache=strict

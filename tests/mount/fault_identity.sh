@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A thread that cannot become its caller does nothing for it: the request fails with EIO, whichever system call
-# should have changed the thread, and the log says so once.
+# If a thread cannot assume the identity of the caller, the request fails with EIO, whichever system call
+# failed, and this is logged once.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
@@ -15,7 +15,7 @@ head -c 100K /dev/urandom >"$SRC/file"
 echo text >"$SRC/small"
 user=5000
 
-# try CALL WHAT command: by a user whom no thread has served before, so each has to change.
+# try CALL WHAT command: as a user whom no thread has served before, so that threads have to change their identity.
 try() {
 	local call=$1 what=$2
 	shift 2
@@ -29,7 +29,7 @@ try() {
 	[ -z "$(find "$SRC/made" -mindepth 1 ! -user $user)" ] || fail "$what was not done as user $user ($call)"
 	rm -rf "${MNT:?}/made/"*
 }
-# Only who was root has capabilities to lose.
+# Only a thread that acted as root has capabilities to drop.
 by_root() {
 	local i
 	for i in {1..40}; do stat --cached=never "$MNT/." >/dev/null; done

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# No memory for a while: operations fail with ENOMEM or work, nothing crashes, and afterwards all is well.
+# Out of memory for a while: operations fail with ENOMEM or work, nothing crashes, and afterwards everything works.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
@@ -10,7 +10,7 @@ faults_ready
 mkdir "$SRC/tree"
 for ((i = 0; i < 200; i++)); do echo $i >"$SRC/tree/$i"; done
 
-# Whatever it says, it must say it soon.
+# Whatever the result is, it must come soon.
 said=0
 try() {
 	timeout 10 "$@" >/dev/null 2>"$TMP/err"
@@ -32,7 +32,7 @@ for ((round = 0; round < 40; round++)); do
 	heal
 	kill -0 "$DAEMON" || fail "the daemon is gone"
 done
-# A sanitizer has an allocator of its own, which nobody can make fail.
+# A sanitizer has its own allocator, which cannot be made to fail.
 if ! sanitized; then
 	[ $without -lt 10 ] || fail "no allocation failed in $without of 40 rounds"
 	[ $said -gt 0 ] || fail "none of the callers was told ENOMEM"
@@ -42,7 +42,7 @@ equal "$(find "$MNT/tree" | wc -l)" "$(find "$SRC/tree" | wc -l)"
 LOG_EXPECTED="$LOG_EXPECTED|[Mm]emory|alloc"
 unmount_ratefs
 
-# No memory for the buffers of more threads: those that are there go on, and more come when it is back.
+# No memory for the buffers of more threads: existing ones continue, and more are started when there is memory again.
 read_one() { dd if="$MNT/file" of=/dev/null bs=4K count=1 skip="$1" iflag=direct status=none; }
 read_many() {
 	local i pids=()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The backing filesystem breaks while requests are parked and others are in flight: each caller gets the error in its turn,
-# bytes that were not moved come back, permits come back, nothing is left behind.
+# bytes that were not transferred are refunded, permits are released, nothing is left behind.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
@@ -22,7 +22,7 @@ start() { # N of these, each in the background
 		PIDS+=($!)
 	done
 }
-# Those that were admitted before may have worked; of the others each must say the error.
+# Requests admitted earlier may have succeeded; all others must fail with the error.
 all_end() { # TEXT
 	local p failures=0
 	for p in "${PIDS[@]}"; do
@@ -33,7 +33,7 @@ all_end() { # TEXT
 		fail "not '$1' but: $(cat "$TMP"/err.* | grep -v "$1" | head -3)"
 }
 
-# 64 KiB each at 64 KiB/s: 24 seconds of waiting, if it worked.  It fails, so the bytes come back at once.
+# 64 KiB each at 64 KiB/s would take 24 seconds if it worked.  It fails, so the bytes are refunded immediately.
 mount_ratefs -o read_bps=64K,write_bps=64K,max_inflight=4
 for way in reader writer; do
 	call=pread; [ $way = reader ] || call=pwrite
@@ -70,7 +70,7 @@ before 5s cp "$SRC/file" "$MNT/again"
 settled "after a full disk"
 unmount_ratefs
 
-# The source is removed below parked readers: open files go on, the rest is gone, the mount lives.
+# The source is removed below parked readers: open files still work, the rest is gone, the mount still works.
 mount_ratefs -o read_bps=256K
 start reader
 within 20s parked 10 || fail "nothing parked"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A backing filesystem that answers short, or with EINTR, loses no byte and shrinks no file.
+# Short reads and writes, and EINTR, of the backing filesystem lose no byte and truncate no file.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:hostile

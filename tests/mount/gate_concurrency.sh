@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# max_inflight bounds what is at the backing tree at once: waits by default, fails fast as a
-# bulkhead; max_open bounds handles; max_parked bounds the queue.  Permits always come back.
+# max_inflight bounds concurrent requests to the source: further ones wait by default, or fail fast as with a
+# bulkhead; max_open bounds handles; max_parked bounds the queue.  Permits are always released.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:iogen helper:noise helper:reap jq
@@ -10,7 +10,7 @@ backing tmpfs
 mkdir "$SRC/deep"
 head -c 1M /dev/zero >"$SRC/deep/file"
 
-# Eight readers of a disk that does not answer: two of them are there, the others wait for a permit.
+# Eight readers of a disk that does not respond: two of them are in the source, the others wait for a permit.
 faults_ready
 fault pread hang
 mount_ratefs -o max_inflight=2
@@ -69,12 +69,12 @@ mount_ratefs -o read_bps=4K,max_parked=3
 READ_FILE=$MNT/deep/file park_readers 3 --size 64K
 out=$(dd if="$MNT/deep/file" of=/dev/null bs=64K count=2 2>&1) && fail "a fourth request was parked"
 [[ $out == *'temporarily unavailable'* ]] || fail "past max_parked: '$out'"
-# A refused caller is told a tenth of a second later, or as soon as it is killed.
+# A refused caller gets its error 100 ms later, or as soon as it is killed.
 refused() { ! dd if="$MNT/deep/file" of=/dev/null bs=64K count=2 2>/dev/null; }
 at_least 90ms refused
 killed_in_time read "$MNT/deep/file"
 unpark
-# Nor do they hold up the end.
+# Delayed errors do not delay the end of the mount either.
 READ_FILE=$MNT/deep/file park_readers 3 --size 64K
 for i in {1..20}; do
 	head -c 64K "$MNT/deep/file" >/dev/null 2>&1 &

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Limits hold to the end: what arrives after a mount has begun to drain is refused, what was written into a
-# mapping before is not lost.
+# Limits are enforced until the end: requests that arrive while a mount drains are refused; data written into a
+# mapping earlier is not lost.
 LOG_EXPECTED=.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq python3
@@ -71,7 +71,7 @@ kill -TERM "$DAEMON"
 daemon_ended_well
 
 # Pages that a mapping has made dirty: at 2 MiB/s they would take four seconds, the end of the mount
-# takes half a one, and nobody hears of an error.
+# takes half a second, and nobody gets an error.
 start page
 head -c 8M /dev/zero >"$SRC/mapped"
 cat >"$TMP/mapper.py" <<'EOF2'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The end of a mount with many requests parked: nothing hangs, nothing leaks, the daemon ends with
 # exit code 0 where the user asked for the end, and what was acknowledged is in the backing tree.
-LOG_EXPECTED="^ratefs: (serving|limits|.*: still in use; its open files end here)"
+LOG_EXPECTED="^ratefs: (serving|limits|.*: still in use; its open files stop working)"
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:iogen helper:acked jq
@@ -35,7 +35,7 @@ unpark
 umount -l "$MNT" 2>/dev/null
 daemon_ended_well
 
-# The daemon is killed: clients get errors at once.
+# The daemon is killed: clients get errors immediately.
 mount_ratefs -o read_bps=64K
 park_readers 100 --size 64K
 kill -9 "$DAEMON"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Shares: equal between processes whatever their block size, by weight where asked, by user; a light
+# Shares: equal between processes whatever their block size, by weight if set, by user; a light
 # caller waits about one turn; other classes don't wait at all.
 #
 # A client that is not on a CPU does not ask for its share: what the machine was late by itself meanwhile (beside_noise) is

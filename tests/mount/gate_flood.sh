@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A killed process is gone within 50 ms although another user has thousands of requests parked whose
 # callers have all caught a signal: after a signal the kernel reports no second one, so the daemon has to
-# look after each of them.
+# check each of them repeatedly.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:flood

@@ -25,16 +25,20 @@ equal "$admitted_then" "$admitted" "reads that were admitted while they were kil
 [ "$after_kill" -ge "$before_kill" ] || fail "killed readers spent tokens: level $before_kill, then $after_kill"
 stop_ratefs
 
+uring=
+if (requires helper:hostile; hostile uring-read "$SRC/file" 1 >/dev/null 2>&1); then uring=1; else say "no io_uring"; fi
 for cache in auto page; do
 	mount_ratefs -o "cache=$cache,iops=1,iops_once=1M,window=1ms,attr_timeout=0,entry_timeout=0"
-	for op in read aio mmap write open create stat fstat statfs mkdir rmdir unlink rename link symlink readlink \
+	for op in read aio uring uring-async uring-direct uring-direct-async mmap write open create stat fstat statfs mkdir rmdir unlink rename link symlink readlink \
 		readdir chmod truncate fallocate fsync getxattr setxattr; do
-		[ $op != aio ] || dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue
+		case $op in aio | uring-direct*) dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue ;; esac
+		case $op in uring*) [ -n "$uring" ] || continue ;; esac
 		# The page cache answers reads and takes writes; everything else is as it is without it.
 		[ $cache = auto ] || [ $op = mmap ] || [ $op = write ] || continue
 		path=$MNT/file
 		[ $op != readdir ] || path=$MNT/dir
 		killed_in_time $op "$path" "$MNT"
+		case $op in aio | uring*) say "killed in $op: gone after $(cut -d ' ' -f 1 "$TMP/reap") ms; noise $NOISE_MS ms" ;; esac
 	done
 	stop_ratefs
 done

@@ -8,7 +8,7 @@ backing tmpfs
 head -c 8M /dev/zero >"$SRC/file"
 
 # limited OPTIONS OP COUNT TIME [iogen options]: COUNT operations take TIME, as their tokens do.  No less: a wake-up that
-# is late counts from when it was due, by at most 5 ms.  Hardly more: half as much is left for the machine.
+# is late is treated as if it came when it was due, by at most 5 ms.  Not much more: half as much is allowed for the machine.
 limited() {
 	local options=$1 op=$2 count=$3 time_ms
 	time_ms=$(ms_of "$4")
@@ -55,13 +55,13 @@ limited bps=1000K write 10 500ms --size 60K
 limited global.read_bps=1000K read 10 500ms --size 60K
 limited fs.write_bps=1000K write 10 500ms --size 60K
 limited global.read_iops=100,read_iops=1M,fs.read_iops=1M read 60 500ms --size 4K
-# A request larger than the capacity waits until that is full, and is paid for.
+# A request larger than the capacity waits for a full bucket, and is charged in full.
 limited read_bps=1M,window=10ms read 3 2000ms --size 1M
 
 free read_bps=1M write 100 2s --size 64K
 free write_bps=1M read 100 2s --size 64K
 free meta_iops=10 read 200 2s --size 4K
 free read_iops=10 write 200 2s --size 4K
-# Burst: the first second's worth goes at once.
+# Burst: the first second's worth proceeds immediately.
 free iops=100,iops_burst=100 read 100 500ms --size 4K
 free iops=100,iops_once=100 read 100 500ms --size 4K

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# O_NONBLOCK handles get EAGAIN instead of a wait, transfers in part, and poll that tells when.
+# O_NONBLOCK handles get EAGAIN instead of waiting, partial transfers, and poll reports when to retry.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:nonblock
 
@@ -9,7 +9,7 @@ head -c 1M /dev/zero >"$SRC/file"
 mkdir "$SRC/dir"
 touch "$SRC/dir/"{1..50}
 
-# 100 KiB/s, 10 KiB in stock: the first read is cut to what is there, the next one finds nothing.
+# 100 KiB/s, 10 KiB available: the first read is shortened to that, the next one gets nothing.
 mount_ratefs -o read_bps=100K,write_bps=100K
 nap 300ms
 mapfile -t got < <(nonblock read "$MNT/file" 65536 2)
@@ -31,7 +31,7 @@ for how in poll select epoll epollet; do
 	[ "$ms" -le 2000 ] || fail "$how took $ms ms"
 	equal "$n" 4096 "the read after $how"
 done
-# An edge-triggered epoll asks only once: it must be told whenever there is something again.
+# An edge-triggered epoll asks only once: it must be notified whenever tokens are available again.
 equal "$(nonblock edge "$MNT/file" 4096 5)" 5 "edges after whole reads"
 equal "$(nonblock edge "$MNT/file" 65536 5)" 5 "edges after reads in part"
 unmount_ratefs

@@ -28,7 +28,7 @@ beside() {
 	A=$(cat "$TMP/a") B=$(cat "$TMP/b")
 }
 
-# Listings keep to the limit however many ask, and however much each of them asks for.
+# Listings obey the limit, however many there are and however much each asks for.
 listings() { # read_bps threads
 	mount_ratefs -o "read_bps=$1,fair=uid"
 	local n
@@ -39,7 +39,7 @@ listings() { # read_bps threads
 listings $MIB 10
 unmount_ratefs
 listings $((10 * MIB)) 200
-# … and leave nothing for others to wait for.
+# … and cause no debt for others.
 nap 300ms
 beside alice list "$MNT/big" $MIB 200 3 -- bob read "$MNT/file" 65536 3
 holds "${B% *} >= 10 * $MIB * 3 * 0.3" "bytes that a reader gets beside 200 threads that list"
@@ -59,7 +59,7 @@ as_user alice timeout -s KILL 0.5 "$BIN/shares" pause "$MNT/file" 0.01 >/dev/nul
 equal $? 137 "the next request of one who has closed $A times"
 unmount_ratefs
 
-# A program that tries again and again has the share of one that polls, no more and no less.
+# A program that retries in a loop gets the same share as one that polls.
 mount_ratefs -o read_bps=$MIB,fair=uid
 beside alice spin "$MNT/file" 4096 3 -- bob poll "$MNT/file" 4096 3
 holds "$A <= 1.6 * $B && $B <= 1.6 * $A" "bytes of one who spins and of one who polls"
@@ -79,7 +79,7 @@ if setfattr -n user.probe -v "$(head -c 16384 /dev/zero | tr '\0' x)" "$SRC/file
 	unmount_ratefs
 fi
 
-# Limits that come and go leave the shares of others as they are.
+# Setting and removing limits does not change the shares of others.
 mount_ratefs -o read_bps=$MIB,fair=uid
 readers=()
 for uid in 1001 1002 1003 1004 1005; do

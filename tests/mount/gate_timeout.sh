@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# max_wait ends a wait with EAGAIN or, if so asked, ETIMEDOUT; a page fault is served all the same.
+# max_wait ends a wait with EAGAIN or, if configured, ETIMEDOUT; page faults still succeed.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:nonblock
 

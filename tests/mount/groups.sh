@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Callers who are in very many groups, as with a directory service: a signal that they handle ends no wait, and every
-# group counts as on the backing filesystem.
+# group gives the same access as on the backing filesystem.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:signalled
 [ -x /usr/bin/python3 ] || skip "needs /usr/bin/python3"

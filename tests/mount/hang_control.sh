@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Mounts whose source hangs come up and go down beside the control plane: list, stats, set and signals are
+# Mounts whose source hangs do not block the control plane while they are made or ended: list, stats, set and signals are
 # served meanwhile, and the daemon can end.
 LOG_EXPECTED=.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
@@ -35,7 +35,7 @@ hang() {
 	within 5s stuck 5 || fail "the readers do not hang"
 }
 
-# unmount waits, and says so; the daemon goes on.  --force while it waits.
+# unmount waits and says so; the daemon continues.  Then --force while it waits.
 { conf_a "$LOWER"; conf_b; } >"$CONF"
 start
 hang
@@ -62,7 +62,7 @@ for readers in 5 100; do
 	within 5s state_is a unmounted || fail "a does not come to its end: $(state a)"
 done
 
-# A reload that drops it and mounts something else in its place.
+# A reload that removes it and mounts something else in its place.
 ok ctl mount a
 hang
 { conf_a "$SRC/b"; conf_b; } >"$CONF"
@@ -108,7 +108,7 @@ client=$!
 alive
 equal "$(state c)" mounting
 wait $client || fail "reload: $(cat "$TMP/said")"
-grep -q "mount 'c': is still being mounted: the source or the mountpoint does not answer" "$TMP/said" ||
+grep -q "mount 'c': is still being mounted: the source or the mountpoint does not respond" "$TMP/said" ||
 	fail "reload said: $(cat "$TMP/said")"
 says 'c: is still being mounted' ctl unmount c
 ok ctl unmount c --force
@@ -119,7 +119,7 @@ nap 300ms
 kill -TERM "$DAEMON"
 daemon_ended_well
 
-# A daemon that starts with such a source: the others come up, if later, and it can be ended.
+# A daemon that starts with such a source: the other mounts come up, though later, and it can be ended.
 lower_hangs
 { conf_a "$LOWER/."; conf_b; } >"$CONF"
 start
@@ -156,7 +156,7 @@ wait "$DAEMON"
 equal $? 1 "exit code"
 DAEMON=
 
-# Told once: the same, after a while.
+# One SIGTERM: the same, after a while.
 start
 hang
 t0=$(now_ms)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A source that hangs stops its own mount and no other; what hangs is seen, and can be abandoned.
+# A source that hangs stops only its own mount; hanging requests are shown and can be abandoned.
 LOG_EXPECTED=.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
@@ -72,7 +72,7 @@ within 5s back || fail "what was abandoned does not come back"
 ok ctl mount a
 before 2s cat "$TMP/a/file" >/dev/null
 
-# The same with permits that both mounts share: those of the hung one come back with it.
+# The same with permits that both mounts share: those of the hung mount are released with it.
 ok ctl set global max_inflight=4
 READ_FILE=$TMP/a/file park_readers 4
 lower_hangs
@@ -113,7 +113,7 @@ ok ctl pause b
 all_wait() { [ "$(ctl stats b --json | jq .parked_now)" = 150 ]; }
 within 5s all_wait || fail "not all readers wait"
 ok ctl resume b
-# Or nothing could kill them.
+# Otherwise nothing could kill them.
 abort_all() {
 	mount -t fusectl none "$PLAIN"
 	findmnt -rno MAJ:MIN -t fuse.ratefs | while IFS=: read -r _ n; do echo 1 >"$PLAIN/$n/abort"; done

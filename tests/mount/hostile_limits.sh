@@ -11,7 +11,7 @@ backing tmpfs
 chmod 1777 "$SRC"
 mount_ratefs -o "bps=$RATE,fair=uid"
 
-# The bound of DESIGN 2.3: rate × (t + 5 ms) + max(capacity, largest request); 1 MiB is the largest, capacity is less.
+# The bound in ratefs(8): rate × (t + 5 ms) + max(capacity, largest request); the largest request is 1 MiB, capacity is less.
 bounded() { # "BYTES SECONDS" what
 	awk -v rate=$RATE -v what="$2" '
 		NF == 2 && $1 + 0 > 0 { if ($1 <= rate * ($2 + 0.005) + 1048576) exit 0 }
@@ -75,11 +75,11 @@ out=$(as_user alice timeout 60 hostile copy-range "$f" "$MNT/w.copy") || fail "c
 bounded "$(awk '{ print $1 * 2, $2 }' <<<"$out")" "copy_file_range"
 cmp "$f" "$MNT/w.copy" || fail "copy_file_range copied something else"
 
-# A clone would move everything at once and for nothing: there must be no way to ask for one.
+# A clone would copy everything immediately and for free: it must not be possible.
 out=$(as_user alice hostile clone "$f" "$MNT/w.clone")
 [[ $out == refused* ]] || bounded "$out" "FICLONE"
 
-# Holes cost nothing and hold nothing: what is read of them is counted like data.
+# Reading holes is charged like reading data.
 ok as_user alice truncate -s $SIZE "$MNT/sparse"
 sh_way "holes" "dd if=$MNT/sparse of=/dev/null bs=1M status=none"
 unmount_ratefs

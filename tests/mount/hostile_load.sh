@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A user who takes all that it can get — handles, parked requests, processes, signals — starves nobody, and the memory of
+# A user who takes everything possible — handles, parked requests, processes, signals — starves nobody, and the memory of
 # the daemon stays below the bound that SECURITY states.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
@@ -15,7 +15,7 @@ no_more_fds() { [ "$(daemon_fds)" -le $((fds + 40)) ]; }
 HANDLES=20000 FORKS=2000 PARK=2000 HOGS=200 SLOW=3
 ! sanitized || HANDLES=3000 FORKS=300 PARK=300 HOGS=60 SLOW=10
 
-# Handles: more than the daemon can have.  The others still open theirs.
+# Handles: more than the daemon can have.  Other users can still open files.
 DAEMON_WRAPPER=(prlimit --nofile=$((HANDLES / 2)):$((HANDLES / 2)))
 mount_ratefs
 fds=$(daemon_fds)
@@ -44,14 +44,14 @@ settled "after max_open"
 unmount_ratefs
 DAEMON_WRAPPER=()
 
-# Parked requests: as many threads as can be had wait in writes of 1 MiB; memory is bounded, others have their turn.
+# Parked requests: as many threads as possible wait in writes of 1 MiB; memory is bounded, others get their turn.
 mount_ratefs -o write_bps=1M,read_bps=100M,max_parked_bytes=32M,fair=uid
 kb=$(daemon_kb)
 as_user alice iogen --op write --clients $HOGS --threads --size 1M --forever --path "$MNT/hog" >/dev/null 2>&1 &
 hog=$!
 within 20s parked 20 || fail "nothing parked"
 nap 500ms
-# Who is refused does not come back ten thousand times a second.
+# A refused caller cannot retry ten thousand times a second.
 refusals=$(stat_of '.classes.write.full')
 nap 1s
 refusals=$(($(stat_of '.classes.write.full') - refusals))
@@ -67,7 +67,7 @@ settled "after big writes"
 unmount_ratefs
 
 # Parked requests by number: past max_parked the hog is refused, the others are not.
-# (Each in a directory of its own: who waits for a name holds up those who look for the same one, see SECURITY.)
+# (Each in a directory of its own: a caller that waits for a name delays those that look up the same one, see SECURITY.)
 mkdir "$SRC/dir-alice" "$SRC/dir-bob"
 cp "$SRC/file" "$SRC/dir-alice/"
 head -c 100K "$SRC/file" >"$SRC/dir-bob/file"

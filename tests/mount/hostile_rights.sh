@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Rights, room and turns that a user has not on the backing filesystem are not had through the mount either: what changed
+# Users get no more rights, space and turns through the mount than on the backing filesystem: files that changed
 # behind the kernel's back, blocks that are reserved for root, descriptors, closes and page faults without end.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
@@ -27,7 +27,7 @@ except OSError as e:
 	print(os.strerror(e.errno))" "$@"
 }
 
-# A file that was given to root behind the mount does not become set-user-id by the hand that still has it open.
+# A file given to root behind the mount cannot be made set-user-ID by a user who still has it open.
 for mode in auto strict; do
 	mount_ratefs -o cache=$mode
 	rm -f "$SRC/mine"
@@ -44,7 +44,7 @@ for mode in auto strict; do
 	unmount_ratefs
 done
 
-# Nor does who was the owner once give rights by an ACL.
+# Nor can its former owner grant rights by an ACL.
 mount_ratefs -o attr_timeout=60
 as_user alice touch "$MNT/was"
 as_user alice setfacl -m u:1002:r "$MNT/was" || fail "the owner cannot set an ACL"
@@ -54,7 +54,7 @@ refused as_user alice setfacl -m u:1002:rw "$MNT/was"
 unmount_ratefs
 rm "$SRC/was"
 
-# Nor does a sticky directory let go of another's file by a name that was one's own a moment ago.
+# Nor can somebody else's file in a sticky directory be removed by a name that was one's own a moment ago.
 mkdir -m 1777 "$SRC/sticky"
 mount_ratefs -o entry_timeout=60,attr_timeout=60
 py alice 'os.close(os.open(a[0], os.O_CREAT, 0o644)); print(os.stat(a[0]).st_size)' "$MNT/sticky/x" >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A source that checks by itself who is asking (helpers/idsource.c) sees the right user on every call, with
+# A source that checks identity itself (helpers/idsource.c) sees the right user on every call, with
 # users and root taking turns on the same threads; and whom it denies gets nothing, whatever the call.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:idsource helper:idclient

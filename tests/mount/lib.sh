@@ -199,9 +199,12 @@ try_mount_ratefs() {
 	within 10s answers_or_gone || return 1
 	kill -0 "$DAEMON" 2>/dev/null && answers
 }
-# Asks the daemon: the kernel remembers a dead mount for a second.
+# Asks the daemon: the kernel remembers a dead mount for a second.  Below a dead mount that was just removed
+# lies a directory that answers too, but it is on the device of TMP.
 answers() {
-	findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' && stat --cached=never "$MNT/." >/dev/null 2>&1
+	local device
+	findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' || return
+	device=$(stat --cached=never -c %d "$MNT/." 2>/dev/null) && [ "$device" != "$(stat -c %d "$TMP")" ]
 }
 answers_or_gone() { answers || gone "$DAEMON"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
@@ -218,6 +221,12 @@ stop_ratefs() {
 	daemon_ended_well
 	! mountpoint -q "$MNT" || fail "the mount outlived its daemon"
 }
+# kill -9 of the one daemon that there is.  A process that it has started bears its name for a moment.
+kill_the_daemon() {
+	within 5s one_daemon || fail "there are $(pgrep -xc "${RATEFS##*/}") processes called ${RATEFS##*/}"
+	pkill -9 -x "${RATEFS##*/}"
+}
+one_daemon() { [ "$(pgrep -xc "${RATEFS##*/}")" = 1 ]; }
 daemon_ended_well() {
 	local rc
 	within 10s gone "$DAEMON" || fail "the daemon is still there 10 s after the unmount"

@@ -49,7 +49,7 @@ killed_in_time() {
 	awk -v ms="$ms" -v best="$best" -v a="$noise" -v b="$NOISE_MS" 'BEGIN { exit !(best <= 50 && ms <= 50 + 2 * (a > b ? a : b)) }' ||
 		fail "killed in $1: gone after $ms ms, the slowest of $kills (the fastest $best); one that sleeps takes $noise ms, noise is $NOISE_MS ms"
 }
-# in_parallel N command: N at once, all must succeed; sees its number in $I.
+# in_parallel N command: N concurrently, all must succeed; $I is the number of each.
 in_parallel() {
 	local n=$1 i pids=() p
 	shift

@@ -39,7 +39,7 @@ for mode in auto strict; do
 	equal "$(find "$MNT/one" -type f | wc -l)" $((files / 3)) "cache=$mode: one directory"
 	full_kb=$(daemon_kb)
 	[ "$(daemon_fds)" -le $nofile ] || fail "$(daemon_fds) files open"
-	# All of them are in use at once, and still every one can be opened, read and written.
+	# All of them are in use concurrently, and each can still be opened, read and written.
 	ok sh -c "cat '$MNT'/d*/file-7 >/dev/null"
 	echo text >"$MNT/d3/file-77"
 	equal "$(cat "$SRC/d3/file-77")" text

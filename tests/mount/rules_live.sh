@@ -79,4 +79,14 @@ for pid in "${readers[@]}"; do
 done
 equal "$(ctl stats m --json | jq .classes.read.ops)" 800 "reads that were admitted"
 equal "$(ctl stats m --json | jq .parked_now)" 0 "requests that are left"
+
+# Into the file, where a reload finds it.
+ok ctl class add m saved 'match=uid:1000 & op:read, comm:x*' read_iops=5k weight=2 --save >/dev/null
+tail -n 6 "$CONF" | diff - <(printf '[class:saved]\nmounts = m\nmatch = uid:1000 & op:read, comm:x*\nread_iops = 5k\nweight = 2\n' | cat <(echo) -) ||
+	fail "the class is saved otherwise"
+ok ctl reload >/dev/null
+equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved"]'
+ok ctl class remove m/saved
+says "nothing was changed: .* has a \[class:saved\] already" ctl class add m saved match=uid:5 --save
+equal "$(ctl class list m --json | jq -c '[.mounts[]?.classes[].name]')" '[]'
 stop_ratefs

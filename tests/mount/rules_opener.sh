@@ -44,4 +44,43 @@ after=$(ctl stats m/alice --json | jq .classes.write.bytes)
 [ $((after - before)) -ge $MIB ] || fail "only $((after - before)) bytes of a mapping are charged to who opened"
 kill $mapper
 wait $mapper 2>/dev/null
+ok ctl class remove m/alice
+
+# … also when the program that opened is gone, and its number is free for others: its child goes on with the mapping.
+cat >"$TMP/heir" <<'END'
+import ctypes, mmap, os, sys, time
+ctypes.CDLL(None).prctl(15, b"opener", 0, 0, 0)
+m = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 1 << 20)
+opener = os.getpid()
+if os.fork():
+	os._exit(0)
+ctypes.CDLL(None).prctl(15, b"heir", 0, 0, 0)
+while os.getppid() == opener:
+	time.sleep(0.01)
+m[:] = b"y" * (1 << 20)
+print("written", flush=True)
+time.sleep(20)
+END
+inherits() { # CLASS [COMMAND that starts the opener]
+	local before after heir
+	before=$(bytes "m/$1")
+	"${@:2}" python3 "$TMP/heir" "$MNT/map" >"$TMP/heir.ready"
+	within 5s test -s "$TMP/heir.ready" || fail "the heir has not written"
+	nap 1100ms # what is known of a process is a second old at most
+	sync -f "$MNT"
+	after=$(bytes "m/$1")
+	[ $((after - before)) -ge $MIB ] || fail "$1: only $((after - before)) bytes of a gone opener's mapping"
+	heir=$(pgrep -x heir) && kill "$heir" && within 5s gone "$heir"
+	rm -f "$TMP/heir.ready"
+}
+ok ctl class add m name match=comm:opener
+inherits name
+ok ctl class remove m/name
+if make_cgroups one; then
+	ok ctl class add m cgroup "match=cgroup:$(cgroup_path one)"
+	inherits cgroup in_cgroup one
+	remove_cgroups
+else
+	say "no cgroups"
+fi
 unmount_ratefs

@@ -48,7 +48,7 @@ run -q -- sh -c 'kill -9 $(pgrep -P $PPID -x ratefs); sleep 0.2; exit 0' 2>/dev/
 equal $? 125 "success without a daemon"
 nothing_left
 
-# All at once, and while starting.
+# All processes together, and while starting.
 begin
 kill -9 "$SERVER" "$WRAPPER" "$SHELL_PID"
 pkill -x sleep

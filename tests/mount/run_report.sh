@@ -24,6 +24,13 @@ grep -Eq '^  read_bps=2M: requests waited for it for [0-9.]+m?s, [0-9]+% of the 
 run -o mount.iops=100,fs.iops=100k -- true 2>"$TMP/err"
 grep -q "mount.iops=100 of $DIR" "$TMP/err" || fail "no line for a mount's limit: $(cat "$TMP/err")"
 
+# A device: its time is told, and that it was not for want of limits.
+run -o latency=20ms -- cat data >/dev/null 2>"$TMP/err" || fail "cat"
+grep -Eq '^  device: [0-9]+ requests \(read\) took [0-9.]+m?s, 2[0-9.]+ms each on average' "$TMP/err" || fail "no device time: $(cat "$TMP/err")"
+! grep -q 'nothing was limited' "$TMP/err" || fail "a device is said to limit nothing"
+run --json --report="$TMP/r" -o profile=hdd-7200 -- cat data >/dev/null || fail "cat"
+equal "$(json "$TMP/r" 'r["profile"], r["classes"]["read"]["device"] > 0, r["classes"]["read"]["device_ns"] > 5e5')" "('hdd-7200', True, True)"
+
 # What would the command need?
 run --json --report="$TMP/r" -o dry_run -- sh -c 'cat data >/dev/null; sleep 1.2' || fail "dry run"
 equal "$(json "$TMP/r" '8e5 < r["peak"]["read_bps"] < 1.3e6')" True

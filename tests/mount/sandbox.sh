@@ -67,7 +67,7 @@ kill -TERM "$DAEMON"
 LOG_EXPECTED="$LOG_EXPECTED|reload|mount"
 daemon_ended_well
 
-# As a user (one who has a name: fusermount3 wants to know it): no_new_privs would stop fusermount3.
+# As a user (with a name, which fusermount3 needs): no_new_privs would stop fusermount3.
 if [ -u "$(command -v fusermount3)" ]; then
 	if ! as_user 65534 test -w /dev/fuse; then # in this namespace, for this test
 		ok mknod -m 666 "$TMP/fuse" c 10 229

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Many programs change one tree at once: nothing hangs, nothing is said, the mount shows exactly
+# Many programs change one tree concurrently: nothing hangs, nothing is logged, the mount shows exactly
 # what is on the backing filesystem, and the daemon's memory and files come back.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:differ

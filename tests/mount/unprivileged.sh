@@ -66,7 +66,7 @@ ok as_user alice touch "$MNT/x"
 ok as_user alice fusermount3 -u "$MNT"
 # auto_unmount, by a process of their own.
 own -o auto_unmount
-kill -9 "$(pgrep -x "$(basename "$RATEFS")")"
+kill_the_daemon
 wait "$DAEMON" 2>/dev/null
 DAEMON=
 not_mounted() { ! grep -q " $MNT " /proc/self/mounts; }
@@ -89,6 +89,6 @@ kill -TERM "${user_daemon:-$DAEMON}"
 within 5s gone "$DAEMON" || fail "the user's daemon does not end"
 DAEMON=
 equal "$(findmnt -no FSTYPE -M "$MNT" | tail -1)" tmpfs "what lies on top"
-grep -q 'another mount lies on it' "$LOG" || fail "nothing was said of the mount on top"
+grep -q 'another mount is on it' "$LOG" || fail "nothing was said of the mount on top"
 umount "$MNT"
 umount "$MNT"

@@ -20,7 +20,7 @@ M1=$TMP/m1 M2=$TMP/m2 MNT=$TMP/m1
 mkdir -p "$M1" "$M2" "$SRC/churn"
 chmod 1777 "$SRC" "$SRC/churn"
 head -c 32M /dev/urandom >"$SRC/file"
-LOG_EXPECTED="$LOG_EXPECTED|reloaded|unmounted|mounted|still in use|has no effect|tells nobody apart"
+LOG_EXPECTED="$LOG_EXPECTED|reloaded|unmounted|mounted|still in use|has no effect|has no effect here"
 
 cat >"$TMP/conf" <<END
 [global]

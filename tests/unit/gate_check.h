@@ -18,8 +18,8 @@
 static inline uint32_t res_gate_now(const struct resource *r)
 {
 	if (r->bucket)
-		return atomic_load(&r->bucket->gate);
-	return r->index == RES_INFLIGHT ? atomic_load(&r->node->limiter->inflight.gate) : 0;
+		return atomic_load(&r->bucket->waiters);
+	return r->index == RES_INFLIGHT ? atomic_load(&r->node->limiter->inflight.waiters) : 0;
 }
 
 /* The gates count waiters and claims, exactly; the first waiter of a bucket has a due time ahead;

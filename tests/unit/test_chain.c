@@ -184,7 +184,7 @@ START_TEST(a_lowered_capacity_is_felt_by_the_next_request)
 }
 END_TEST
 
-START_TEST(a_gate_holds_newcomers_back_though_the_tokens_are_there)
+START_TEST(waiters_hold_newcomers_back_though_the_tokens_are_there)
 {
 	struct refusal why;
 	setup();
@@ -193,17 +193,17 @@ START_TEST(a_gate_holds_newcomers_back_though_the_tokens_are_there)
 	config[SCOPE_MOUNT].max_inflight = 5;
 	struct chain *ch = compile(COST_READ);
 	ck_assert_int_eq(chain_try(ch, &read_1000, 0, NULL), GRANT_OK);
-	atomic_store(&scope[SCOPE_GLOBAL].bucket[LIMIT_BPS][BUCKET_STEADY]->gate, 1);
+	atomic_store(&scope[SCOPE_GLOBAL].bucket[LIMIT_BPS][BUCKET_STEADY]->waiters, 1);
 	ck_assert_int_eq(chain_try(ch, &read_1000, 0, &why), GRANT_WOULD_BLOCK);
 	ck_assert_ptr_eq(why.limiter, &scope[SCOPE_GLOBAL]);
 	ck_assert_int_eq(why.kind, LIMIT_BPS);
 	ck_assert_uint_eq(why.wait_ns, NEVER);
-	atomic_store(&scope[SCOPE_GLOBAL].bucket[LIMIT_BPS][BUCKET_STEADY]->gate, 0);
-	atomic_store(&scope[SCOPE_MOUNT].inflight.gate, 1);
+	atomic_store(&scope[SCOPE_GLOBAL].bucket[LIMIT_BPS][BUCKET_STEADY]->waiters, 0);
+	atomic_store(&scope[SCOPE_MOUNT].inflight.waiters, 1);
 	ck_assert_int_eq(chain_try(ch, &read_1000, 0, &why), GRANT_WOULD_BLOCK);
 	ck_assert_ptr_eq(why.limiter, &scope[SCOPE_MOUNT]);
 	ck_assert_int_eq(why.kind, -1);
-	atomic_store(&scope[SCOPE_MOUNT].inflight.gate, 0);
+	atomic_store(&scope[SCOPE_MOUNT].inflight.waiters, 0);
 	ck_assert_int_eq(chain_try(ch, &read_1000, 0, NULL), GRANT_OK);
 	ck_assert_int_eq(level(SCOPE_FS, LIMIT_IOPS, 0), 8);
 	ck_assert_int_eq(permits_look(&scope[SCOPE_MOUNT].inflight).in_flight, 2);
@@ -369,7 +369,7 @@ UNIT_MAIN("chain", nothing_limited_is_no_chain, all_limits_are_taken_from_or_non
 	  a_rate_of_zero_is_a_misconfiguration_and_not_a_stall,
 	  a_rate_that_becomes_zero_is_felt_by_the_next_request,
 	  a_lowered_capacity_is_felt_by_the_next_request,
-	  a_gate_holds_newcomers_back_though_the_tokens_are_there,
+	  waiters_hold_newcomers_back_though_the_tokens_are_there,
 	  permits_are_held_from_the_grant_to_the_release,
 	  a_refund_gives_back_all_of_it_and_a_settlement_only_bytes,
 	  a_copy_is_one_op_and_its_bytes_in_both_directions,

@@ -100,6 +100,45 @@ START_TEST(each_key_has_a_limit_of_its_own)
 }
 END_TEST
 
+/* Users 1 and 2 are in classes of their own.  User 2 reads with new processes all the time, through handles of its own
+ * and through one that user 1 has opened for it: in its class it has its cap, and leaves that of user 1 alone. */
+START_TEST(neither_new_processes_nor_handles_of_another_class_beat_the_limit_of_a_key)
+{
+	struct rule *one = rule("uid:1"), *two = rule("uid:2");
+	struct gate_class_config c[] = {{.name = "one", .match = one, .fair = FAIR_UID},
+					{.name = "two", .match = two, .fair = FAIR_UID}};
+	const struct cost piece = {COST_READ, 1, 4 * KIB};
+	uint64_t got[3] = {0};
+	set_limit(&c[0].each, LIMIT_BPS, MIB);
+	set_limit(&c[1].each, LIMIT_BPS, MIB);
+	cfg = mount_config();
+	up();
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	const struct open_way *opened =
+		gate_open_try(m, &(struct caller){.tid = 1, .uid = 1, .handle = 7});
+	ck_assert_ptr_nonnull(opened);
+	for (unsigned i = 0; i < 100000; i++) { /* 10 s */
+		struct grant g;
+		struct caller who = {.tid = 1000 + i, .uid = 2, .handle = i & 1 ? 7 : 100 + i};
+		if (i % 1000 > 900)
+			who = (struct caller){.tid = 1, .uid = 1, .handle = 7};
+		if (gate_try(m, &piece, &who, &g) == GATE_GO) {
+			got[who.uid] += g.cost.bytes;
+			gate_done(&g, OUTCOME_OK, g.cost.bytes);
+		}
+		world_pass(&w, MS / 10);
+	}
+	/* 10 s and a window of 100 ms; user 1 asks for 10 ms in 100 only */
+	ck_assert_uint_le(got[2], 10 * MIB + MIB / 10 + 4 * KIB);
+	ck_assert_uint_ge(got[2], 9 * MIB);
+	ck_assert_uint_ge(got[1], 3 * MIB);
+	gate_open_release(opened);
+	rule_free(one);
+	rule_free(two);
+	down();
+}
+END_TEST
+
 START_TEST(a_pause_does_not_beat_the_limit_of_a_key)
 {
 	cfg = mount_config();
@@ -803,6 +842,7 @@ END_TEST
 
 UNIT_MAIN("class", each_key_has_a_limit_of_its_own,
 	  a_wait_for_the_limit_of_a_key_is_seen_at_its_leaf,
+	  neither_new_processes_nor_handles_of_another_class_beat_the_limit_of_a_key,
 	  a_pause_does_not_beat_the_limit_of_a_key,
 	  past_the_last_key_callers_share_a_limit_and_get_less,
 	  limits_for_each_come_and_go_while_requests_wait,

@@ -153,7 +153,7 @@ START_TEST(what_would_have_no_effect_is_refused)
 	     "source: is for configuration files; here SOURCE is the first argument");
 	says("ratefs /usr /tmp -o fs=x",
 	     "fs: is for configuration files; here fs.iops and the like "
-	     "set limits of the backing tree");
+	     "limit the source");
 	says("ratefs /usr /tmp -o options=ro",
 	     "options: is for configuration files; here write its options after -o");
 	says("ratefs /usr /tmp -o allow_root,allow_other",

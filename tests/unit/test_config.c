@@ -174,7 +174,7 @@ START_TEST(many_problems_are_counted_and_not_kept)
 	all = problems_text(&p);
 	ck_assert_ptr_nonnull(strstr(all, "f:50: neither"));
 	ck_assert_ptr_null(strstr(all, "f:51: neither"));
-	ck_assert_ptr_nonnull(strstr(all, "f: and 151 more problems"));
+	ck_assert_ptr_nonnull(strstr(all, "f: 151 more problems"));
 	free(all);
 	free(text);
 }
@@ -219,7 +219,7 @@ START_TEST(all_problems_of_options_are_told)
 	     "f:4: [mount:m] options: options: is for configuration files\n"
 	     "f:4: [mount:m] bps_burst: has no effect without bps; give bps=BYTES too");
 	says(MOUNT "global.iops = 5\n",
-	     "f:4: [mount:m] unknown option 'global.iops'; limits of everything belong to global: "
+	     "f:4: [mount:m] unknown option 'global.iops'; limits of all mounts belong to global: "
 	     "[global] in a file, 'ratefsctl set global'");
 }
 END_TEST
@@ -269,7 +269,7 @@ START_TEST(what_is_wrong_with_a_class_is_told_with_its_place)
 	     "f:5: [class:x] match: there is no user 'no-such-user-here'\n"
 	     "f:7: [class:y] match: no request has two of 'uid'; separate alternatives with ','\n"
 	     "f:8: [class:y] mounts: there is no [mount:n]\n"
-	     "f:9: [class:z] match: is missing, and no class has this one as parent");
+	     "f:9: [class:z] match: is missing, and the class is not the parent of another");
 	says(MOUNT "[class:a]\nmatch = uid:1\nparent = b\n[class:b]\nmatch = uid:2\nparent = a\n"
 		   "[class:c]\nmatch = uid:3\nparent = nobody\n"
 		   "[class:d]\nmatch = uid:4\nparent = d\n[class:e/f]\nmatch = uid:5\n",
@@ -289,8 +289,8 @@ START_TEST(a_class_that_nothing_can_reach_is_told_once_for_all_mounts)
 {
 	says(TWO "[class:x]\nmatch = uid:1\n[class:y]\nmatch = cgroup:/ci/**\n"
 		 "[class:z]\nmatch = uid:1 & op:read, cgroup:/ci/job\n",
-	     "f:13: [class:z] match: nothing can reach this class: 'y', which is asked before it, "
-	     "takes all of it");
+	     "f:13: [class:z] match: the class is never used: 'y', which is tried earlier, takes "
+	     "all of it");
 	ck_assert_int_eq(parse(TWO "[class:x]\nmatch = uid:1 & op:read\n"
 				   "[class:y]\nmatch = uid:1, uid:2\n"),
 			 0);
@@ -308,6 +308,34 @@ START_TEST(reservations_above_what_there_is_are_told)
 	     "f:14: [class:y] reserve.iops: is above its own iops=9\n"
 	     "f:19: [class:z] reserve.iops: reservations in class 'y' add up to 10 or more, above its "
 	     "iops=9");
+	/* what a class reserves, its parent's parent must have, too */
+	says(TWO
+	     "[class:x]\nmatch = none\n[class:y]\nmatch = uid:1\nparent = x\nreserve.bps = 51M\n",
+	     "f:8: [class:x] reserve.bps: reservations in mount 'a' add up to 51M or more, above its "
+	     "bps=50M");
+}
+END_TEST
+
+START_TEST(reservations_of_all_mounts_together_are_held_against_the_limits_that_they_share)
+{
+	static const char shared[] =
+		"[global]\nbps = 100M\niops = 100\n[fs:f]\nsource = /f\niops = 50\n"
+		"[mount:a]\nfs = f\nmountpoint = /a\n"
+		"[mount:b]\nfs = f\nmountpoint = /b\n"
+		"[mount:c]\nsource = /c\nmountpoint = /c\n"
+		"[class:x]\nmatch = uid:1\n";
+	char text[600];
+	snprintf(text, sizeof(text), "%sreserve.iops = 26\n", shared);
+	says(text,
+	     "f:18: [class:x] reserve.iops: reservations in fs 'f' add up to 52 or more, above its "
+	     "iops=50");
+	snprintf(text, sizeof(text), "%sreserve.bps = 34M\n", shared);
+	says(text,
+	     "f:18: [class:x] reserve.bps: reservations in global add up to 102M or more, above its "
+	     "bps=100M");
+	snprintf(text, sizeof(text), "%sreserve.bps = 33M\nreserve.iops = 25\n", shared);
+	ck_assert_int_eq(parse(text), 0);
+	configuration_free(&c);
 }
 END_TEST
 
@@ -315,6 +343,7 @@ UNIT_MAIN("config", every_mount_has_its_own_classes_in_the_order_of_the_file,
 	  what_is_wrong_with_a_class_is_told_with_its_place,
 	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,
 	  reservations_above_what_there_is_are_told,
+	  reservations_of_all_mounts_together_are_held_against_the_limits_that_they_share,
 	  a_problem_is_told_with_its_own_line_and_section, all_problems_of_options_are_told,
 	  case_of_keys_does_not_matter, a_good_file_gives_its_values,
 	  every_option_of_the_command_line_is_a_key_and_the_other_way_round,

@@ -32,7 +32,7 @@ static enum gate_verdict ask(struct work *k, enum cost_class cls, uint64_t bytes
 	return work_submit(&w, k, m, cls, bytes, key);
 }
 
-/* --- going at once, waiting, going later --- */
+/* --- admitted immediately, waiting, admitted later --- */
 
 START_TEST(unlimited_goes_at_once_and_reads_no_clock)
 {

@@ -179,6 +179,51 @@ START_TEST(draining_runs_or_refuses_what_is_in_the_device)
 }
 END_TEST
 
+START_TEST(device_time_is_counted_in_the_class_of_the_caller_while_classes_change)
+{
+	struct world w;
+	struct gate_fs *fs;
+	struct gate_mount_config cfg = slow_config(10 * MS);
+	struct work k[2] = {0};
+	struct scope_stats s;
+	world_init(&w);
+	struct gate_mount *m = world_mount(&w, &fs, &cfg);
+	struct rule *one = rule_parse("uid:1", NULL, NULL), *two = rule_parse("uid:2", NULL, NULL);
+	const struct gate_class_config c[] = {{.name = "one", .match = one},
+					      {.name = "two", .match = two},
+					      {.name = "top", .match = NULL}};
+	struct gate_class_config moved = c[0];
+	moved.parent = "top";
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	work_submit(&w, &k[0], m, COST_META, 0, 1);
+	work_submit(&w, &k[1], m, COST_META, 0, 2);
+	ck_assert(gate_stats_class(m, "one", &s));
+	ck_assert_uint_eq(s.device_now, 1);
+	/* one gets a parent, two goes */
+	ck_assert_int_eq(gate_set_classes(m, (struct gate_class_config[]){moved, c[2]}, 2), 0);
+	ck_assert(gate_stats_class(m, "top", &s));
+	ck_assert_uint_eq(s.device_now, 1);
+	gate_stats_mount(m, &s);
+	ck_assert_uint_eq(s.device_now, 2);
+	world_pass(&w, SEC);
+	ck_assert_int_eq(k[0].fate, RAN);
+	ck_assert_int_eq(k[1].fate, RAN);
+	gate_stats_class(m, "one", &s);
+	ck_assert_uint_eq(s.device_now, 0);
+	ck_assert_uint_eq(s.cls[COST_META].device.sum_ns, 10 * MS);
+	gate_stats_class(m, "top", &s);
+	ck_assert_uint_eq(s.device_now, 0);
+	ck_assert_uint_eq(s.cls[COST_META].device.sum_ns, 10 * MS);
+	gate_stats_mount(m, &s);
+	ck_assert_uint_eq(s.device_now, 0);
+	ck_assert_uint_eq(s.cls[COST_META].device.sum_ns, 20 * MS);
+	rule_free(one);
+	rule_free(two);
+	gate_check_empty(w.gate);
+	world_fini(&w, fs, m);
+}
+END_TEST
+
 START_TEST(a_dry_run_takes_no_device_time)
 {
 	struct world w;
@@ -371,6 +416,7 @@ START_TEST(an_st1_volume_counts_mebibytes_of_sequential_and_requests_of_random_a
 END_TEST
 
 UNIT_MAIN("gate: device", an_unlimited_request_runs_at_its_date,
+	  device_time_is_counted_in_the_class_of_the_caller_while_classes_change,
 	  device_time_follows_the_wait_for_a_limit_and_is_counted_apart,
 	  a_request_cancelled_in_the_device_has_spent_its_tokens_and_returns_its_permit,
 	  a_change_leaves_the_dates_that_were_named,

@@ -52,7 +52,7 @@ static void up(void)
 	world_pass(&w, 7 * MS);
 }
 
-/* Everybody who waits goes in the end. */
+/* Everybody who waits is admitted eventually. */
 static void down(void)
 {
 	struct limiter_config none = {0};

@@ -344,7 +344,7 @@ static void submit(struct sim *s)
 	s->parked += v == GATE_PARKED;
 }
 
-/* Goes in any case, and its key may owe for it. */
+/* Is always admitted, and its key may go into debt for it. */
 static void submit_unwaiting(struct sim *s)
 {
 	unsigned m = some_mount(s);

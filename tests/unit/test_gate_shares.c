@@ -318,6 +318,30 @@ START_TEST(whoever_closed_pays_for_all_of_it_before_its_next_request)
 }
 END_TEST
 
+START_TEST(closes_are_owed_up_to_ten_seconds_of_the_slowest_limit)
+{
+	struct work mine = {0}, other = {0};
+	cfg = mount_config();
+	set_limit(&cfg.limits, LIMIT_IOPS, 1000);
+	set_limit(&cfg.each, LIMIT_IOPS, 100);
+	up();
+	uint64_t t0 = w.clock.now;
+	for (unsigned i = 0; i < 100000; i++)
+		close_one(1);
+	ck_assert_int_eq(work_submit(&w, &mine, m, COST_META, 0, 1), GATE_PARKED);
+	work_submit(&w, &other, m, COST_META, 0, 2);
+	ck_assert_int_eq(other.fate, RAN);
+	world_pass(&w, 60 * SEC);
+	ck_assert_int_eq(mine.fate, RAN);
+	ck_assert_uint_ge(mine.end_ns - t0, 10 * SEC);
+	ck_assert_uint_le(mine.end_ns - t0, 10 * SEC + 100 * MS);
+	struct scope_stats st;
+	gate_stats_mount(m, &st);
+	ck_assert_uint_eq(st.cls[COST_META].ops, 100002);
+	down();
+}
+END_TEST
+
 START_TEST(a_debt_is_paid_in_bytes_too_and_needs_no_second_permit)
 {
 	struct cost c = {COST_WRITE, 1, MIB};
@@ -552,6 +576,7 @@ UNIT_MAIN("gate_shares", shares_stay_equal_while_an_unrelated_limit_is_toggled,
 	  a_lead_is_worth_as_many_requests_after_a_change_as_before,
 	  a_user_that_closes_without_end_does_not_delay_another,
 	  whoever_closed_pays_for_all_of_it_before_its_next_request,
+	  closes_are_owed_up_to_ten_seconds_of_the_slowest_limit,
 	  a_debt_is_paid_in_bytes_too_and_needs_no_second_permit, a_debt_is_over_when_its_limit_is,
 	  a_debt_goes_on_in_smaller_instalments_under_a_lower_limit,
 	  a_program_that_tries_again_and_again_gets_no_more_than_one_that_polls,

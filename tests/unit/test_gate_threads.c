@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sched/stepper.h"
 #include "sched/workers.h"
 #include "unit/gate_check.h"
 #include "unit/unit.h"

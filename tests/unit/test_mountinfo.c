@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/locate.h"
-#include "daemon/mount_users.h"
-#include "daemon/mountinfo.h"
+#include "ctl/locate.h"
+#include "base/mount_users.h"
+#include "base/mountinfo.h"
 #include "unit/unit.h"
 
 #include <fcntl.h>

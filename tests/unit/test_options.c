@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/ctl_names.h"
+#include "ctl/names.h"
 #include "daemon/options.h"
 #include "daemon/serve_mount.h"
 #include "unit/unit.h"
@@ -182,8 +182,8 @@ START_TEST(wrong_values_are_named_with_what_would_be_right)
 	says("max_read", "12", "max_read: '12': must be between 4K and 1M");
 	says("source", "", "source: is empty");
 	says("name", "global",
-	     "name: 'global' means something else to ratefsctl; take another name");
-	says("name", "fs:x", "name: 'fs:x' means something else to ratefsctl; take another name");
+	     "name: 'global' has another meaning for ratefsctl; choose another name");
+	says("name", "fs:x", "name: 'fs:x' has another meaning for ratefsctl; choose another name");
 	says("latency", "5", "latency: '5': give a unit, for example 5ms or 5s");
 	says("latency", "5ms~6ms",
 	     "latency: '5ms~6ms': the part after '~' must not be the larger one");
@@ -338,10 +338,9 @@ END_TEST
 
 START_TEST(fuse_gets_its_options_escaped_and_with_defaults)
 {
-	bool multi_user;
 	fresh();
 	set("ro", NULL);
-	char *text = fuse_options_of(&s, "/a,b\\c", &multi_user, &err);
+	char *text = fuse_options_of(&s, "/a,b\\c", &err);
 	ck_assert_ptr_nonnull(strstr(text, "ro"));
 	ck_assert_ptr_nonnull(strstr(text, "fsname=/a\\,b\\\\c"));
 	ck_assert_ptr_nonnull(strstr(text, "subtype=ratefs"));

@@ -179,8 +179,8 @@ START_TEST(what_is_wrong_with_a_name_or_a_size_is_said)
 	says("../x", "profile: unknown profile '../x'; ratefs --profiles lists them");
 	says("aws-gp2", "profile: 'aws-gp2' depends on the size of the device; write "
 			"profile=aws-gp2:SIZE, with a size of 1G-16T");
-	says("aws-gp2:17T", "profile: 'aws-gp2:17T': sizes of aws-gp2 are 1G-16T");
-	says("nvme:1G", "profile: 'nvme:1G': its figures depend on no size; write profile=nvme");
+	says("aws-gp2:17T", "profile: 'aws-gp2:17T': aws-gp2 has sizes of 1G-16T");
+	says("nvme:1G", "profile: 'nvme:1G': this profile has no sizes; write profile=nvme");
 }
 END_TEST
 
@@ -209,9 +209,10 @@ START_TEST(what_is_wrong_in_a_file_is_said)
 		 "profile own: unknown option 'iopz'; did you mean 'iops'?"},
 		{"[profile]\n[options]\niops = 3\n", "profile: %s/own.ini: has no title"},
 		{"[profile]\ntitle = x\nsizes = 5\n", "profile: %s/own.ini: sizes: write MIN-MAX"},
-		{"[limits]\n", "profile: %s/own.ini: line 1: unknown section [limits]"},
-		{"[profile]\ntitel = x\n", "profile: %s/own.ini: line 2: unknown key 'titel'"},
-		{"[profile]\ntitle\n", "profile: %s/own.ini: line 2: write KEY = VALUE"},
+		{"[limits]\n", "profile: %s/own.ini:1: unknown section [limits]"},
+		{"[profile]\ntitel = x\n", "profile: %s/own.ini:2: unknown key 'titel'"},
+		{"[profile]\ntitle\n",
+		 "profile: %s/own.ini:2: neither a [section], nor 'key = value', nor a comment"},
 	};
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	setenv("RATEFS_PROFILES", dir, 1);

@@ -1,154 +1,176 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/proto.h"
-#include "daemon/command_table.h"
-#include "daemon/records.h"
+#include "proto/proto.h"
+#include "base/cleanup.h"
+#include "ctl/ctl.h"
+#include "daemon/commands.h"
 #include "daemon/stats_out.h"
+#include "proto/json_in.h"
+#include "proto/json_out.h"
 #include "unit/unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static char *text;
-static size_t size;
-static FILE *out;
-
-static FILE *begin(void)
+static json_t *parse(const char *line)
 {
-	free(text);
-	out = open_memstream(&text, &size);
-	return out;
+	struct error err = ERROR_INIT;
+	json_t *json = proto_parse(line, strlen(line), PROTO_DEPTH_MAX, &err);
+	ck_assert(json ? !error_is_set(&err) : error_is_set(&err));
+	return json;
 }
 
-static const char *end(void)
+START_TEST(a_line_is_one_object)
 {
-	fclose(out);
-	return text;
-}
-
-START_TEST(any_bytes_survive_as_a_word)
-{
-	char all[256], *word[PROTO_WORDS_MAX];
-	for (int i = 1; i < 256; i++)
-		all[i - 1] = i;
-	all[255] = '\0';
-	begin();
-	proto_put_word(out, "set");
-	fputc(' ', out);
-	proto_put_word(out, all);
-	fputc(' ', out);
-	proto_put_word(out, "");
-	end();
-	ck_assert_ptr_null(strchr(text, '\n'));
-	ck_assert_int_eq(proto_split(text, word), 3);
-	ck_assert_str_eq(word[0], "set");
-	ck_assert_str_eq(word[1], all);
-	ck_assert_str_eq(word[2], "");
+	AUTO_JSON *request = parse("{\"v\":1,\"do\":\"list\"}");
+	ck_assert_str_eq(get_text(request, "do"), "list");
+	static const char *const bad[] = {
+		"",
+		"list",
+		"\"list\"",
+		"[]",
+		"{\"v\":1",
+		"{\"v\":1}{",
+		"{\"v\":1,\"v\":1}",
+		"{\"v\":\"\xff\"}",
+		"{\"v\":\"\\u0000\"}",
+		"{\"v\":\"\\ud800\"}",
+		"{\"v\":01}",
+	};
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++)
+		ck_assert_msg(!parse(bad[i]), "%s", bad[i]);
+	struct error err = ERROR_INIT;
+	ck_assert_ptr_null(proto_parse("{\"v\":1}\0", 8, PROTO_DEPTH_MAX, &err)); /* a NUL byte */
 }
 END_TEST
 
-START_TEST(words_that_are_not_well_formed_are_refused)
+START_TEST(nesting_is_bounded_before_anything_is_parsed)
 {
-	static const char *const bad[] = {"a%", "a%4", "a%zz", "%00", "a\001b", "a\377", "%4g"};
-	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
-		char line[16], *word[PROTO_WORDS_MAX];
-		snprintf(line, sizeof(line), "%s", bad[i]);
-		ck_assert_msg(proto_split(line, word) == -1, "%s", bad[i]);
+	static char deep[60000];
+	struct error err = ERROR_INIT;
+	memset(deep, '[', sizeof(deep) - 1);
+	ck_assert_ptr_null(parse(deep));
+	ck_assert_ptr_null(
+		parse("{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}}}}}"));
+	AUTO_JSON *eight = parse("{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}}}}");
+	ck_assert_ptr_nonnull(eight);
+	/* brackets in strings are none */
+	AUTO_JSON *flat = parse("{\"a\":\"[[[[[[[[[[[[\\\"[[[[[[[[[[\",\"b\":[]}");
+	ck_assert_ptr_nonnull(flat);
+	ck_assert_ptr_null(proto_parse("{\"a\":\"\\", 7, 8, &err));
+}
+END_TEST
+
+START_TEST(what_is_put_is_read_again)
+{
+	bool failed = false;
+	struct json_out o = json_out_new(&failed);
+	AUTO_JSON *root = o.at;
+	put_text(o, "name", "a\"b\n\x01 \xc3\xa4");
+	put_text(o, "odd", "x\xff\xed\xa0\x80y");
+	put_text(o, "none", NULL);
+	put_u64(o, "big", UINT64_MAX);
+	put_i64(o, "small", -7);
+	put_bool(o, "yes", true);
+	struct json_out list = put_array(o, "list");
+	put_real(put_object(list, NULL), "half", 0.5);
+	put_text(list, NULL, "last");
+	ck_assert(!failed);
+	size_t size;
+	AUTO_FREE char *line = proto_line(root, &size);
+	ck_assert_uint_eq(strlen(line), size);
+	ck_assert_ptr_eq(strchr(line, '\n'), line + size - 1);
+	AUTO_JSON *again = parse(line);
+	ck_assert(json_equal(root, again));
+	ck_assert_str_eq(get_text(again, "name"), "a\"b\n\x01 \xc3\xa4");
+	ck_assert_str_eq(get_text(again, "odd"),
+			 "x\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdy");
+	ck_assert_str_eq(get_text(again, "none"), "");
+	ck_assert_uint_eq(get_u64(again, "big"), INT64_MAX);
+	ck_assert_int_eq(get_i64(again, "small"), -7);
+	ck_assert_uint_eq(get_u64(again, "small"), 0);
+	ck_assert(get_true(again, "yes"));
+	ck_assert(get_real(json_array_get(get_part(again, "list"), 0), "half") == 0.5);
+	ck_assert_ptr_null(get_part(again, "name"));
+	ck_assert_str_eq(get_text(again, "missing"), "");
+	ck_assert_uint_eq(get_u64(NULL, "missing"), 0);
+}
+END_TEST
+
+START_TEST(every_code_has_a_name_and_a_status)
+{
+	for (int i = 0; i < PROTO_CODES; i++) {
+		ck_assert_int_eq(proto_code_find(proto_code_name(i)), i);
+		ck_assert((proto_exit_status(i) == 0) == (i == PROTO_OK));
 	}
+	ck_assert_int_eq(proto_code_find("of-a-later-version"), PROTO_FAILED);
 }
 END_TEST
 
-START_TEST(too_many_words_are_refused)
+/* The code of the answer to a request that is refused before anything is looked at. */
+static void refuses(const char *line, const char *code)
 {
-	static char line[2 * PROTO_WORDS_MAX + 3];
-	char *word[PROTO_WORDS_MAX];
-	for (int i = 0; i <= PROTO_WORDS_MAX; i++)
-		memcpy(line + 2 * i, "a ", 3);
-	ck_assert_int_eq(proto_split(line, word), -1);
-	ck_assert_int_eq(proto_split(memcpy(line, "", 1), word), 0);
+	struct command_reply reply;
+	AUTO_JSON *request = parse(line);
+	ck_assert(command_reply_init(&reply));
+	command_run(NULL, request, &reply);
+	AUTO_JSON *answer = command_answer(&reply, json_object_get(request, "id"));
+	ck_assert_str_eq(get_text(get_part(answer, "error"), "code"), code);
+	ck_assert(!get_true(answer, "ok"));
+	ck_assert(json_equal(json_object_get(answer, "id"), json_object_get(request, "id")) ||
+		  !json_object_get(request, "id"));
+	command_reply_free(&reply);
+}
+
+START_TEST(requests_that_are_not_complete_are_refused)
+{
+	refuses("{\"do\":\"list\"}", "bad-request");
+	refuses("{\"v\":\"1\",\"do\":\"list\"}", "bad-request");
+	refuses("{\"v\":2,\"do\":\"list\",\"id\":4}", "bad-version");
+	refuses("{\"v\":1,\"id\":\"a\"}", "bad-request");
+	refuses("{\"v\":1,\"do\":7}", "bad-request");
+	refuses("{\"v\":1,\"do\":\"frobnicate\"}", "unknown-command");
+	refuses("{\"v\":1,\"do\":\"show\"}", "bad-argument");
+	refuses("{\"v\":1,\"do\":\"show\",\"target\":7}", "bad-argument");
+	refuses("{\"v\":1,\"do\":\"list\",\"target\":\"x\"}", "bad-argument");
+	refuses("{\"v\":1,\"do\":\"unmount\",\"target\":\"x\",\"force\":1}", "bad-argument");
+	refuses("{\"v\":1,\"do\":\"set\",\"target\":\"x\"}", "bad-argument");
+	refuses("{\"v\":1,\"do\":\"set\",\"target\":\"x\",\"values\":[]}", "bad-argument");
+	refuses("{\"v\":1,\"do\":\"list\",\"id\":{}}", "bad-argument");
+	refuses("{\"v\":1,\"do\":\"list\",\"frce\":true}", "bad-argument");
 }
 END_TEST
 
-START_TEST(strings_are_json_whatever_their_bytes)
+START_TEST(errors_are_one_line_for_people)
 {
-	begin();
-	json_put_string(out, "a\"b\\c\n\x01 \xc3\xa4 \xff \xed\xa0\x80 \xe2\x82\xac");
-	ck_assert_str_eq(end(),
-			 "\"a\\\"b\\\\c\\u000a\\u0001 \xc3\xa4 \\ufffd \\ufffd\\ufffd\\ufffd "
-			 "\xe2\x82\xac\"");
-}
-END_TEST
-
-START_TEST(records_nest_into_objects_and_arrays)
-{
-	struct records r;
-	begin();
-	record_text(out, "m", "name");
-	record_u64(out, 3, "classes.%s.ops", "read");
-	record_u64(out, 4, "classes.read.wait.max");
-	record_bool(out, true, "classes.write.on");
-	record_i64(out, -5, "keys.0.id");
-	record_text(out, "x y", "keys.0.name");
-	record_u64(out, 6, "keys.1.id");
-	record_real(out, 0.5, "share");
-	ck_assert(records_parse(&r, end()));
-	begin();
-	records_json(&r, out);
-	ck_assert_str_eq(end(),
-			 "{\"name\":\"m\",\"classes\":{\"read\":{\"ops\":3,\"wait\":{\"max\":4}},"
-			 "\"write\":{\"on\":true}},\"keys\":[{\"id\":-5,\"name\":\"x y\"},"
-			 "{\"id\":6}],\"share\":0.500000}");
-	records_free(&r);
-}
-END_TEST
-
-START_TEST(records_are_found_by_their_path)
-{
-	struct records r;
-	begin();
-	record_text(out, "a\tb\nc\"", "who");
-	record_u64(out, UINT64_MAX, "n");
-	record_i64(out, -7, "m");
-	record_bool(out, true, "yes");
-	ck_assert(records_parse(&r, end()));
-	char *who = records_text(&r, "who");
-	ck_assert_str_eq(who, "a\tb\nc\"");
-	free(who);
-	ck_assert_uint_eq(records_u64(&r, "%s", "n"), UINT64_MAX);
-	ck_assert_int_eq(records_i64(&r, "m"), -7);
-	ck_assert(records_true(&r, "yes"));
-	ck_assert(!records_have(&r, "no"));
-	ck_assert_uint_eq(records_u64(&r, "no"), 0);
-	records_set_text(&r, "new \"one\"", "who");
-	who = records_text(&r, "who");
-	ck_assert_str_eq(who, "new \"one\"");
-	free(who);
-	records_free(&r);
-}
-END_TEST
-
-START_TEST(lines_that_are_no_records_are_left_out)
-{
-	struct records r;
-	ck_assert(records_parse(&r, "nothing\n\na\t1\n\tx\nend"));
-	ck_assert_uint_eq(records_u64(&r, "a"), 1);
-	ck_assert_uint_eq(r.n, 2);
-	records_free(&r);
+	AUTO_JSON *a = parse("{\"v\":1,\"ok\":false,\"error\":{\"code\":\"in-use\",\"place\":\"m\","
+			     "\"text\":\"is in use\",\"remedy\":\"use --force\"}}");
+	AUTO_FREE char *line = answer_error(a);
+	ck_assert_str_eq(line, "m: is in use; use --force");
+	AUTO_JSON *b = parse(
+		"{\"error\":{\"place\":\"a.conf\",\"text\":\"a.conf:1: no\\na.conf:2: no\"}}");
+	AUTO_FREE char *lines = answer_error(b);
+	ck_assert_str_eq(lines, "a.conf:1: no\na.conf:2: no");
+	ck_assert_ptr_null(answer_error(NULL));
 }
 END_TEST
 
 START_TEST(every_command_is_found_by_its_name)
 {
-	for (int i = 0; i < COMMANDS; i++) {
-		ck_assert_int_eq(command_find(commands[i].name), i);
+	for (unsigned i = 0; i < n_commands; i++) {
+		ck_assert_ptr_eq(command_find(commands[i].name), &commands[i]);
 		ck_assert_str_ne(commands[i].help, "");
 	}
-	ck_assert_int_eq(command_find("nonsense"), -1);
+	ck_assert_ptr_null(command_find("nonsense"));
+	ck_assert_str_eq(command_nearest("lst"), "list");
 }
 END_TEST
 
 START_TEST(statistics_of_a_scope_have_stable_names)
 {
 	static struct scope_stats s;
-	struct records r;
+	bool failed = false;
+	struct json_out o = json_out_new(&failed);
+	AUTO_JSON *root = o.at;
 	s.since_ns = NSEC_PER_SEC;
 	s.now_ns = 3 * NSEC_PER_SEC;
 	s.limit[LIMIT_READ_BPS] = (struct limit_stats){true, 1000, 0, 100, -50, 7, NSEC_PER_SEC, 0};
@@ -157,19 +179,19 @@ START_TEST(statistics_of_a_scope_have_stable_names)
 	histogram_add(&s.cls[COST_READ].wait, 1000000);
 	s.inflight.limit = 4;
 	s.open.limit = PERMITS_UNLIMITED;
-	begin();
-	stats_scope_records(&s, out);
-	ck_assert(records_parse(&r, end()));
-	ck_assert(records_real(&r, "seconds") == 2);
-	ck_assert_int_eq(records_i64(&r, "limits.read_bps.level"), -50);
-	ck_assert(records_real(&r, "limits.read_bps.blocking_share") == 0.5);
-	ck_assert(!records_have(&r, "limits.iops.rate"));
-	ck_assert_uint_eq(records_u64(&r, "classes.read.ops"), 12);
-	ck_assert_uint_eq(records_u64(&r, "classes.read.parked_total"), 5);
-	ck_assert_uint_eq(records_u64(&r, "classes.read.wait.max_ns"), 1000000);
-	ck_assert_uint_eq(records_u64(&r, "inflight.limit"), 4);
-	ck_assert(!records_have(&r, "open.limit"));
-	records_free(&r);
+	put_scope_stats(o, &s);
+	const json_t *limit = get_part(get_part(root, "limits"), "read_bps");
+	const json_t *class = get_part(get_part(root, "classes"), "read");
+	ck_assert(!failed);
+	ck_assert(get_real(root, "seconds") == 2);
+	ck_assert_int_eq(get_i64(limit, "level"), -50);
+	ck_assert(get_real(limit, "blocking_share") == 0.5);
+	ck_assert_ptr_null(get_part(get_part(root, "limits"), "iops"));
+	ck_assert_uint_eq(get_u64(class, "ops"), 12);
+	ck_assert_uint_eq(get_u64(class, "parked_total"), 5);
+	ck_assert_uint_eq(get_u64(get_part(class, "wait"), "max_ns"), 1000000);
+	ck_assert_uint_eq(get_u64(get_part(root, "inflight"), "limit"), 4);
+	ck_assert_ptr_null(json_object_get(get_part(root, "open"), "limit"));
 }
 END_TEST
 
@@ -194,8 +216,8 @@ START_TEST(equal_keys_of_several_mounts_are_added_up)
 }
 END_TEST
 
-UNIT_MAIN("proto", any_bytes_survive_as_a_word, words_that_are_not_well_formed_are_refused,
-	  too_many_words_are_refused, strings_are_json_whatever_their_bytes,
-	  records_nest_into_objects_and_arrays, records_are_found_by_their_path,
-	  lines_that_are_no_records_are_left_out, every_command_is_found_by_its_name,
-	  statistics_of_a_scope_have_stable_names, equal_keys_of_several_mounts_are_added_up)
+UNIT_MAIN("proto", a_line_is_one_object, nesting_is_bounded_before_anything_is_parsed,
+	  what_is_put_is_read_again, every_code_has_a_name_and_a_status,
+	  requests_that_are_not_complete_are_refused, errors_are_one_line_for_people,
+	  every_command_is_found_by_its_name, statistics_of_a_scope_have_stable_names,
+	  equal_keys_of_several_mounts_are_added_up)

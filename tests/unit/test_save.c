@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/save.h"
+#include "ctl/save.h"
 #include "unit/unit.h"
 
 #include <stdio.h>

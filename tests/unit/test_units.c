@@ -100,7 +100,7 @@ START_TEST(durations_have_units_and_fractions)
 	accepts(units_parse_duration, "1d", 86400 * NSEC_PER_SEC);
 	accepts(units_parse_duration, "0.000000001", 1);
 	accepts(units_parse_duration, "1.00000000000000000000", NSEC_PER_SEC);
-	refuses(units_parse_duration, "0.5ns", "'0.5ns': finer than a nanosecond");
+	refuses(units_parse_duration, "0.5ns", "'0.5ns': shorter than a nanosecond");
 	refuses(units_parse_duration, "5M", "'5M': unknown suffix 'M'");
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A gate on a fake clock, for tests: time moves only by world_until, admitted jobs are recorded with
- * the moment of their release and end at once unless the test keeps them. */
+ * the moment of their release and end immediately unless the test keeps them. */
 #ifndef UNIT_WORLD_H
 #define UNIT_WORLD_H
 

@@ -52,26 +52,55 @@ static void expect(int fd, const char *begin)
 	}
 }
 
+#define REQUEST(command) "{\"v\":1,\"do\":\"" command "\"}\n"
+#define OK		 "{\"v\":1,\"ok\":true"
+#define ERROR(code)	 "{\"v\":1,\"ok\":false,\"error\":{\"code\":\"" code "\""
+
+static int say_text(int fd, const char *text)
+{
+	return say(fd, text, strlen(text));
+}
+
 static void garbage(void)
 {
+	static const char *const lines[] = {"stats %zz %\n", "\"list\"\n", "[]\n", "{\"v\":1,}\n",
+					    "{\"v\":1,\"do\":\"list\",\"do\":\"list\"}\n"};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		int fd = dial();
+		say_text(fd, lines[i]);
+		expect(fd, ERROR("bad-request"));
+		close(fd);
+	}
 	int fd = dial();
-	say(fd, "stats %zz %\n", 12);
-	expect(fd, "error 2 ");
-	close(fd);
-	fd = dial();
-	say(fd, "frobnicate everything\n", 22);
-	expect(fd, "error 2 ");
-	say(fd, "list\n", 5); /* a command that does not exist is no reason to hang up */
+	say_text(fd, REQUEST("frobnicate"));
+	expect(fd, ERROR("unknown-command"));
+	say_text(fd, REQUEST("list")); /* a command that does not exist is no reason to hang up */
 }
 
 static void half(void)
 {
 	int fd = dial();
-	say(fd, "li", 2);
+	say_text(fd, "{\"v\":1,\"do\":\"li");
 	usleep(100000);
-	say(fd, "st\n", 3);
-	expect(fd, "ok ");
-	say(fd, "sta", 3);
+	say_text(fd, "st\"}\n");
+	expect(fd, OK);
+	say_text(fd, "{\"v\":1,\"do\"");
+}
+
+static void deep(void)
+{
+	static char line[60000];
+	int fd = dial();
+	memset(line, '[', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	say(fd, line, sizeof(line));
+	expect(fd, ERROR("bad-request"));
+	close(fd);
+	fd = dial();
+	for (size_t i = 0; i + 6 < sizeof(line); i += 5)
+		memcpy(line + i, "{\"a\":", 5);
+	say(fd, line, sizeof(line));
+	expect(fd, ERROR("bad-request"));
 }
 
 static void long_line(void)
@@ -89,9 +118,10 @@ static void long_line(void)
 
 static void nul(void)
 {
+	static const char line[] = "{\"v\":1,\"do\":\"list\"}\0\n";
 	int fd = dial();
-	say(fd, "list\0\n", 6);
-	expect(fd, "error 2 ");
+	say(fd, line, sizeof(line) - 1);
+	expect(fd, ERROR("bad-request"));
 }
 
 static void binary(void)
@@ -107,7 +137,7 @@ static void empty(void)
 {
 	int fd = dial();
 	say(fd, "\n", 1);
-	expect(fd, "error 2 ");
+	expect(fd, ERROR("bad-request"));
 	close(dial());
 }
 
@@ -115,13 +145,13 @@ static void pipelined(void)
 {
 	int fd = dial();
 	for (int i = 0; i < 500; i++)
-		say(fd, "find global\n", 12);
+		say_text(fd, "{\"v\":1,\"do\":\"find\",\"target\":\"global\"}\n");
 	for (int i = 0; i < 500; i++) {
-		char c;
-		int lines = 0;
-		while (lines < 3 && recv(fd, &c, 1, 0) == 1)
-			lines += c == '\n';
-		if (lines < 3) {
+		char c = '\0';
+		expect(fd, OK);
+		while (c != '\n' && recv(fd, &c, 1, 0) == 1)
+			;
+		if (c != '\n') {
 			fprintf(stderr, "answer %d is missing\n", i);
 			exit(1);
 		}
@@ -130,9 +160,10 @@ static void pipelined(void)
 
 static void hangup(void)
 {
+	static const char line[] = REQUEST("stats");
 	for (int i = 0; i < 100; i++) {
 		int fd = dial();
-		say(fd, "stats global\n", i % 13 + 1);
+		say(fd, line, (size_t)i % (sizeof(line) - 1) + 1);
 		close(fd);
 	}
 }
@@ -144,9 +175,10 @@ static void crowd(int n)
 	for (int i = 0; i < n; i++)
 		fds[i] = dial();
 	for (int i = 0; i < n; i++) {
-		char ok[3] = "";
-		if (say(fds[i], "list\n", 5) && recv(fds[i], ok, 2, 0) == 2 &&
-		    strcmp(ok, "ok") == 0)
+		char ok[sizeof(OK)] = "";
+		if (say_text(fds[i], REQUEST("list")) &&
+		    recv(fds[i], ok, sizeof(OK) - 1, MSG_WAITALL) == (ssize_t)sizeof(OK) - 1 &&
+		    strcmp(ok, OK) == 0)
 			answered++;
 	}
 	if (answered < (n < 200 ? n : 200)) {
@@ -159,9 +191,11 @@ static void crowd(int n)
 /* Asks and asks and reads nothing; ends when it is thrown out. */
 static void deaf(void)
 {
+	static const char line[] = REQUEST("stats");
 	int fd = dial();
 	struct pollfd p = {.fd = fd, .events = 0};
-	while (send(fd, "stats global\n", 13, MSG_NOSIGNAL | MSG_DONTWAIT) == 13)
+	while (send(fd, line, sizeof(line) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+	       (ssize_t)sizeof(line) - 1)
 		;
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
@@ -171,7 +205,7 @@ static void stuck(void)
 {
 	int fd = dial();
 	char c;
-	say(fd, "stats glo", 9);
+	say_text(fd, "{\"v\":1,\"do\":");
 	while (recv(fd, &c, 1, 0) > 0)
 		;
 }
@@ -182,11 +216,12 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*behave)(void);
 	} manners[] = {
-		{"garbage", garbage},	  {"half", half},
-		{"long", long_line},	  {"nul", nul},
-		{"binary", binary},	  {"empty", empty},
-		{"pipelined", pipelined}, {"hangup", hangup},
-		{"deaf", deaf},		  {"stuck", stuck},
+		{"garbage", garbage}, {"half", half},
+		{"deep", deep},	      {"long", long_line},
+		{"nul", nul},	      {"binary", binary},
+		{"empty", empty},     {"pipelined", pipelined},
+		{"hangup", hangup},   {"deaf", deaf},
+		{"stuck", stuck},
 	};
 	if (argc < 3)
 		return 2;

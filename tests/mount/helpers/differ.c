@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* differ DIRECTORY: a storm.  The same random operations in one directory, with nothing to compare:
- * several of these at once try what concurrent programs do to each other.
+ * several of these run concurrently test what programs do to each other.
  *
  * differ PLAIN MOUNT: a long random sequence of operations, each done in a plain directory and in
  * a mount.  Results, data and attributes of every step, and the trees every so often, must agree.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A source that checks by itself who is asking, as NFS with root_squash does:
+/* A source that checks identity itself, as NFS with root_squash does:
  *
  *	idsource DIRECTORY LOG MOUNTPOINT [FUSE options]
  *

@@ -50,7 +50,7 @@ const struct op *op_by_name(const char *name);
 
 /* One client from opening its file to its last operation. */
 void client_run(const struct plan *p, struct shared *sh, unsigned id);
-/* Lets all clients begin at once and, with --ready, says when all are in their first operation. */
+/* Lets all clients begin together and, with --ready, says when all are in their first operation. */
 void shared_go(const struct plan *p, struct shared *sh);
 
 void hist_add(struct hist *h, uint64_t ns);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints who uses what is mounted at a path, a line each, as daemon/mount_users.h finds it:
+/* Prints who uses what is mounted at a path, a line each, as base/mount_users.h finds it:
  *	PID cwd=0 root=0 files=1 mapped=0 NAME */
 #include <stdio.h>
 
-#include "daemon/mount_users.h"
+#include "base/mount_users.h"
 
 int main(int argc, char **argv)
 {

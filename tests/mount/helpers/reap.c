@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/io_uring.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -67,6 +68,10 @@ struct victim {
 	int fd;
 	char *buf, *map;
 	aio_context_t aio;
+	int ring;
+	char *rings; /* both queues: kernels since 5.4 map them in one piece */
+	struct io_uring_params ring_at;
+	struct io_uring_sqe *sqe;
 	unsigned number; /* of this one: names and pages that the others have not seen */
 };
 
@@ -87,6 +92,35 @@ static void prepare_aio(struct victim *v)
 	v->buf = aligned_alloc(4096, 65536);
 	if (v->fd < 0 || syscall(SYS_io_setup, 1, &v->aio) < 0)
 		die("cannot prepare", "aio");
+}
+
+static void prepare_ring(struct victim *v)
+{
+	memset(&v->ring_at, 0, sizeof(v->ring_at));
+	v->ring = (int)syscall(SYS_io_uring_setup, 1, &v->ring_at);
+	if (v->ring < 0)
+		die("cannot prepare", "io_uring");
+	v->rings = mmap(NULL, v->ring_at.cq_off.cqes + 4096, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_POPULATE, v->ring, IORING_OFF_SQ_RING);
+	v->sqe = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, v->ring,
+		      IORING_OFF_SQES);
+	if (v->rings == MAP_FAILED || v->sqe == MAP_FAILED)
+		die("cannot map", "io_uring");
+}
+
+static void prepare_uring(struct victim *v)
+{
+	prepare(v);
+	prepare_ring(v);
+}
+
+static void prepare_uring_direct(struct victim *v)
+{
+	v->fd = open(v->path, O_RDWR | O_DIRECT);
+	v->buf = aligned_alloc(4096, 65536);
+	if (v->fd < 0)
+		die("cannot open", v->path);
+	prepare_ring(v);
 }
 
 static void prepare_mmap(struct victim *v)
@@ -134,6 +168,31 @@ static void op_aio(struct victim *v)
 	if (syscall(SYS_io_submit, v->aio, 1, list) != 1 ||
 	    syscall(SYS_io_getevents, v->aio, 1, 1, &done, NULL) != 1)
 		_exit(1);
+}
+
+static void ring_read(struct victim *v, uint8_t flags)
+{
+	_Atomic uint32_t *tail = (_Atomic uint32_t *)(v->rings + v->ring_at.sq_off.tail);
+	*v->sqe = (struct io_uring_sqe){.opcode = IORING_OP_READ,
+					.flags = flags,
+					.fd = v->fd,
+					.addr = (uintptr_t)v->buf,
+					.len = 65536};
+	((uint32_t *)(v->rings + v->ring_at.sq_off.array))[0] = 0;
+	atomic_fetch_add(tail, 1);
+	if (syscall(SYS_io_uring_enter, v->ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0)
+		_exit(1);
+}
+
+static void op_uring(struct victim *v)
+{
+	ring_read(v, 0);
+}
+
+/* On a thread of the kernel's. */
+static void op_uring_async(struct victim *v)
+{
+	ring_read(v, IOSQE_ASYNC);
 }
 
 /* Far from what an earlier victim read: a page that is in the cache is not asked for. */
@@ -257,18 +316,33 @@ static const struct op {
 	void (*prepare)(struct victim *v); /* with no limit */
 	void (*run)(struct victim *v);
 } ops[] = {
-	{"read", prepare, op_read},	     {"aio", prepare_aio, op_aio},
-	{"mmap", prepare_mmap, op_mmap},     {"write", prepare, op_write},
-	{"open", prepare, op_open},	     {"create", prepare, op_create},
-	{"stat", prepare, op_stat},	     {"fstat", prepare, op_fstat},
-	{"statfs", prepare, op_statfs},	     {"mkdir", prepare, op_mkdir},
-	{"rmdir", prepare_dir, op_rmdir},    {"unlink", prepare_file, op_unlink},
-	{"rename", prepare_file, op_rename}, {"link", prepare, op_link},
-	{"symlink", prepare, op_symlink},    {"readlink", prepare_link, op_readlink},
-	{"readdir", prepare, op_readdir},    {"chmod", prepare, op_chmod},
-	{"truncate", prepare, op_truncate},  {"fallocate", prepare, op_fallocate},
-	{"fsync", prepare, op_fsync},	     {"getxattr", prepare, op_getxattr},
+	{"read", prepare, op_read},
+	{"aio", prepare_aio, op_aio},
+	{"mmap", prepare_mmap, op_mmap},
+	{"write", prepare, op_write},
+	{"open", prepare, op_open},
+	{"create", prepare, op_create},
+	{"stat", prepare, op_stat},
+	{"fstat", prepare, op_fstat},
+	{"statfs", prepare, op_statfs},
+	{"mkdir", prepare, op_mkdir},
+	{"rmdir", prepare_dir, op_rmdir},
+	{"unlink", prepare_file, op_unlink},
+	{"rename", prepare_file, op_rename},
+	{"link", prepare, op_link},
+	{"symlink", prepare, op_symlink},
+	{"readlink", prepare_link, op_readlink},
+	{"readdir", prepare, op_readdir},
+	{"chmod", prepare, op_chmod},
+	{"truncate", prepare, op_truncate},
+	{"fallocate", prepare, op_fallocate},
+	{"fsync", prepare, op_fsync},
+	{"getxattr", prepare, op_getxattr},
 	{"setxattr", prepare, op_setxattr},
+	{"uring", prepare_uring, op_uring},
+	{"uring-async", prepare_uring, op_uring_async},
+	{"uring-direct", prepare_uring_direct, op_uring},
+	{"uring-direct-async", prepare_uring_direct, op_uring_async},
 };
 
 static const struct op *op_find(const char *name)

@@ -4,6 +4,8 @@
  *	shares fill DIR N			makes N files with long names
  *	shares list DIR SIZE THREADS SECONDS	getdents with a buffer of SIZE, again and again: "bytes"
  *	shares read FILE SIZE SECONDS		reads: "bytes worst-ms"
+ *	shares between FILE SIZE FROM TO	reads from now on, until a little after TO; "bytes" of what was read
+ *						between these moments (seconds since 1970)
  *	shares close FILE SECONDS		dup and close: "closes"
  *	shares pause FILE SECONDS		asks for attributes, pauses 20 ms: "operations mean-ms worst-ms"
  *	shares spin FILE SIZE SECONDS		O_NONBLOCK reads without a pause: "bytes"
@@ -119,6 +121,28 @@ static void read_all(void)
 	printf("%lld %.0f\n", (long long)moved, worst);
 }
 
+static double epoch_s(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void read_between(double from, double to)
+{
+	char *buf = malloc(size);
+	int fd = open_path(O_RDONLY);
+	need(buf != NULL, "malloc");
+	for (double now = 0; now < to + 0.3;) {
+		ssize_t n = pread(fd, buf, size, 0);
+		need(n >= 0, "pread");
+		now = epoch_s();
+		if (now >= from && now < to)
+			moved += n;
+	}
+	printf("%lld\n", (long long)moved);
+}
+
 static void close_all(void)
 {
 	int fd = open_path(O_WRONLY); /* the kernel tells us of no other closes */
@@ -199,6 +223,8 @@ int main(int argc, char **argv)
 		list_all((unsigned)atoi(argv[4]));
 	else if (!strcmp(what, "read"))
 		read_all();
+	else if (!strcmp(what, "between") && argc == 6)
+		read_between(atof(argv[4]), atof(argv[5]));
 	else if (!strcmp(what, "close"))
 		close_all();
 	else if (!strcmp(what, "pause"))

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/name_service.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+
+int64_t name_service_find(char kind, const char *name)
+{
+	errno = 0;
+	if (kind == 'u') {
+		const struct passwd *pw = getpwnam(name);
+		if (pw)
+			return pw->pw_uid;
+	} else {
+		const struct group *gr = getgrnam(name);
+		if (gr)
+			return gr->gr_gid;
+	}
+	/* "Not found" has many numbers; these are of another kind. */
+	switch (errno) {
+	case EIO:
+	case EINTR:
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case EAGAIN:
+	case ETIMEDOUT:
+		return NAME_SERVICE_FAILED;
+	default:
+		return NAME_SERVICE_NONE;
+	}
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* ratefsctl: its command line as it was understood, and its commands. */
+#ifndef CTL_CTL_H
+#define CTL_CTL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "ctl/client.h"
+
+struct ctl;
+
+/* One row of the table, which drives the command line, the help, completion and the documentation check. */
+struct command {
+	const char *name; /* "class add": some are of two words */
+	const char *args, *flags, *help;
+	int min_args, max_args; /* without the name */
+	/* The exit status.  Daemons are known (c->daemons). */
+	int (*run)(struct ctl *c);
+	const char *does; /* what a daemon is asked to do; NULL: not one thing */
+	/* The answer for people, on stdout; NULL: only its notes. */
+	void (*render)(const json_t *answer, FILE *out);
+};
+
+struct ctl {
+	const char *which; /* daemon: process id or socket; NULL: all */
+	bool json, save, force;
+	const struct command *command;
+	int n; /* words after the command */
+	const char **word;
+	struct daemons daemons;
+};
+
+extern const struct command commands[];
+extern const unsigned n_commands;
+
+const struct command *command_find(const char *name); /* NULL: there is none of that name */
+const char *command_nearest(const char *name);	      /* spelled most alike, or NULL */
+
+/* Says it on stderr; returns the exit status. */
+int ctl_complain(enum proto_code code, const char *text);
+/* Asks one daemon to do what the command is for, with the words of the command line; complains where that
+ * fails.  The answer is to be given back by json_decref in any case. */
+enum proto_code ctl_ask(struct ctl *c, struct daemon_ref *d, const char *target, json_t **answer);
+
+/* One command on its target, or on all that it concerns; commands.c. */
+int run_on_target(struct ctl *c);  /* a target is required */
+int run_everywhere(struct ctl *c); /* without a target: every daemon */
+int run_on_mounts(struct ctl *c);  /* without a target: every mount of every daemon */
+int run_list(struct ctl *c);	   /* the same, as one list */
+int run_watch(struct ctl *c);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* ratefsctl: looks at and changes what running ratefs daemons do. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "ctl/ctl.h"
+
+#include "config.h"
+
+static void dump_commands(void)
+{
+	for (unsigned i = 0; i < n_commands; i++)
+		printf("%s\t%s\t%s\t%s\n", commands[i].name, commands[i].args, commands[i].flags,
+		       commands[i].help);
+}
+
+static void usage_of(const struct command *c, char *buf, size_t size)
+{
+	bool flags = *c->flags;
+	snprintf(buf, size, "%s%s%s%s%s%s", c->name, *c->args ? " " : "", c->args,
+		 flags ? " [" : "", c->flags, flags ? "]" : "");
+}
+
+static void help(void)
+{
+	printf("usage: ratefsctl [--daemon=PID|PATH] COMMAND ...\n\n"
+	       "Looks at and changes what running ratefs daemons do.\n\n");
+	for (unsigned i = 0; i < n_commands; i++) {
+		char left[64];
+		usage_of(&commands[i], left, sizeof(left));
+		printf("  %-34s %s\n", left, commands[i].help);
+	}
+	printf("\nTARGET is the name of a mount, any path on it, MOUNT/CLASS, fs:NAME or global.\n"
+	       "  -d, --daemon=PID|PATH              talk to this daemon only (its process id or socket)\n"
+	       "  -j, --json                         print JSON\n"
+	       "  -h, --help                         this text\n"
+	       "  -V, --version                      the version\n"
+	       "Exit codes: 0 done, 1 failed, 2 wrong usage or value, 3 no such target or daemon.\n");
+}
+
+enum { FLAG_DUMP = 256, FLAG_SAVE, FLAG_FORCE };
+
+/* -1: go on; else the exit code. */
+static int parse_flags(struct ctl *c, int argc, char **argv)
+{
+	static const struct option names[] = {
+		{"daemon", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},
+		{"save", no_argument, NULL, FLAG_SAVE},
+		{"force", no_argument, NULL, FLAG_FORCE},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{"dump-commands", no_argument, NULL, FLAG_DUMP},
+		{NULL, 0, NULL, 0},
+	};
+	int flag;
+	while ((flag = getopt_long(argc, argv, "d:jhV", names, NULL)) != -1) {
+		switch (flag) {
+		case 'd':
+			c->which = optarg;
+			break;
+		case 'j':
+			c->json = true;
+			break;
+		case FLAG_SAVE:
+			c->save = true;
+			break;
+		case FLAG_FORCE:
+			c->force = true;
+			break;
+		case 'h':
+			help();
+			return 0;
+		case 'V':
+			printf("ratefsctl %s\n", PACKAGE_VERSION);
+			return 0;
+		case FLAG_DUMP:
+			dump_commands();
+			return 0;
+		default:
+			return proto_exit_status(PROTO_BAD_ARGUMENT);
+		}
+	}
+	return -1;
+}
+
+/* Only flags that the command has. */
+static bool flags_fit(const struct ctl *c, const struct command *cmd)
+{
+	return (!c->save || strstr(cmd->flags, "--save")) &&
+	       (!c->json || strstr(cmd->flags, "--json")) &&
+	       (!c->force || strstr(cmd->flags, "--force"));
+}
+
+static int parse_command(struct ctl *c, int argc, char **argv)
+{
+	struct error err = ERROR_INIT;
+	if (argc < 1)
+		return ctl_complain(PROTO_BAD_ARGUMENT, "needs a command; see ratefsctl --help");
+	/* "class add": two words */
+	AUTO_FREE char *both = NULL;
+	int words = strcmp(argv[0], "class") == 0 && argc > 1 ? 2 : 1;
+	if (asprintf(&both, "%s%s%s", argv[0], words > 1 ? " " : "", words > 1 ? argv[1] : "") < 0)
+		return ctl_complain(PROTO_NO_MEMORY, "out of memory");
+	const struct command *cmd = command_find(both);
+	if (!cmd) {
+		const char *near = command_nearest(both);
+		if (near)
+			error_set(&err, "unknown command '%s'; did you mean '%s'?", both, near);
+		else
+			error_set(&err, "unknown command '%s'; see ratefsctl --help", both);
+		return ctl_complain(PROTO_BAD_ARGUMENT, err.text);
+	}
+	c->command = cmd;
+	c->n = argc - words;
+	c->word = (const char **)argv + words;
+	if (c->n < cmd->min_args || c->n > cmd->max_args || !flags_fit(c, cmd)) {
+		char usage[64];
+		usage_of(cmd, usage, sizeof(usage));
+		error_set(&err, "usage: ratefsctl %s", usage);
+		return ctl_complain(PROTO_BAD_ARGUMENT, err.text);
+	}
+	return -1;
+}
+
+static int run(struct ctl *c)
+{
+	struct error err = ERROR_INIT;
+	if (daemons_find(&c->daemons, c->which, &err) < 0)
+		return ctl_complain(PROTO_NO_TARGET, err.text);
+	int rc = c->command->run(c);
+	daemons_free(&c->daemons);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl c = {0};
+	proto_init();
+	int rc = parse_flags(&c, argc, argv);
+	if (rc < 0)
+		rc = parse_command(&c, argc - optind, argv + optind);
+	if (rc < 0)
+		rc = run(&c);
+	if (fflush(stdout) != 0 && rc == 0)
+		rc = proto_exit_status(PROTO_FAILED);
+	return rc;
+}

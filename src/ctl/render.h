@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* Answers as text for people. */
+#ifndef CTL_RENDER_H
+#define CTL_RENDER_H
+
+#include <stdio.h>
+
+#include "base/text.h"
+#include "proto/json_in.h"
+
+/* Before anything else: puts the names of users and groups where the daemon could not; `people`: makes every text fit
+ * to be printed in a terminal, since names of processes and files are whatever somebody likes.  Takes "ok" away. */
+void render_prepare(json_t *answer, bool people);
+
+void render_list_head(FILE *out);
+bool render_list(const json_t *answer, FILE *out); /* true: a limit is marked by '*' */
+void render_list_foot(FILE *out);		   /* says what the mark means */
+/* After `class list`. */
+void render_classes(const json_t *answer, FILE *out);
+void render_show(const json_t *answer, FILE *out);
+void render_stats(const json_t *answer, FILE *out);
+/* `before` (NULL: none): the same a while ago; then rates per second are shown, too. */
+void render_stats_since(const json_t *answer, const json_t *before, FILE *out);
+/* After `set`: the values as they were understood, and warnings on stderr; and after `pause`. */
+void render_set(const json_t *answer, FILE *out);
+void render_pause(const json_t *answer, FILE *out);
+
+/* "iops" or, of another scope than that of `answer`, "fs.iops", "class:backup.iops": one of "limits_met". */
+#define RENDER_NAME_MAX 80
+char *render_limit_name(const json_t *answer, const json_t *limit, char buf[RENDER_NAME_MAX]);
+/* " iops=200 global.bps=10M*": those of the list, without classes or (class not NULL) of this
+ * class alone; true: one is marked. */
+bool render_limits(const json_t *answer, const json_t *limits, const char *class, FILE *out);
+/* The name of a user; what a process is running ("gone" when it is). */
+char *render_user(uint64_t uid, char buf[TEXT_AMOUNT_MAX]);
+char *render_process(uint64_t pid, char buf[TEXT_AMOUNT_MAX]);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/render.h"
+
+static void head(const json_t *a, FILE *out)
+{
+	const char *scope = get_text(a, "scope"), *by = get_text(a, "paused_by");
+	bool above = *by && strcmp(by, scope) != 0;
+	fprintf(out, "%s", scope);
+	if (strcmp(scope, "global") != 0)
+		fprintf(out, " %s", get_text(a, "name"));
+	if (*get_text(a, "mountpoint"))
+		fprintf(out, ": %s at %s", get_text(a, "source"), get_text(a, "mountpoint"));
+	fprintf(out, ", %.1f s%s%s%s%s%s\n", get_real(a, "seconds"),
+		above || get_true(a, "paused") ? ", PAUSED" : "", above ? " (" : "",
+		above ? by : "", above ? ")" : "",
+		get_true(a, "dry_run") ? ", dry run: nothing waits" : "");
+}
+
+static void now(const json_t *a, FILE *out)
+{
+	char buf[TEXT_AMOUNT_MAX];
+	fprintf(out, "waiting %" PRIu64 " (%s), in flight %" PRId64 ", open %" PRId64 "",
+		get_u64(a, "parked_now"), text_amount(get_u64(a, "parked_bytes_now"), 1024, buf),
+		get_i64(get_part(a, "inflight"), "now"), get_i64(get_part(a, "open"), "now"));
+	if (get_u64(a, "device_now"))
+		fprintf(out, ", in the device %" PRIu64, get_u64(a, "device_now"));
+	if (get_u64(a, "passthrough_handles"))
+		fprintf(out, ", %" PRIu64 " handles bypass the daemon until they are closed",
+			get_u64(a, "passthrough_handles"));
+	if (get_u64(a, "passthrough_maps"))
+		fprintf(out, ", %" PRIu64 " handles bypass it where they are mapped into memory",
+			get_u64(a, "passthrough_maps"));
+	fputc('\n', out);
+}
+
+static void space_line(const json_t *space, FILE *out)
+{
+	char used[TEXT_AMOUNT_MAX], size[TEXT_AMOUNT_MAX];
+	if (!space)
+		return;
+	const char *state = get_text(space, "state");
+	fprintf(out, "space used %s", text_amount(get_u64(space, "used"), 1024, used));
+	if (get_u64(space, "size"))
+		fprintf(out, " of %s", text_amount(get_u64(space, "size"), 1024, size));
+	fprintf(out, ", inodes %" PRIu64, get_u64(space, "inodes_used"));
+	if (get_u64(space, "inodes"))
+		fprintf(out, " of %" PRIu64, get_u64(space, "inodes"));
+	if (get_u64(space, "refused"))
+		fprintf(out, ", refused %" PRIu64, get_u64(space, "refused"));
+	if (strcmp(state, "failed") == 0)
+		fputs(", NOT ENFORCED: the source cannot be counted", out);
+	if (strcmp(state, "counting") == 0)
+		fprintf(out, ", not enforced yet: counting, %" PRIu64 " files so far",
+			get_u64(space, "scanned"));
+	else if (get_true(space, "rescanning"))
+		fprintf(out, ", counting again: %" PRIu64 " files so far",
+			get_u64(space, "scanned"));
+	fputc('\n', out);
+}
+
+/* What hangs below: nothing here can make it go on. */
+static void stuck(const json_t *source, FILE *out)
+{
+	char age[TEXT_AMOUNT_MAX];
+	uint64_t queued = get_u64(source, "queued");
+	const json_t *op;
+	size_t i;
+	if (!get_u64(source, "stuck"))
+		return;
+	fprintf(out, "STUCK in the source %" PRIu64, get_u64(source, "stuck"));
+	json_array_foreach(get_part(source, "ops"), i, op)
+		fprintf(out, "%s%" PRIu64 " %s for %s", i ? ", " : ": ", get_u64(op, "requests"),
+			get_text(op, "name"), text_ns(get_u64(op, "oldest_ns"), age));
+	if (queued)
+		fprintf(out, "; %" PRIu64 " wait for a free thread", queued);
+	fputc('\n', out);
+}
+
+/* --- limits --------------------------------------------------------------------------------- */
+
+static void rate_columns(const json_t *limit, FILE *out)
+{
+	char rate[TEXT_AMOUNT_MAX], level[TEXT_AMOUNT_MAX], room[TEXT_AMOUNT_MAX];
+	double base = strcmp(get_text(limit, "unit"), "bytes") == 0 ? 1024 : 1000;
+	bool one = json_object_get(limit, "level"); /* not one for each key */
+	fprintf(out, " %9s/s %10s %10s", text_amount(get_u64(limit, "rate"), base, rate),
+		one ? text_amount(get_i64(limit, "level"), base, level) : "",
+		text_amount(get_u64(limit, "capacity"), base, room));
+}
+
+static void limit_row(const json_t *a, const json_t *limit, FILE *out)
+{
+	bool dry_run = get_true(a, "dry_run");
+	char name[RENDER_NAME_MAX];
+	fprintf(out, "  %-24s", render_limit_name(a, limit, name));
+	if (json_object_get(limit, "rate"))
+		rate_columns(limit, out);
+	else
+		fprintf(out, " %11" PRId64 " %10" PRId64 " %10s", get_i64(limit, "limit"),
+			get_i64(limit, "now"), "");
+	if (dry_run)
+		fprintf(out, " %10" PRIu64, get_u64(limit, "would_wait"));
+	else
+		fprintf(out, " %9.1f%%", 100 * get_real(limit, "blocking_share"));
+	fprintf(out, "%s\n",
+		!get_true(limit, "bottleneck") ? ""
+		: dry_run		       ? "  <- requests would wait for this one"
+					       : "  <- requests wait for this one");
+}
+
+static void limits(const json_t *a, FILE *out)
+{
+	const json_t *list = get_part(a, "limits_met"), *limit;
+	size_t i;
+	if (!json_array_size(list))
+		return;
+	fprintf(out, "\n  %-24s %11s %10s %10s %10s\n", "LIMIT", "RATE", "LEVEL", "CAPACITY",
+		get_true(a, "dry_run") ? "WOULD WAIT" : "BLOCKING");
+	json_array_foreach(list, i, limit) limit_row(a, limit, out);
+}
+
+/* --- classes of requests -------------------------------------------------------------------- */
+
+static uint64_t refused(const json_t *class)
+{
+	return get_u64(class, "would_block") + get_u64(class, "full") +
+	       get_u64(class, "timed_out") + get_u64(class, "misconfigured");
+}
+
+/* Since the counters began, or per second since `before`. */
+static double amount(const json_t *a, const json_t *before, const char *class, const char *what)
+{
+	double n = get_u64(get_part(get_part(a, "classes"), class), what);
+	double seconds = before ? get_real(a, "seconds") - get_real(before, "seconds") : 1;
+	if (before && seconds > 0)
+		n = (n - get_u64(get_part(get_part(before, "classes"), class), what)) / seconds;
+	return n < 0 ? 0 : n;
+}
+
+static void class_row(const json_t *a, const json_t *before, const char *name, const json_t *c,
+		      FILE *out)
+{
+	char ops[TEXT_AMOUNT_MAX], bytes[TEXT_AMOUNT_MAX], t[4][TEXT_AMOUNT_MAX];
+	const json_t *wait = get_part(c, "wait");
+	if (!get_u64(c, "ops") && !get_u64(c, "parked_total") && !refused(c))
+		return;
+	fprintf(out,
+		"  %-10s %9s %9s %9" PRIu64 " %10" PRIu64 " %6" PRIu64 " %8" PRIu64 " %8" PRIu64
+		" %7" PRIu64 " %8s %8s %8s %8s\n",
+		name, text_amount(amount(a, before, name, "ops"), 1000, ops),
+		text_amount(amount(a, before, name, "bytes"), 1024, bytes), get_u64(c, "at_once"),
+		get_u64(c, "parked_total"), get_u64(c, "parked_now"), refused(c),
+		get_u64(c, "cancelled"), get_u64(c, "failed"),
+		text_ns(get_u64(wait, "p50_ns"), t[0]), text_ns(get_u64(wait, "p90_ns"), t[1]),
+		text_ns(get_u64(wait, "p99_ns"), t[2]), text_ns(get_u64(wait, "max_ns"), t[3]));
+}
+
+static void classes(const json_t *a, const json_t *before, FILE *out)
+{
+	const char *name;
+	json_t *class;
+	fprintf(out, "\n  %-10s %9s %9s %9s %10s %6s %8s %8s %7s %8s %8s %8s %8s\n", "CLASS",
+		before ? "OPS/S" : "OPS", before ? "BYTES/S" : "BYTES", "AT ONCE",
+		get_true(a, "dry_run") ? "WOULD WAIT" : "WAITED", "NOW", "REFUSED", "CANCEL",
+		"FAILED", "P50", "P90", "P99", "MAX");
+	json_object_foreach(get_part(a, "classes"), name, class)
+		class_row(a, before, name, class, out);
+}
+
+static bool has_device(const json_t *class)
+{
+	return get_u64(get_part(class, "device"), "count") || get_u64(class, "device_now");
+}
+
+static void device_row(const char *name, const json_t *class, FILE *out)
+{
+	char t[6][TEXT_AMOUNT_MAX];
+	const json_t *d = get_part(class, "device");
+	uint64_t n = get_u64(d, "count"), sum = get_u64(d, "sum_ns");
+	fprintf(out, "  %-10s %9" PRIu64 " %6" PRIu64 " %9s %8s %8s %8s %8s %8s\n", name, n,
+		get_u64(class, "device_now"), text_ns(sum, t[0]), text_ns(n ? sum / n : 0, t[1]),
+		text_ns(get_u64(d, "p50_ns"), t[2]), text_ns(get_u64(d, "p90_ns"), t[3]),
+		text_ns(get_u64(d, "p99_ns"), t[4]), text_ns(get_u64(d, "max_ns"), t[5]));
+}
+
+/* The time that the device model added, beside the waiting for limits. */
+static void device(const json_t *a, FILE *out)
+{
+	bool any = false;
+	const char *name;
+	json_t *class;
+	json_object_foreach(get_part(a, "classes"), name, class) any |= has_device(class);
+	if (!any)
+		return;
+	fprintf(out, "\n  %-10s %9s %6s %9s %8s %8s %8s %8s %8s\n", "IN DEVICE", "REQUESTS", "NOW",
+		"TIME", "MEAN", "P50", "P90", "P99", "MAX");
+	json_object_foreach(get_part(a, "classes"), name, class) if (has_device(class))
+		device_row(name, class, out);
+}
+
+/* --- keys ----------------------------------------------------------------------------------- */
+
+static void key_row(const json_t *key, FILE *out)
+{
+	char who[64], wait[TEXT_AMOUNT_MAX], max[TEXT_AMOUNT_MAX], bytes[TEXT_AMOUNT_MAX];
+	const char *kind = get_text(key, "kind"), *name = get_text(key, "name");
+	if (strcmp(kind, "none") == 0 || strcmp(kind, "cgroup") == 0)
+		snprintf(who, sizeof(who), "%s %s", kind, name);
+	else
+		snprintf(who, sizeof(who), "%s %" PRIu64 " %s", kind, get_u64(key, "id"), name);
+	fprintf(out, "  %-32s %8s %8s %8" PRIu64 " %6" PRIu64 " %8" PRIu64 " %9s\n", who,
+		text_ns(get_u64(key, "wait_ns"), wait), text_ns(get_u64(key, "max_wait_ns"), max),
+		get_u64(key, "parked_total"), get_u64(key, "parked_now"), get_u64(key, "ops"),
+		text_amount(get_u64(key, "bytes"), 1024, bytes));
+}
+
+static void keys(const json_t *list, const char *title, FILE *out)
+{
+	const json_t *key;
+	size_t i;
+	if (!json_array_size(list))
+		return;
+	fprintf(out, "\n  %-32s %8s %8s %8s %6s %8s %9s\n", title, "WAIT", "MAX", "WAITED", "NOW",
+		"OPS", "BYTES");
+	json_array_foreach(list, i, key) key_row(key, out);
+}
+
+void render_stats_since(const json_t *a, const json_t *before, FILE *out)
+{
+	bool dry_run = get_true(a, "dry_run");
+	head(a, out);
+	now(a, out);
+	space_line(get_part(a, "space"), out);
+	stuck(get_part(a, "in_source"), out);
+	limits(a, out);
+	classes(a, before, out);
+	device(a, out);
+	keys(get_part(a, "keys_by_wait"), dry_run ? "WOULD WAIT MOST" : "WAITED MOST", out);
+	keys(get_part(a, "keys_by_use"),
+	     dry_run ? "MOVED MOST PAST A LIMIT" : "USED MOST WHILE WAITING", out);
+}
+
+void render_stats(const json_t *answer, FILE *out)
+{
+	render_stats_since(answer, NULL, out);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing changed options back into the configuration file: its comments, its order and all that
+ * was not changed stay as they are. */
+#ifndef CTL_SAVE_H
+#define CTL_SAVE_H
+
+#include "base/error.h"
+
+struct save_value {
+	const char *key, *value; /* key in its canonical spelling */
+};
+
+/* The new text, to be freed: values are replaced where the key is, otherwise added at the end of
+ * the section, or in a new section at the end.  NULL: out of memory. */
+char *save_edit(const char *text, const char *section, const struct save_value *v, unsigned n);
+
+/* True: the file has such a section.  -1 with err: it cannot be read. */
+int save_has_section(const char *path, const char *section, struct error *err);
+
+/* The same for a file, atomically (a new file takes its place).  0 or -1 with err. */
+int save_file(const char *path, const char *section, const struct save_value *v, unsigned n,
+	      struct error *err);
+
+#endif

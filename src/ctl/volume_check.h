@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What users of a container engine may ask for: names, options and sources of volumes.  All of it is foreign input.
+ *
+ * Errors	0, or -1 with err: a line for the user who creates the volume.
+ * Locking	none: pure functions, except for the look at the file system that a source needs. */
+#ifndef CTL_VOLUME_CHECK_H
+#define CTL_VOLUME_CHECK_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+#define VOLUME_NAME_MAX 128
+
+/* A name is one path component and one word of the configuration file: letters, digits, '_', '.', '-'. */
+int volume_check_name(const char *name, struct error *err);
+
+/* One option as it will stand in the configuration file: no line breaks, no quotes, none of those that belong to the driver
+ * (mountpoint, name, ...).  Whether ratefs knows the option is for `ratefs --check` to say. */
+int volume_check_option(const char *key, const char *value, struct error *err);
+
+/* Options equal but for '-' and '_' and for case. */
+bool volume_same_option(const char *a, const char *b);
+
+/* The directory that `source` names, without links (malloc'd), if it is one of the allowed directories or lies below one;
+ * NULL with err otherwise. */
+char *volume_check_source(const char *source, char *const *allowed, unsigned n_allowed,
+			  struct error *err);
+
+/* Is one of two such paths inside the other?  False for equal ones. */
+bool volume_sources_overlap(const char *a, const char *b);
+
+#endif

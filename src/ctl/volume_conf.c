@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/volume_conf.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/util.h"
+#include "ctl/volume_check.h"
+
+/* --- what ratefs knows ---------------------------------------------------------------------- */
+
+static bool is_flag(const char *type)
+{
+	static const char *const flags[] = {"bool", "fuse-flag", "ignored"};
+	for (unsigned i = 0; i < ARRAY_SIZE(flags); i++)
+		if (strcmp(type, flags[i]) == 0)
+			return true;
+	return false;
+}
+
+/* name, scopes, type, syntax, ... */
+static bool add_option(struct volume_options *o, char *line)
+{
+	char *field[4];
+	for (unsigned i = 0; i < ARRAY_SIZE(field); i++)
+		if (!(field[i] = strsep(&line, "\t")))
+			return true; /* no line of the table */
+	struct volume_option *more = realloc(o->option, (o->n + 1) * sizeof(*more));
+	if (!more)
+		return false;
+	o->option = more;
+	struct volume_option *new = &more[o->n];
+	*new = (struct volume_option){strdup(field[0]), strdup(field[3]), is_flag(field[2])};
+	o->n++;
+	return new->name &&new->syntax;
+}
+
+bool volume_options_parse(struct volume_options *o, const char *text)
+{
+	AUTO_FREE char *copy = strdup(text);
+	char *rest = copy, *line;
+	*o = (struct volume_options){0};
+	while (copy && (line = strsep(&rest, "\n")))
+		if (!add_option(o, line))
+			return false;
+	return copy != NULL;
+}
+
+void volume_options_free(struct volume_options *o)
+{
+	for (unsigned i = 0; i < o->n; i++) {
+		free(o->option[i].name);
+		free(o->option[i].syntax);
+	}
+	free(o->option);
+	*o = (struct volume_options){0};
+}
+
+static const struct volume_option *find_option(const struct volume_options *o, const char *key)
+{
+	for (unsigned i = 0; i < o->n; i++)
+		if (volume_same_option(o->option[i].name, key))
+			return &o->option[i];
+	return NULL;
+}
+
+/* --- one section ---------------------------------------------------------------------------- */
+
+/* `docker volume create -o ro` sends an empty value. */
+static int put_option(FILE *out, const struct volume_options *known, const char *key,
+		      const char *value, struct error *err)
+{
+	const struct volume_option *o = find_option(known, key);
+	if (volume_check_option(key, value, err) < 0)
+		return -1;
+	if (!*value && o && !o->flag)
+		return error_set(err, "%s: needs a value: %s=%s", key, key, o->syntax);
+	fprintf(out, "%s = \"%s\"\n", key, *value ? value : "yes");
+	return 0;
+}
+
+static bool is_given(const json_t *options, const char *a, const char *b)
+{
+	const char *key;
+	json_t *value;
+	json_object_foreach((json_t *)options, key, value)
+	{
+		if (volume_same_option(key, a) || volume_same_option(key, b))
+			return true;
+	}
+	return false;
+}
+
+static int put_section(FILE *out, const struct volume_options *known, const char *name,
+		       const char *source, const char *mountpoint, const json_t *options,
+		       struct error *err)
+{
+	const char *key;
+	json_t *value;
+	fprintf(out, "name = \"%s\"\nsource = \"%s\"\nmountpoint = \"%s\"\n", name, source,
+		mountpoint);
+	fprintf(out, "fsname = \"ratefs-volume:%s\"\n", name);
+	/* The tree behind a volume belongs to containers: nothing in it gives rights on the host. */
+	if (!is_given(options, "suid", "nosuid"))
+		fputs("nosuid = yes\n", out);
+	if (!is_given(options, "dev", "nodev"))
+		fputs("nodev = yes\n", out);
+	json_object_foreach((json_t *)options, key, value)
+	{
+		if (put_option(out, known, key, json_string_value(value), err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int volume_conf_section(char **out, const struct volume_options *known, const char *name,
+			const char *source, const char *mountpoint, const json_t *options,
+			struct error *err)
+{
+	size_t size;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &size);
+	if (!f)
+		return error_set(err, "out of memory");
+	int rc = put_section(f, known, name, source, mountpoint, options, err);
+	if (fclose(f) != 0 && rc == 0)
+		rc = error_set(err, "out of memory");
+	if (rc < 0)
+		free(text);
+	else
+		*out = text;
+	return rc;
+}
+
+/* --- the file ------------------------------------------------------------------------------- */
+
+static const char *skip_blanks(const char *p)
+{
+	return p + strspn(p, " \t");
+}
+
+/* Where the line after `p` starts. */
+static const char *next_line(const char *p)
+{
+	p += strcspn(p, "\n");
+	return *p ? p + 1 : p;
+}
+
+static bool is_header(const char *line, const char *name)
+{
+	size_t n = strlen(name);
+	const char *p = skip_blanks(line);
+	if (*p++ != '[')
+		return false;
+	p = skip_blanks(p);
+	return strncasecmp(p, name, n) == 0 && *skip_blanks(p + n) == ']';
+}
+
+/* The first line after the header [name]; NULL: there is no such section. */
+static const char *section_start(const char *text, const char *name)
+{
+	for (; *text; text = next_line(text))
+		if (is_header(text, name))
+			return next_line(text);
+	return NULL;
+}
+
+char *volume_conf_find(const char *text, unsigned id)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "mount:v%u", id);
+	const char *from = section_start(text, name), *to = from;
+	if (!from)
+		return NULL;
+	while (*to && *skip_blanks(to) != '[')
+		to = next_line(to);
+	while (to > from && to[-1] == '\n' && (to - 1 == from || to[-2] == '\n'))
+		to--; /* empty lines in front of the next section */
+	return strndup(from, to - from);
+}
+
+char *volume_conf_head(const char *head, const char *control)
+{
+	char *out = NULL;
+	const char *global = section_start(head, "global");
+	const char *keys = "on_mount_error = continue\n";
+	int n = global ? asprintf(&out, "%.*scontrol = \"%s\"\n%s%s\n", (int)(global - head), head,
+				  control, keys, global)
+		       : asprintf(&out, "[global]\ncontrol = \"%s\"\n%s%s\n", control, keys, head);
+	return n < 0 ? NULL : out;
+}
+
+int volume_conf_add(char **text, unsigned id, const char *section)
+{
+	char *out;
+	size_t n = strlen(section);
+	if (asprintf(&out, "%s\n[mount:v%u]\n%s%s", *text, id, section,
+		     n && section[n - 1] == '\n' ? "" : "\n") < 0)
+		return -1;
+	free(*text);
+	*text = out;
+	return 0;
+}
+
+/* "ratefs: FILE:LINE: [mount:v1] iops: ..." -> "iops: ..." */
+static const char *without_place(const char *line)
+{
+	const char *section = strstr(line, ": [mount:");
+	const char *end = section ? strstr(section, "] ") : NULL;
+	if (end)
+		return end + 2;
+	return strncmp(line, "ratefs: ", 8) == 0 ? line + 8 : line;
+}
+
+char *volume_conf_problems(const char *output)
+{
+	AUTO_FREE char *copy = strdup(output);
+	char *rest = copy, *line, *out = copy ? strdup("") : NULL;
+	while (out && (line = strsep(&rest, "\n"))) {
+		char *more;
+		if (!*line)
+			continue;
+		if (asprintf(&more, "%s%s%s", out, *out ? "; " : "", without_place(line)) < 0)
+			more = NULL;
+		free(out);
+		out = more;
+	}
+	return out;
+}

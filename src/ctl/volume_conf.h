@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration file of the daemon that serves the volumes: what the administrator wrote for all of them, and one
+ * [mount:vID] for each volume that is mounted.
+ *
+ * `ratefsctl set --save` writes to the sections, so they are copied from the file as they are when others come and go.
+ * All results are malloc'd; NULL: no memory. */
+#ifndef CTL_VOLUME_CONF_H
+#define CTL_VOLUME_CONF_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+/* One option of `ratefs --dump-options`. */
+struct volume_option {
+	char *name, *syntax;
+	bool flag; /* needs no value */
+};
+struct volume_options {
+	struct volume_option *option;
+	unsigned n;
+};
+/* Parses the output of `ratefs --dump-options`; false: no memory. */
+bool volume_options_parse(struct volume_options *o, const char *text);
+void volume_options_free(struct volume_options *o);
+
+/* The keys of a section.  `options` are those of the user; -1 with err where one of them is refused. */
+int volume_conf_section(char **out, const struct volume_options *known, const char *name,
+			const char *source, const char *mountpoint, const json_t *options,
+			struct error *err);
+
+/* The keys of section [mount:vID] in the text of a file; NULL: there is none. */
+char *volume_conf_find(const char *text, unsigned id);
+
+/* `head` (the administrator's file, "" for none) with the control socket in its [global]. */
+char *volume_conf_head(const char *head, const char *control);
+
+/* "[mount:vID]" and its keys, added to *text. */
+int volume_conf_add(char **text, unsigned id, const char *section);
+
+/* What `ratefs --check` said about a file: without names of files and sections, joined by "; ". */
+char *volume_conf_problems(const char *output);
+
+#endif

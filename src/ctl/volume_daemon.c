@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/volume_daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/util.h"
+#include "ctl/client.h"
+#include "ctl/volume_run.h"
+
+static char *path_in(const struct volume_setup *s, const char *name)
+{
+	char *out;
+	return asprintf(&out, "%s/%s", s->state_dir, name) < 0 ? NULL : out;
+}
+
+int volume_daemon_options(const struct volume_setup *s, struct volume_options *known,
+			  struct error *err)
+{
+	const char *const argv[] = {s->ratefs, "--dump-options", NULL};
+	AUTO_FREE char *output = NULL;
+	int rc = volume_run(argv, &output, err);
+	if (rc < 0)
+		return -1;
+	if (rc > 0)
+		return error_set(err, "%s --dump-options: ended with %d", s->ratefs, rc);
+	return volume_options_parse(known, output) ? 0 : error_set(err, "out of memory");
+}
+
+/* 0, or -1 with what the program said. */
+static int run_ratefs(const char *const *argv, struct error *err)
+{
+	AUTO_FREE char *output = NULL;
+	int rc = volume_run(argv, &output, err);
+	if (rc <= 0)
+		return rc;
+	AUTO_FREE char *text = volume_conf_problems(output);
+	return error_set(err, "%s", text && *text ? text : "ratefs failed");
+}
+
+static int check(void *ctx, const char *text, struct error *err)
+{
+	const struct volume_setup *s = ctx;
+	AUTO_FREE char *path = path_in(s, "check.conf");
+	const char *const argv[] = {s->ratefs, "--check", "-c", path, NULL};
+	if (!path)
+		return error_set(err, "out of memory");
+	if (volume_write_file(path, text, err) < 0)
+		return -1;
+	int rc = run_ratefs(argv, err);
+	unlink(path);
+	return rc;
+}
+
+static int start(const struct volume_setup *s, struct error *err)
+{
+	AUTO_FREE char *path = path_in(s, "ratefs.conf");
+	const char *const argv[] = {s->ratefs, "-c", path, NULL};
+	return path ? run_ratefs(argv, err) : error_set(err, "out of memory");
+}
+
+/* --- the control socket --------------------------------------------------------------------- */
+
+/* What the daemon answers; *answer is to be given back by json_decref.  -1: there is no daemon. */
+static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
+{
+	struct daemons d;
+	*answer = NULL;
+	if (daemons_find(&d, s->control, err) < 0) {
+		json_decref(request);
+		return -1;
+	}
+	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
+	daemons_free(&d);
+	/* Without its remedy: --force means something else to users of an engine. */
+	const char *text = get_text(get_part(*answer, "error"), "text");
+	if (code && *text)
+		error_set(err, "%s", text);
+	make_one_line(err->text);
+	return code;
+}
+
+/* Its own section only, as it is in the file: what `ratefsctl set` has changed for other volumes stays. */
+static int ask_mount(const struct volume_setup *s, const char *name, struct error *err)
+{
+	AUTO_JSON *answer = NULL;
+	json_t *request = request_new("mount", name);
+	if (!request || json_object_set_new(request, "read", json_true()) < 0) {
+		json_decref(request);
+		error_set(err, "out of memory");
+		return PROTO_NO_MEMORY;
+	}
+	return ask(s, request, &answer, err);
+}
+
+/* Is that the state of the mount? */
+static bool is_in_state(const struct volume_setup *s, const char *name, const char *state)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	return ask(s, request_new("show", name), &answer, &ignored) == PROTO_OK &&
+	       strcmp(get_text(answer, "state"), state) == 0;
+}
+
+static int mount_volume(void *ctx, const char *name, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	if (is_in_state(ctx, name, "mounting"))
+		return 1;
+	int rc = ask_mount(ctx, name, &why);
+	if (rc < 0 && start(ctx, err) < 0)
+		return -1;
+	if (rc < 0) /* it has mounted what is in the file, but does not end if it could not */
+		rc = ask_mount(ctx, name, &why);
+	if (rc == PROTO_OK)
+		return 0;
+	error_set(err, "%s", why.text);
+	return is_in_state(ctx, name, "mounting") ? 1 : -1;
+}
+
+/* What a daemon that was killed has left, in as many layers as there were daemons. */
+static void remove_dead(const struct volume_setup *s, const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	if (asprintf(&path, "%s/mnt/%s", s->state_dir, name) < 0)
+		return;
+	for (int layers = 0; layers < 16; layers++)
+		if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
+			return;
+}
+
+static int unmount_volume(void *ctx, const char *name, struct error *err)
+{
+	AUTO_JSON *answer = NULL;
+	struct error why = ERROR_INIT;
+	int rc = ask(ctx, request_new("unmount", name), &answer, &why);
+	if (rc < 0)
+		remove_dead(ctx, name);
+	/* without a daemon, or unknown to it */
+	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET)
+		return 0;
+	if (rc == PROTO_WRONG_STATE && is_in_state(ctx, name, "unmounted"))
+		return 0;
+	error_set(err, "%s", why.text);
+	return rc == PROTO_IN_USE ? 1 : -1;
+}
+
+static json_t *status(void *ctx, const char *name)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	if (ask(ctx, request_new("stats", name), &answer, &ignored) != PROTO_OK)
+		return NULL;
+	static const char *const kept[] = {"mounted", "paused", "limits", "inflight",
+					   "open",    "size",	"inodes", "space"};
+	json_t *out = json_object();
+	json_object_set(out, "waiting", json_object_get(answer, "parked_now"));
+	for (unsigned i = 0; i < ARRAY_SIZE(kept); i++)
+		if (json_object_get(answer, kept[i]))
+			json_object_set(out, kept[i], json_object_get(answer, kept[i]));
+	return out;
+}
+
+const struct volume_daemon_ops volume_daemon = {
+	.mount = mount_volume,
+	.unmount = unmount_volume,
+	.status = status,
+	.check = check,
+};

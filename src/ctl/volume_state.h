@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* What the volume plugin knows about its volumes, in one JSON file that is replaced atomically.
+ *
+ *	{"v": 1, "next": 3, "volumes": {"box": {"id": 2, "source": "/srv/box" or null, "options": {"iops": "500"},
+ *	 "section": "...", "created": "2026-...", "references": {"ID of a container": seconds since 1970}}}}
+ *
+ * `section` is what the volume had in the configuration file of the daemon when it was last there, or was made with.
+ *
+ * A change is made to a copy, written, and only then in force (volume_state_begin, volume_state_commit): if the plugin dies
+ * or the disk is full, the old state holds.
+ * Locking	the caller's. */
+#ifndef CTL_VOLUME_STATE_H
+#define CTL_VOLUME_STATE_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+struct volume_state {
+	char *path;
+	json_t *root;
+};
+
+/* Reads the file; an absent one is an empty state.  -1 with err: it cannot be read, or is none of ours. */
+int volume_state_load(struct volume_state *s, const char *path, struct error *err);
+void volume_state_free(struct volume_state *s);
+
+/* A copy to change; NULL: no memory. */
+json_t *volume_state_begin(const struct volume_state *s);
+/* Writes the copy and puts it in force.  Takes it over in any case. */
+int volume_state_commit(struct volume_state *s, json_t *copy, struct error *err);
+
+/* All volumes, and one of them (NULL: there is none), of a state or a copy.  Borrowed. */
+json_t *volume_all(const json_t *root);
+json_t *volume_find(const json_t *root, const char *name);
+/* Adds a volume, with a new id.  NULL: no memory.  Borrowed. */
+json_t *volume_new(json_t *root, const char *name, const char *source, json_t *options,
+		   const char *created);
+
+unsigned volume_id(const json_t *volume);
+const char *volume_source(const json_t *volume); /* NULL: the plugin's own directory */
+const char *volume_text(const json_t *volume, const char *key);
+json_t *volume_references(const json_t *volume);
+
+/* Replaces the file by the text: atomically, and on the disk. */
+int volume_write_file(const char *path, const char *text, struct error *err);
+/* All of a file, NULL with errno. */
+char *volume_read_file(const char *path);
+
+#endif

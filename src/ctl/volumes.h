@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* The volumes of a container engine: made, mounted for containers, unmounted, removed.
+ *
+ *	STATE/volumes.json	what there is (volume_state.h)
+ *	STATE/ratefs.conf	what the daemon serves (volume_conf.h): a volume is in it while it is mounted
+ *	STATE/data/NAME-ID	the tree of a volume without a source of its own
+ *	STATE/mnt/NAME		where it is mounted
+ *	STATE/trash		trees that are being deleted
+ *
+ * A volume is mounted while containers refer to it.  Every step can be repeated: after a crash, what the engine asks again
+ * or volumes_recover puts right what was left half done.
+ *
+ * Locking	safe from any thread.  `change` is held by whatever changes something, over calls to the daemon, too; `look`
+ *		guards the state and is held for moments only.  Order: change, look.
+ * Errors	HTTP status codes: 200, or another with err. */
+#ifndef CTL_VOLUMES_H
+#define CTL_VOLUMES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "ctl/volume_conf.h"
+#include "ctl/volume_state.h"
+
+struct volume_setup {
+	const char *state_dir; /* an absolute path */
+	const char *head;      /* the administrator's part of the configuration file */
+	const char *control;   /* the daemon's socket */
+	const char *ratefs;    /* the program */
+	char **allowed;	       /* sources, and what is below them */
+	unsigned n_allowed;
+	unsigned mount_wait_s;	  /* how long an engine waits for a mount */
+	unsigned collect_after_s; /* a reference is at least this old when it is collected */
+};
+
+/* What the plugin asks of ratefs.  Another table stands in for it in tests.  Calls are made one at a time, but for
+ * `status`. */
+struct volume_daemon_ops {
+	/* Mounts what the configuration file calls `name`; starts a daemon if there is none.  0 also if it is mounted;
+	 * 1: it is on its way, ask again later; -1 with err. */
+	int (*mount)(void *ctx, const char *name, struct error *err);
+	/* 0: it is not mounted any more; 1 with err: it is in use; -1 with err. */
+	int (*unmount)(void *ctx, const char *name, struct error *err);
+	/* Limits, use and waiting requests, a new object; NULL: the daemon does not say. */
+	json_t *(*status)(void *ctx, const char *name);
+	/* Checks the text of a configuration file; -1 with what is wrong with its options. */
+	int (*check)(void *ctx, const char *text, struct error *err);
+};
+
+struct volumes {
+	struct volume_setup setup;
+	const struct volume_daemon_ops *daemon;
+	void *daemon_ctx;
+	struct volume_options known; /* what `ratefs --dump-options` says */
+	pthread_mutex_t change, look;
+	struct volume_state state; /* look */
+	json_t *unused; /* change: volumes that no container had at the last look, with the number of looks */
+};
+
+/* Makes the directories and reads the state.  -1 with err. */
+int volumes_open(struct volumes *v, struct error *err);
+void volumes_close(struct volumes *v);
+
+/* Mounts again what containers refer to and no daemon serves, and finishes deletions.  For the start, and from time to time. */
+void volumes_recover(struct volumes *v);
+/* Drops references whose container is gone: no mount namespace has the volume, twice in a row, and the reference is
+ * older than collect_after_s.  Then unmounts what nobody refers to. */
+void volumes_collect(struct volumes *v);
+
+/* Options are strings.  The same volume once more is no error. */
+int volumes_create(struct volumes *v, const char *name, json_t *options, struct error *err);
+int volumes_remove(struct volumes *v, const char *name, struct error *err);
+/* `id` is the engine's name for whoever uses the volume. */
+int volumes_mount(struct volumes *v, const char *name, const char *id, struct error *err);
+int volumes_unmount(struct volumes *v, const char *name, const char *id, struct error *err);
+int volumes_unmount_locked(struct volumes *v, const char *name, const char *id, struct error *err);
+
+/* {"Name", "Mountpoint", "CreatedAt"}, with Status if asked for; an array of all.  New; NULL: no such volume. */
+json_t *volumes_get(struct volumes *v, const char *name, bool status);
+json_t *volumes_list(struct volumes *v);
+
+#endif

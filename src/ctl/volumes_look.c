@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Looking at volumes: what the engine is told about them, and which of their containers are gone. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ctl/containers.h"
+#include "ctl/volumes.h"
+
+#define FSNAME	     "ratefs-volume:"
+#define LOOKS_ENOUGH 2
+
+/* --- who has it ----------------------------------------------------------------------------- */
+
+/* {"NAME of a volume": {"ID of a container, or pid:N": true}} */
+struct uses {
+	json_t *volumes;
+	const char *mnt; /* STATE/mnt/ */
+	bool no_memory;
+};
+
+/* Namespaces that were copied from the host have the mount where the plugin put it, which is nobody's use of it. */
+static bool is_use(const struct uses *u, const struct container_mount *m, const char *name)
+{
+	size_t n = strlen(u->mnt);
+	if (*m->container)
+		return true;
+	return strncmp(m->where, u->mnt, n) != 0 || strcmp(m->where + n, name) != 0;
+}
+
+static void note_use(void *ctx, const struct container_mount *m)
+{
+	struct uses *u = ctx;
+	char who[CONTAINER_ID_LEN + 1];
+	if (strncmp(m->source, FSNAME, strlen(FSNAME)) != 0)
+		return;
+	const char *name = m->source + strlen(FSNAME);
+	if (!is_use(u, m, name))
+		return;
+	snprintf(who, sizeof(who), "pid:%d", (int)m->pid);
+	if (!json_object_get(u->volumes, name))
+		u->no_memory |= json_object_set_new(u->volumes, name, json_object()) < 0;
+	u->no_memory |= json_object_set_new(json_object_get(u->volumes, name),
+					    *m->container ? m->container : who, json_true()) < 0;
+}
+
+/* NULL: it cannot be told. */
+static json_t *find_uses(const struct volumes *v)
+{
+	AUTO_FREE char *mnt = NULL;
+	if (asprintf(&mnt, "%s/mnt/", v->setup.state_dir) < 0)
+		return NULL;
+	struct uses u = {.volumes = json_object(), .mnt = mnt};
+	if (u.volumes && containers_each(note_use, &u) && !u.no_memory)
+		return u.volumes;
+	json_decref(u.volumes);
+	return NULL;
+}
+
+/* --- for the engine ------------------------------------------------------------------------- */
+
+static json_t *keys_of(json_t *object)
+{
+	json_t *list = json_array();
+	const char *key;
+	json_t *value;
+	json_object_foreach(object, key, value)
+	{
+		json_array_append_new(list, json_string(key));
+	}
+	return list;
+}
+
+static json_t *describe(const struct volumes *v, const char *name, const json_t *volume)
+{
+	bool mounted = json_object_size(volume_references(volume)) > 0;
+	return json_pack("{ss, ss, so}", "Name", name, "CreatedAt", volume_text(volume, "created"),
+			 "Mountpoint",
+			 mounted ? json_sprintf("%s/mnt/%s", v->setup.state_dir, name)
+				 : json_string(""));
+}
+
+static json_t *describe_status(const struct volumes *v, const char *name, json_t *volume)
+{
+	const char *source = volume_source(volume);
+	json_t *uses = find_uses(v), *daemon = v->daemon->status(v->daemon_ctx, name);
+	json_t *status = json_pack(
+		"{so, sO, sI, so}", "source",
+		source ? json_string(source)
+		       : json_sprintf("%s/data/%s-%u", v->setup.state_dir, name, volume_id(volume)),
+		"options", json_object_get(volume, "options"), "references",
+		(json_int_t)json_object_size(volume_references(volume)), "containers",
+		keys_of(json_object_get(uses, name)));
+	if (daemon && status)
+		json_object_update(status, daemon);
+	json_decref(uses);
+	json_decref(daemon);
+	return status;
+}
+
+json_t *volumes_get(struct volumes *v, const char *name, bool status)
+{
+	pthread_mutex_lock(&v->look);
+	json_t *volume = json_deep_copy(volume_find(v->state.root, name));
+	pthread_mutex_unlock(&v->look);
+	json_t *out = volume ? describe(v, name, volume) : NULL;
+	/* without a lock: the daemon is asked */
+	if (out && status)
+		json_object_set_new(out, "Status", describe_status(v, name, volume));
+	json_decref(volume);
+	return out;
+}
+
+json_t *volumes_list(struct volumes *v)
+{
+	json_t *list = json_array(), *volume;
+	const char *name;
+	pthread_mutex_lock(&v->look);
+	json_object_foreach(volume_all(v->state.root), name, volume)
+		json_array_append_new(list, describe(v, name, volume));
+	pthread_mutex_unlock(&v->look);
+	return list;
+}
+
+/* --- containers that are gone --------------------------------------------------------------- */
+
+static bool is_old(const struct volumes *v, json_t *references)
+{
+	const char *id;
+	json_t *since;
+	json_object_foreach(references, id, since)
+	{
+		if (time(NULL) - json_integer_value(since) < v->setup.collect_after_s)
+			return false;
+	}
+	return true;
+}
+
+/* Has the volume been without containers often enough? */
+static bool is_deserted(struct volumes *v, const char *name, const json_t *volume, json_t *uses)
+{
+	json_t *references = volume_references(volume);
+	if (!json_object_size(references) || json_object_get(uses, name) ||
+	    !is_old(v, references)) {
+		json_object_del(v->unused, name);
+		return false;
+	}
+	json_int_t looks = json_integer_value(json_object_get(v->unused, name)) + 1;
+	json_object_set_new(v->unused, name, json_integer(looks));
+	return looks >= LOOKS_ENOUGH;
+}
+
+/* Call with `change` held. */
+static void drop_references(struct volumes *v, const char *name)
+{
+	struct error err = ERROR_INIT;
+	json_t *ids = keys_of(volume_references(volume_find(v->state.root, name)));
+	log_info("volume '%s': no container has it any more; dropping %zu reference%s", name,
+		 json_array_size(ids), json_array_size(ids) == 1 ? "" : "s");
+	for (size_t i = 0; i < json_array_size(ids); i++)
+		if (volumes_unmount_locked(v, name, json_string_value(json_array_get(ids, i)),
+					   &err) != 200)
+			log_warning("volume '%s': %s", name, err.text);
+	json_decref(ids);
+}
+
+static void collect_one(struct volumes *v, const char *name, json_t *uses)
+{
+	struct error err = ERROR_INIT;
+	const json_t *volume = volume_find(v->state.root, name);
+	if (is_deserted(v, name, volume, uses))
+		drop_references(v, name);
+	else if (!json_object_size(volume_references(volume)))
+		volumes_unmount_locked(v, name, "", &err); /* of nobody: what stayed mounted */
+}
+
+void volumes_collect(struct volumes *v)
+{
+	/* Before the lock: a mount that comes meanwhile has a new reference, which is not old enough. */
+	json_t *uses = find_uses(v);
+	if (!uses)
+		return;
+	pthread_mutex_lock(&v->change);
+	json_t *names = keys_of(volume_all(v->state.root));
+	for (size_t i = 0; i < json_array_size(names); i++)
+		collect_one(v, json_string_value(json_array_get(names, i)), uses);
+	pthread_mutex_unlock(&v->change);
+	json_decref(names);
+	json_decref(uses);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the files that carry commands out. */
+#ifndef DAEMON_COMMANDS_INTERNAL_H
+#define DAEMON_COMMANDS_INTERNAL_H
+
+#include "daemon/commands.h"
+#include "daemon/registry.h"
+#include "daemon/target.h"
+
+struct request {
+	struct registry *registry;
+	struct target target; /* "target", or global */
+	const char *name;     /* the same as a text; NULL: none */
+	bool force;
+	bool read;	      /* the target from the configuration file */
+	const char *class;    /* the class to be added */
+	const json_t *values; /* options, by name */
+	struct command_reply *reply;
+	struct json_out out; /* reply->data */
+};
+
+/* commands_look.c */
+void do_list(struct request *rq);
+void do_show(struct request *rq);
+void do_stats(struct request *rq);
+void do_find(struct request *rq);
+void do_class_list(struct request *rq);
+
+/* commands_set.c */
+void do_set(struct request *rq);
+void do_pause(struct request *rq);
+void do_resume(struct request *rq);
+void do_reset_stats(struct request *rq);
+void do_rescan(struct request *rq);
+void do_class_add(struct request *rq);
+void do_class_remove(struct request *rq);
+
+/* commands_mount.c */
+void do_mount(struct request *rq);
+void do_unmount(struct request *rq);
+void do_reload(struct request *rq);
+
+#endif

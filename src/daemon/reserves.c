@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/reserves.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "daemon/registry.h"
+
+static const struct {
+	const char *option;
+	size_t offset;
+	enum limit_kind kind;
+} reserves[] = {{"reserve.bps", offsetof(struct settings, reserve_bps), LIMIT_BPS},
+		{"reserve.iops", offsetof(struct settings, reserve_iops), LIMIT_IOPS}};
+
+static uint64_t own_reserve(const struct settings *s, unsigned r)
+{
+	return *(const uint64_t *)((const char *)s + reserves[r].offset);
+}
+
+static char *amount(unsigned r, uint64_t n, char buf[UNITS_TEXT_MAX])
+{
+	return limit_kind_is_bytes(reserves[r].kind) ? units_format_bytes(n, buf)
+						     : units_format_count(n, buf);
+}
+
+static bool is_child(const struct settings *s, const char *parent)
+{
+	return parent ? s->parent && strcmp(s->parent, parent) == 0 : !s->parent;
+}
+
+/* What a class keeps from others: its own reservation, or what the classes in it reserve, if that is more.
+ * Parents may form a cycle, which is told elsewhere. */
+static uint64_t reserve_of(const struct settings *mount, const struct settings *s, unsigned r,
+			   unsigned depth)
+{
+	uint64_t below = 0;
+	for (unsigned i = 0; i < mount->n_classes && depth < GATE_CLASS_DEPTH_MAX; i++)
+		if (is_child(&mount->class[i], s -> name))
+			below = add_sat_u64(below,
+					    reserve_of(mount, &mount->class[i], r, depth + 1));
+	return max_u64(own_reserve(s, r), below);
+}
+
+/* --- sums ----------------------------------------------------------------------------------- */
+
+/* The reservations in one scope, added up; the class that makes them too many is the one to blame. */
+struct sum {
+	unsigned reserve; /* of reserves[] */
+	const struct limit_config *limit;
+	const char *what; /* "mount 'data'" */
+	uint64_t total;
+	class_report *report;
+	void *ctx;
+	unsigned problems;
+};
+
+static void add(struct sum *sum, const struct settings *class, uint64_t n)
+{
+	uint64_t before = sum->total, most = sum->limit->rate_per_sec;
+	char total[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], text[400];
+	sum->total = add_sat_u64(before, n);
+	if (!sum->limit->enabled || !n || sum->total <= most || before > most)
+		return;
+	snprintf(text, sizeof(text), "reservations in %s add up to %s or more, above its %s=%s",
+		 sum->what, amount(sum->reserve, sum->total, total),
+		 limit_kind_name(reserves[sum->reserve].kind), amount(sum->reserve, most, limit));
+	sum->report(sum->ctx, class, reserves[sum->reserve].option, text);
+	sum->problems++;
+}
+
+/* The classes of a mount that are directly below `parent` (NULL: below the mount). */
+static void add_children(struct sum *sum, const struct settings *mount, const char *parent)
+{
+	for (unsigned i = 0; i < mount->n_classes; i++)
+		if (is_child(&mount->class[i], parent))
+			add(sum, &mount->class[i],
+			    reserve_of(mount, &mount->class[i], sum -> reserve, 0));
+}
+
+unsigned reserves_check_shared(const struct settings *scope, const char *what,
+			       const struct settings *const *mount, unsigned n,
+			       class_report *report, void *ctx)
+{
+	unsigned problems = 0;
+	for (unsigned r = 0; r < ARRAY_SIZE(reserves); r++) {
+		struct sum sum = {.reserve = r,
+				  .limit = &scope->limits.limit[reserves[r].kind],
+				  .what = what,
+				  .report = report,
+				  .ctx = ctx};
+		for (unsigned i = 0; i < n; i++)
+			add_children(&sum, mount[i], NULL);
+		problems += sum.problems;
+	}
+	return problems;
+}
+
+static unsigned check_class(const struct settings *mount, const struct settings *s, unsigned r,
+			    class_report *report, void *ctx)
+{
+	const struct limit_config *l = &s->limits.limit[reserves[r].kind];
+	char what[200], limit[UNITS_TEXT_MAX], text[200];
+	snprintf(what, sizeof(what), "class '%s'", s->name);
+	struct sum sum = {.reserve = r, .limit = l, .what = what, .report = report, .ctx = ctx};
+	add_children(&sum, mount, s->name);
+	if (!l->enabled || own_reserve(s, r) <= l->rate_per_sec)
+		return sum.problems;
+	snprintf(text, sizeof(text), "is above its own %s=%s", limit_kind_name(reserves[r].kind),
+		 amount(r, l->rate_per_sec, limit));
+	report(ctx, s, reserves[r].option, text);
+	return sum.problems + 1;
+}
+
+unsigned reserves_check_mount(const struct settings *mount, class_report *report, void *ctx)
+{
+	char what[200];
+	snprintf(what, sizeof(what), "mount '%s'", mount->name ? mount->name : "");
+	unsigned problems = reserves_check_shared(mount, what, &mount, 1, report, ctx);
+	for (unsigned r = 0; r < ARRAY_SIZE(reserves); r++)
+		for (unsigned i = 0; i < mount->n_classes; i++)
+			problems += check_class(mount, &mount->class[i], r, report, ctx);
+	return problems;
+}
+
+/* --- what is served ------------------------------------------------------------------------- */
+
+static void first_problem(void *ctx, const struct settings *class, const char *option,
+			  const char *text)
+{
+	struct error *err = ctx;
+	if (!error_is_set(err))
+		error_set(err, "class '%s': %s: %s", class->name, option, text);
+}
+
+static bool is_in(const struct served_mount *m, const struct served_fs *fs)
+{
+	return !fs || m->fs == fs || (!m->fs && m->s.fs && strcmp(m->s.fs, fs->s.name) == 0);
+}
+
+/* Against one scope that is served; fs NULL: global. */
+static int check_scope(struct registry *r, const struct served_fs *fs, const void *changed,
+		       const struct settings *s, const struct settings **mount, struct error *err)
+{
+	const struct settings *scope = fs ? &fs->s : &r->global;
+	char what[200] = "global";
+	unsigned n = 0;
+	if (changed == (fs ? (const void *)fs : r))
+		scope = s;
+	if (fs)
+		snprintf(what, sizeof(what), "fs '%s'", fs->s.name);
+	list_for_each (it, &r->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (is_in(m, fs))
+			mount[n++] = changed == m ? s : &m->s;
+	}
+	return reserves_check_shared(scope, what, mount, n, first_problem, err) ? -1 : 0;
+}
+
+int reserves_check_live(struct registry *r, const void *changed, const struct settings *s,
+			struct error *err)
+{
+	size_t n = 1;
+	list_for_each (it, &r->mounts)
+		n++;
+	AUTO_FREE const struct settings **mount = calloc(n, sizeof(*mount));
+	if (!mount)
+		return error_set(err, "nothing was changed: out of memory");
+	if (check_scope(r, NULL, changed, s, mount, err) < 0)
+		return -1;
+	list_for_each (it, &r->fs)
+		if (check_scope(r, list_entry(it, struct served_fs, link), changed, s, mount, err) <
+		    0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Where control sockets live: $RATEFS_RUNTIME_DIR, else /run/ratefs for root and
+ * $XDG_RUNTIME_DIR/ratefs for others (/run/user/UID, /tmp/ratefs-UID where that is not set). */
+#ifndef PROTO_RUNTIME_DIR_H
+#define PROTO_RUNTIME_DIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+#define RUNTIME_DIR_MAX 64 /* so that a socket's address (108 bytes) has room for a name */
+
+/* 0, or -1 with err if the environment names a directory that is too long. */
+int runtime_dir(char *buf, size_t size, struct error *err);
+/* Creates it with mode 0700; refuses one that belongs to somebody else or that others may write
+ * to. */
+int runtime_dir_make(const char *dir, struct error *err);
+/* The same checks for an existing one: its sockets could be anybody's. */
+int runtime_dir_check(const char *dir, struct error *err);
+
+/* Connects to a socket; -errno on failure.  A socket at which nobody listens (-ECONNREFUSED) is
+ * removed. */
+int runtime_connect(const char *path);
+/* Calls `each` with the path of every *.sock in the directory, until it returns false. */
+void runtime_each_socket(const char *dir, bool (*each)(const char *path, void *ctx), void *ctx);
+
+#endif

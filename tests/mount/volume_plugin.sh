@@ -1,0 +1,222 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# ratefs-volume without an engine: the protocol, options, sources, crashes of everybody, many volumes at once.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/volume_lib.sh" || exit 1
+requires unshare python3
+
+mkdir -p "$TMP/allowed/box"
+start_plugin --allow-source="$TMP/allowed"
+
+# --- options: the same messages as on the command line
+for option in iops=x write_bps=10mbit iops= foo=3 max_open=-1 ro=maybe profile=nosuch fair=luck; do
+	on_command_line=$("$RATEFS" "$SRC" "$MNT" -o "${option%=}" 2>&1)
+	post VolumeDriver.Create "{\"Name\":\"bad\",\"Opts\":{\"${option%%=*}\":\"${option#*=}\"}}" || fail "no answer"
+	equal "$STATUS ratefs: $(jq -r .Err <<<"$ANSWER")" "400 $on_command_line" "-o $option"
+done
+refuses 400 'mountpoint: is chosen by' Create '{"Name":"bad","Opts":{"mountpoint":"/etc"}}'
+refuses 400 'options: is chosen by' Create '{"Name":"bad","Opts":{"options":"source=/etc"}}'
+refuses 400 'a value has no quotes' Create '{"Name":"bad","Opts":{"iops":"1\nsource = /etc"}}'
+refuses 400 'unknown option' Create '{"Name":"bad","Opts":{"global.iops":"1"}}'
+equal "$(asks List '' '.Volumes | length')" 0 "a refused volume is there"
+
+# --- names from hell
+# shellcheck disable=SC2016 # it is a name
+for name in '..' '../../etc' '/etc' 'a/b' 'a b' '-rf' '.hidden' 'a\nb' '[x]' '$(id)' "$(printf 'a%.0s' {1..129})" '' 'ü'; do
+	refuses 400 'name' Create "{\"Name\":\"$name\"}"
+	refuses 404 'no such volume' Get "{\"Name\":\"$name\"}"
+	refuses 404 'no such volume' Remove "{\"Name\":\"$name\"}"
+done
+refuses 400 'means something else' Create '{"Name":"global"}'
+
+# --- sources
+refuses 400 'not a directory below one that is allowed' Create '{"Name":"bad","Opts":{"source":"/etc"}}'
+ln -s /etc "$TMP/allowed/link"
+refuses 400 'not a directory below' Create "{\"Name\":\"bad\",\"Opts\":{\"source\":\"$TMP/allowed/link\"}}"
+refuses 400 'not a directory below' Create "{\"Name\":\"bad\",\"Opts\":{\"source\":\"$TMP/allowed/../state\"}}"
+asks Create "{\"Name\":\"mine\",\"Opts\":{\"source\":\"$TMP/allowed/box\"}}"
+
+# --- one volume: rates, live changes, status
+asks Create '{"Name":"box","Opts":{"write_bps":"1M","iops":"10k","cache":"strict"}}'
+mnt=$(asks Mount '{"Name":"box","ID":"one"}' .Mountpoint)
+mountpoint -q "$mnt" || fail "nothing is mounted at $mnt"
+between 1800ms 20s dd if=/dev/zero of="$mnt/f" bs=64k count=32 status=none
+equal "$(stat -c %s "$STATE"/data/box-*/f)" 2097152
+ok ctl set box write_bps=100M >/dev/null
+before 10s dd if=/dev/zero of="$mnt/f" bs=64k count=128 status=none
+status=$(asks Get '{"Name":"box"}' .Volume.Status)
+equal "$(jq -r .references <<<"$status")" 1
+[ "$(jq -r '.limits.write_bps.rate' <<<"$status")" = 104857600 ] || fail "status has no limits: $status"
+equal "$(jq -r .waiting <<<"$status")" 0
+equal "$(asks Path '{"Name":"box"}' .Mountpoint)" "$mnt"
+# Another volume comes: what was set stays.
+mine=$(asks Mount '{"Name":"mine","ID":"one"}' .Mountpoint)
+echo hello >"$mine/file"
+equal "$(cat "$TMP/allowed/box/file")" hello
+equal "$(ctl show box --json | jq -r '.options.write_bps.value // .options.write_bps')" 100M "set was undone by another volume"
+equal "$(findmnt -no OPTIONS "$mnt" | grep -Eo 'nosuid|nodev' | sort | xargs)" "nodev nosuid"
+equal "$(ctl list --json | jq '.daemons | length')" 1 "one daemon serves all volumes"
+
+# --- the plugin is killed in the middle of everything; mounts go on
+daemon=$(daemon_pid)
+exec 7>"$mnt/open"
+for i in 1 2 3 4 5; do
+	(for j in $(seq 20); do
+		post VolumeDriver.Mount "{\"Name\":\"box\",\"ID\":\"storm$j\"}"
+		post VolumeDriver.Unmount "{\"Name\":\"box\",\"ID\":\"storm$j\"}"
+		post VolumeDriver.Create "{\"Name\":\"storm$i-$j\"}"
+		post VolumeDriver.Remove "{\"Name\":\"storm$i-$j\"}"
+	done) 2>/dev/null &
+	clients=$!
+	nap 200ms
+	kill_plugin
+	wait $clients
+	jq -e .v "$STATE/volumes.json" >/dev/null || fail "the state is broken after kill -9"
+	start_plugin --allow-source="$TMP/allowed"
+done
+echo still >&7 || fail "the mount has gone with the plugin"
+exec 7>&-
+equal "$(daemon_pid)" "$daemon" "the daemon has changed"
+# What the kills left half done can be undone by the calls that an engine repeats.
+for name in $(asks List '' '.Volumes[].Name' | grep storm); do
+	asks Remove "{\"Name\":\"$name\"}"
+done
+for id in $(jq -r '.volumes.box.references | keys[]' "$STATE/volumes.json" | grep storm); do
+	asks Unmount "{\"Name\":\"box\",\"ID\":\"$id\"}"
+done
+equal "$(asks Get '{"Name":"box"}' .Volume.Status.references)" 1
+says 'another ratefs-volume uses' "$VOLUME" --state="$STATE" --socket="$TMP/second.sock" --ratefs="$RATEFS"
+
+# --- the daemon is killed: the next mount brings everything back
+kill -9 "$daemon"
+within 5s gone "$daemon" || fail "kill -9"
+asks Mount '{"Name":"box","ID":"two"}'
+echo again >"$mnt/f" || fail "the volume is dead"
+echo again >"$mine/file" || fail "the other volume is dead"
+[ "$(daemon_pid)" != "$daemon" ] || fail "the daemon is a ghost"
+
+# --- in use
+refuses 409 "volume 'box' is in use by 2 containers" Remove '{"Name":"box"}'
+asks Unmount '{"Name":"box","ID":"one"}'
+mountpoint -q "$mnt" || fail "unmounted while in use"
+exec 7>"$mnt/open"
+asks Unmount '{"Name":"box","ID":"two"}'
+mountpoint -q "$mnt" || fail "unmounted with an open file"
+refuses 409 'in use' Remove '{"Name":"box"}'
+exec 7>&-
+asks Remove '{"Name":"box"}'
+[ -z "$(find "$STATE/data" -name 'box-*')" ] || fail "the data of a removed volume is there"
+
+# --- a reference whose container is gone is collected; one whose container is there is not
+asks Unmount '{"Name":"mine","ID":"one"}'
+kill_plugin TERM
+start_plugin --allow-source="$TMP/allowed" --collect-after=2
+asks Create '{"Name":"left"}'
+mnt=$(asks Mount '{"Name":"left","ID":"crashed"}' .Mountpoint)
+mkdir "$TMP/inside"
+# shellcheck disable=SC2016 # for sh
+unshare --mount --propagation private sh -c \
+	'mount --bind "$1" "$2" && umount "$1" && exec sleep 1000' sh "$mnt" "$TMP/inside" &
+sandbox=$!
+nap 8s
+mountpoint -q "$mnt" || fail "collected although a sandbox has it"
+equal "$(asks Get '{"Name":"left"}' '.Volume.Status.containers | length')" 1 "the sandbox is not seen"
+# Meanwhile the plugin notices by itself that the daemon is dead.
+kill -9 "$(daemon_pid)"
+alive() { stat --cached=never "$mnt/." >/dev/null 2>&1; }
+within 30s alive || fail "the plugin did not start another daemon"
+kill -9 $sandbox
+wait $sandbox 2>/dev/null
+unmounted() { ! mountpoint -q "$mnt"; }
+within 30s unmounted || fail "the reference was not collected"
+asks Remove '{"Name":"left"}'
+# What was in use when its last container went is unmounted later.
+asks Create '{"Name":"held"}'
+mnt=$(asks Mount '{"Name":"held","ID":"one"}' .Mountpoint)
+exec 7>"$mnt/open"
+asks Unmount '{"Name":"held","ID":"one"}'
+mountpoint -q "$mnt" || fail "unmounted with an open file"
+exec 7>&-
+within 30s unmounted || fail "it stays mounted although nothing uses it"
+asks Remove '{"Name":"held"}'
+kill_plugin TERM
+start_plugin --allow-source="$TMP/allowed"
+asks Mount '{"Name":"mine","ID":"one"}'
+
+# --- nothing of a daemon that was killed stays when its volume goes
+asks Create '{"Name":"dead"}'
+mnt=$(asks Mount '{"Name":"dead","ID":"one"}' .Mountpoint)
+kill -9 "$(daemon_pid)"
+asks Unmount '{"Name":"dead","ID":"one"}'
+! grep -qF " $mnt " /proc/self/mountinfo || fail "a dead mount was left"
+asks Remove '{"Name":"dead"}'
+asks Mount '{"Name":"mine","ID":"one"}'
+
+# --- --save outlives the mount
+asks Create '{"Name":"saved","Opts":{"iops":"100"}}'
+asks Mount '{"Name":"saved","ID":"one"}'
+ok ctl set saved iops=77 --save >/dev/null
+asks Unmount '{"Name":"saved","ID":"one"}'
+asks Mount '{"Name":"saved","ID":"one"}'
+equal "$(ctl show saved --json | jq -r '.options.iops.value // .options.iops')" 77 "--save is lost"
+asks Unmount '{"Name":"saved","ID":"one"}'
+asks Remove '{"Name":"saved"}'
+
+# --- 50 at once
+calls=()
+for i in $(seq 50); do
+	(asks Create "{\"Name\":\"many$i\",\"Opts\":{\"iops\":\"$((i + 10))\"}}" &&
+		asks Mount "{\"Name\":\"many$i\",\"ID\":\"c\"}") &
+	calls+=($!)
+done
+wait "${calls[@]}"
+equal "$(findmnt -rno TARGET -t fuse.ratefs | grep -c "$STATE/mnt/many")" 50
+equal "$(ctl show many50 --json | jq -r '.options.iops.value // .options.iops')" 60
+calls=()
+for i in $(seq 50); do
+	(asks Unmount "{\"Name\":\"many$i\",\"ID\":\"c\"}" && asks Remove "{\"Name\":\"many$i\"}") &
+	calls+=($!)
+done
+wait "${calls[@]}"
+equal "$(asks List '' '.Volumes | map(.Name) | join(" ")')" mine
+! findmnt -rno TARGET -t fuse.ratefs | grep -q "$STATE/mnt/many" || fail "mounts were left"
+
+# --- the manual page has every flag
+for flag in $("$VOLUME" --help | grep -Eo -- '--[a-z-]+'); do
+	grep -q -- "Fl Fl ${flag#--}" "$srcdir/man/ratefs-volume.8" || fail "$flag is not in ratefs-volume(8)"
+done
+says "unknown option '--nonsense'" "$VOLUME" --nonsense
+says "not an absolute path" "$VOLUME" --allow-source=here
+
+# --- HTTP
+equal "$(curl -s -o /dev/null -w '%{http_code}' --unix-socket "$SOCK" http://localhost/VolumeDriver.List)" 405
+post VolumeDriver.Create "{\"Name\":\"$(head -c 2M /dev/zero | tr '\0' a)\"}" || fail "no answer to a large request"
+equal "$STATUS" 413
+refuses 404 'no such call' Nonsense '{}'
+refuses 400 'JSON' Create '{'
+
+# --- socket activation, and the end: SIGTERM leaves mounts alone
+kill_plugin TERM
+mountpoint -q "$mine" || fail "the mount ended with the plugin"
+rm -f "$SOCK"
+python3 - "$SOCK" "$VOLUME" --state="$STATE" --ratefs="$RATEFS" --allow-source="$TMP/allowed" \
+	>>"$TMP/plugin.log" 2>&1 <<'EOF' &
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+if s.fileno() != 3:
+    os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+EOF
+PLUGIN=$!
+within 20s plugin_answers || fail "no answer by socket activation"
+equal "$(asks List '' '.Volumes[0].Name')" mine
+asks Unmount '{"Name":"mine","ID":"one"}'
+asks Remove '{"Name":"mine"}'
+equal "$(cat "$TMP/allowed/box/file")" again "a source was deleted with its volume"
+kill_plugin TERM
+stop_daemon
+! grep -E 'Sanitizer|runtime error' "$TMP/plugin.log" || fail "a sanitizer complained"
