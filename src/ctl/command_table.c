@@ -38,6 +38,8 @@ const struct command commands[] = {
 	{"pause", "TARGET", "", "let nothing pass until resume; df and umount wait, too", 1, 1,
 	 run_on_target, "pause", render_pause},
 	{"resume", "TARGET", "", "let it pass again", 1, 1, run_on_target, "resume", NULL},
+	{"rescan", "TARGET", "", "count again what its source holds (size, inodes)", 1, 1,
+	 run_on_target, "rescan", NULL},
 	{"reset-stats", "[TARGET]", "", "count from zero", 0, 1, run_everywhere, "reset-stats",
 	 NULL},
 	{"class add", "MOUNT NAME KEY=VALUE...", "--save",

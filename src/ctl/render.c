@@ -184,6 +184,22 @@ static bool list_classes(const json_t *answer, const json_t *mount, FILE *out)
 	return marked;
 }
 
+static void list_space(const json_t *space, FILE *out)
+{
+	char used[TEXT_AMOUNT_MAX], size[TEXT_AMOUNT_MAX];
+	if (!space)
+		return;
+	if (strcmp(get_text(space, "state"), "counting") == 0)
+		fprintf(out, " (counting what the source holds: %" PRIu64 " files so far)",
+			get_u64(space, "scanned"));
+	if (get_u64(space, "size"))
+		fprintf(out, " size=%s (%s used)", text_amount(get_u64(space, "size"), 1024, size),
+			text_amount(get_u64(space, "used"), 1024, used));
+	if (get_u64(space, "inodes"))
+		fprintf(out, " inodes=%" PRIu64 " (%" PRIu64 " used)", get_u64(space, "inodes"),
+			get_u64(space, "inodes_used"));
+}
+
 bool render_list(const json_t *answer, FILE *out)
 {
 	bool marked = false;
@@ -193,6 +209,7 @@ bool render_list(const json_t *answer, FILE *out)
 		list_row(answer, mount, get_text(mount, "source"), out);
 		marked |= render_limits(answer, get_part(mount, "limits_met"), NULL, out);
 		list_containers(mount, out);
+		list_space(get_part(mount, "space"), out);
 		list_stuck(mount, out);
 		fputc('\n', out);
 		marked |= list_classes(answer, mount, out);

@@ -37,6 +37,31 @@ static void now(const json_t *a, FILE *out)
 	fputc('\n', out);
 }
 
+static void space_line(const json_t *space, FILE *out)
+{
+	char used[TEXT_AMOUNT_MAX], size[TEXT_AMOUNT_MAX];
+	if (!space)
+		return;
+	const char *state = get_text(space, "state");
+	fprintf(out, "space used %s", text_amount(get_u64(space, "used"), 1024, used));
+	if (get_u64(space, "size"))
+		fprintf(out, " of %s", text_amount(get_u64(space, "size"), 1024, size));
+	fprintf(out, ", inodes %" PRIu64, get_u64(space, "inodes_used"));
+	if (get_u64(space, "inodes"))
+		fprintf(out, " of %" PRIu64, get_u64(space, "inodes"));
+	if (get_u64(space, "refused"))
+		fprintf(out, ", refused %" PRIu64, get_u64(space, "refused"));
+	if (strcmp(state, "failed") == 0)
+		fputs(", NOT ENFORCED: the source cannot be counted", out);
+	if (strcmp(state, "counting") == 0)
+		fprintf(out, ", not enforced yet: counting, %" PRIu64 " files so far",
+			get_u64(space, "scanned"));
+	else if (get_true(space, "rescanning"))
+		fprintf(out, ", counting again: %" PRIu64 " files so far",
+			get_u64(space, "scanned"));
+	fputc('\n', out);
+}
+
 /* What hangs below: nothing here can make it go on. */
 static void stuck(const json_t *source, FILE *out)
 {
@@ -297,6 +322,7 @@ void render_stats_since(const json_t *a, const json_t *before, FILE *out)
 	}
 	head(a, out);
 	now(a, out);
+	space_line(get_part(a, "space"), out);
 	stuck(get_part(a, "in_source"), out);
 	limits(a, out);
 	classes(a, before, out);

@@ -9,6 +9,7 @@
 #include "daemon/commands.h"
 #include "daemon/ending.h"
 #include "daemon/loop.h"
+#include "daemon/served_space.h"
 
 static bool add(struct await *a, const char *name, uint64_t ending)
 {
@@ -101,7 +102,9 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 		break;
 	case SERVED_MOUNTING:
 		trouble(a, reply, i->name,
-			"is still being mounted: the source or the mountpoint does not respond");
+			served_space_counting(m)
+				? "is still being mounted: what its source holds is being counted"
+				: "is still being mounted: the source or the mountpoint does not respond");
 		break;
 	default:
 		if (error_is_set(&m->trouble))

@@ -124,6 +124,7 @@ static const struct command {
 	{"pause", do_pause, NEEDS_TARGET},
 	{"resume", do_resume, NEEDS_TARGET},
 	{"reset-stats", do_reset_stats, MAY_TARGET},
+	{"rescan", do_rescan, NEEDS_TARGET},
 	{"class-add", do_class_add, NEEDS_TARGET | NEEDS_CLASS | NEEDS_VALUES},
 	{"class-remove", do_class_remove, NEEDS_TARGET},
 	{"class-list", do_class_list, MAY_TARGET},

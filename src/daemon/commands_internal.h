@@ -35,6 +35,7 @@ void do_set(struct request *rq);
 void do_pause(struct request *rq);
 void do_resume(struct request *rq);
 void do_reset_stats(struct request *rq);
+void do_rescan(struct request *rq);
 void do_class_add(struct request *rq);
 void do_class_remove(struct request *rq);
 

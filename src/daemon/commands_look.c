@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "daemon/served_space.h"
 #include "daemon/advice.h"
 #include "daemon/commands_internal.h"
 #include "daemon/ending.h"
@@ -91,6 +92,7 @@ static void put_mount(struct json_out o, struct served_mount *m)
 	put_text(o, "fs", m->fs ? m->fs->s.name : m->s.fs);
 	put_text(o, "state", state_of(m));
 	put_classes(o, m);
+	served_space_put_mount(o, m);
 	if (!m->session)
 		return;
 	fs_mount_look_source(m->session, &l);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/served_space.h"
 #include "daemon/advice.h"
 #include "daemon/commands_internal.h"
 #include "daemon/options.h"
@@ -137,7 +138,8 @@ static void report_bypassing(struct request *rq)
 	list_for_each (it, &rq->registry->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		if (!target_covers(&rq->target, m) || !m->session ||
-		    (gate_unlimited(m->gate, COST_READ) && gate_unlimited(m->gate, COST_WRITE)))
+		    (gate_unlimited(m->gate, COST_READ) && gate_unlimited(m->gate, COST_WRITE) &&
+		     !served_space_limited(m)))
 			continue;
 		put_bypassing(list, m);
 	}
@@ -244,6 +246,21 @@ void do_pause(struct request *rq)
 void do_resume(struct request *rq)
 {
 	set_paused(rq, false);
+}
+
+void do_rescan(struct request *rq)
+{
+	unsigned n = 0;
+	list_for_each (it, &rq->registry->fs) {
+		const struct served_fs *fs = list_entry(it, struct served_fs, link);
+		bool covered = rq->target.mount ? fs == rq->target.mount->fs
+						: !rq->target.fs || fs == rq->target.fs;
+		n += covered && space_rescan(fs->space);
+	}
+	if (!n)
+		command_fail(
+			rq->reply, PROTO_WRONG_STATE,
+			"nothing is counted: it is not mounted, or has neither size nor inodes");
 }
 
 void do_reset_stats(struct request *rq)

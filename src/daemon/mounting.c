@@ -11,6 +11,7 @@
 #include "daemon/loop.h"
 #include "daemon/path.h"
 #include "daemon/serve_mount.h"
+#include "daemon/served_space.h"
 
 /* --- on the thread -------------------------------------------------------------------------- */
 
@@ -32,8 +33,12 @@ static int make_session(struct mounting *k)
 	struct mount_config cfg = mount_config_of(&k->s, k->source, fuse);
 	cfg.debug = cfg.fs.debug = k->registry->debug;
 	cfg.fs.gate = k->gate;
+	cfg.fs.space = k->fs->space;
+	cfg.fs.space_policy = k->space;
 	k->session = fs_mount_new(&cfg, k->registry->gate, k->gate, &k->err);
-	if (!k->session || fs_mount_mount(k->session, &k->err) < 0)
+	/* A mount with a size shows it from the first moment on. */
+	if (!k->session || space_wait(k->fs->space, &k->cancelled, &k->err) < 0 ||
+	    fs_mount_mount(k->session, &k->err) < 0)
 		return -1;
 	/* Before anybody can be served: from then on the mount must not outlive us. */
 	if (make_auto_unmount(k) < 0)
@@ -89,6 +94,7 @@ static void came_up(struct served_mount *m, struct mounting *k)
 	m->real_mountpoint = take_ptr(&k->real_mountpoint);
 	m->failed = false;
 	fs_mount_set(m->session, &policy);
+	served_space_set(m);
 	advise(&m->s, warn, NULL);
 }
 
@@ -158,6 +164,7 @@ int mounting_start(struct served_mount *m, struct error *err)
 	}
 	k->gate = m->gate;
 	k->fs = m->fs;
+	k->space = served_space_policy(m);
 	m->mounting = k;
 	list_push_tail(&m->registry->mountings, &k->link);
 	task_start(&m->registry->tasks, &k->task);
@@ -169,6 +176,7 @@ void mounting_give_up(struct served_mount *m)
 	if (!m->mounting)
 		return;
 	m->mounting->owner = NULL;
+	atomic_store(&m->mounting->cancelled, true);
 	m->mounting = NULL;
 	m->gate = NULL;
 	m->fs = NULL;

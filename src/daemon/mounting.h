@@ -3,8 +3,11 @@
 #ifndef DAEMON_MOUNTING_H
 #define DAEMON_MOUNTING_H
 
+#include <stdatomic.h>
+
 #include "daemon/registry.h"
 #include "daemon/task.h"
+#include "fs/space.h"
 
 struct mounting {
 	struct task task;
@@ -13,12 +16,14 @@ struct mounting {
 	struct registry *registry;
 	struct ending *ending; /* memory for its end */
 	int64_t since_ms;
+	_Atomic bool cancelled; /* set by the main thread */
 
 	/* used by the thread: copies */
 	struct settings s;
 	char *source;
 	struct gate_mount *gate;
-	struct served_fs *fs; /* used by the main thread */
+	struct served_fs *fs; /* the main thread's, but for its space */
+	struct space_policy space;
 
 	/* results */
 	struct fs_mount *session; /* NULL: err says why */

@@ -141,6 +141,13 @@ const struct option_def options[] = {
 	{"dry_run", OPTION_BOOL, IN_MOUNT, true, 0, FIELD(dry_run), "yes|no", "no",
 	 "admit everything, and count what would have waited", 0, 0, NULL, false},
 
+	NUMBER("size", OPTION_BYTES, size_bytes, IN_FS | IN_MOUNT, "BYTES", "off", 0, 1ULL << 60,
+	       "what the tree may hold; more fails with ENOSPC"),
+	NUMBER("inodes", OPTION_COUNT, inodes, IN_FS | IN_MOUNT, "COUNT", "off", 0, 1ULL << 53,
+	       "files and directories that the tree may hold; more fail with ENOSPC"),
+	CHOICE("on_quota", on_quota, IN_FS | IN_MOUNT, true, "enospc|edquot", "enospc",
+	       "the error of what does not fit into size or inodes"),
+
 	LATENCY("latency", LATENCY_ALL, "how long the device takes for each operation"),
 	LATENCY("read_latency", LATENCY_READ, "the same for reads, instead of latency"),
 	LATENCY("write_latency", LATENCY_WRITE, "the same for writes, instead of latency"),

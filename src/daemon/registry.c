@@ -13,6 +13,7 @@
 #include "daemon/in_use.h"
 #include "daemon/loop.h"
 #include "daemon/mounting.h"
+#include "daemon/served_space.h"
 #include "daemon/serve_mount.h"
 #include "fs/caller.h"
 #include "fs/mount.h"
@@ -91,7 +92,10 @@ struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, 
 	}
 	fs->own = own;
 	fs->gate = gate_fs_new(r->gate, s->name, &s->limits);
-	if (!fs->gate) {
+	fs->space = fs->gate ? served_space_new(s) : NULL;
+	if (!fs->space) {
+		if (fs->gate)
+			gate_fs_free(fs->gate);
 		settings_free(&fs->s);
 		free(fs);
 		return NULL;
@@ -117,6 +121,7 @@ void registry_forget_fs(struct served_fs *fs)
 {
 	list_remove(&fs->link);
 	gate_fs_free(fs->gate);
+	space_free(fs->space);
 	settings_free(&fs->s);
 	free(fs);
 }

@@ -23,6 +23,7 @@ struct ending;
 struct fs_mount;
 struct pools;
 struct mounting;
+struct space;
 struct stepper;
 struct traces;
 struct use_look;
@@ -31,8 +32,9 @@ struct served_fs {
 	struct list link;
 	struct settings s;
 	struct gate_fs *gate;
-	unsigned mounts; /* number of mounts in this scope */
-	bool own;	 /* of one mount, not of an [fs:NAME] section */
+	struct space *space; /* of its source */
+	unsigned mounts;     /* number of mounts in this scope */
+	bool own;	     /* of one mount, not of an [fs:NAME] section */
 	bool paused;
 	bool dropped; /* removed with its last mount; cannot be found any more */
 };

@@ -11,6 +11,7 @@
 #include "daemon/classes.h"
 #include "daemon/pools.h"
 #include "daemon/serve_mount.h"
+#include "daemon/served_space.h"
 
 static void take_over(struct settings *to, struct settings *from)
 {
@@ -44,6 +45,7 @@ int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s
 	if (rc < 0)
 		return failed(rc, err);
 	take_over(&fs->s, s);
+	served_space_changed(r, fs);
 	return 0;
 }
 
@@ -83,6 +85,7 @@ int registry_set_mount(struct served_mount *m, struct settings *s, struct error 
 		fs_mount_set(m->session, &policy);
 	}
 	take_over(&m->s, s);
+	served_space_set(m);
 	return 0;
 }
 

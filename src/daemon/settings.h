@@ -47,6 +47,8 @@ struct settings {
 	int64_t attr_timeout_ns, entry_timeout_ns;			/* < 0: by the cache mode */
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
 	unsigned transport;
+	uint64_t size_bytes, inodes; /* mounts and fs: what the tree may hold; 0: no limit */
+	unsigned on_quota;	     /* index of the choice */
 	bool dry_run;
 	bool own_namespace; /* see struct fs_config */
 	struct device_config device;
@@ -82,6 +84,7 @@ struct settings {
 /* Choices, in the order of the option table's words; those of fair, cache and interrupt are in sched/ and fs/. */
 enum on_full { ON_FULL_WAIT, ON_FULL_REJECT };
 enum on_timeout { ON_TIMEOUT_EAGAIN, ON_TIMEOUT_ETIMEDOUT };
+enum on_quota { ON_QUOTA_ENOSPC, ON_QUOTA_EDQUOT };
 enum nonblock { NONBLOCK_EAGAIN, NONBLOCK_WAIT };
 enum on_mount_error { ON_MOUNT_ERROR_STOP, ON_MOUNT_ERROR_CONTINUE };
 

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/limits_out.h"
+#include "daemon/served_space.h"
 #include "fs/mount.h"
 
 /* --- one scope ------------------------------------------------------------------------------ */
@@ -366,6 +367,7 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t, un
 	if (s->inflight.limit == PERMITS_UNLIMITED)
 		s->inflight.in_flight = source.n + source.queued;
 	put_source(put_object(o, "in_source"), &source);
+	served_space_put(o, t);
 	put_limits_met(o, t);
 	put_scope_stats(o, s);
 	if (t->mount && !t->class)

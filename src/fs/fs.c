@@ -23,6 +23,7 @@
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
 #include "fs/request.h"
+#include "fs/space_internal.h"
 #include "fs/splice.h"
 
 static _Thread_local char *buffer;
@@ -215,7 +216,24 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 		fs_free(fs);
 		return NULL;
 	}
+	res = space_attach(fs->cfg.space, fs);
+	fs->attached = res == 0;
+	if (res < 0) {
+		error_set(err, "%s: %s", cfg->source, strerror(-res));
+		fs_free(fs);
+		return NULL;
+	}
+	fs_set_space(fs, &cfg->space_policy);
 	return fs;
+}
+
+void fs_set_space(struct fs *fs, const struct space_policy *p)
+{
+	atomic_store(&fs->limit_bytes, p->limits.bytes);
+	atomic_store(&fs->limit_inodes, p->limits.inodes);
+	atomic_store(&fs->quota_is_edquot, p->edquot);
+	if (fs->cfg.space && space_limits_any(&p->limits))
+		space_begin(fs->cfg.space);
 }
 
 void fs_free(struct fs *fs)
@@ -223,6 +241,8 @@ void fs_free(struct fs *fs)
 	if (!fs)
 		return;
 	handles_free(fs);
+	if (fs->attached)
+		space_detach(fs->cfg.space, fs);
 	inode_table_free(fs);
 	for (int *fd = (int[]){fs->root_fd, fs->mount_fd, fs->proc_fd, -2}; *fd != -2; fd++)
 		if (*fd >= 0)

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "fs/space.h"
 
 enum cache_mode { CACHE_AUTO, CACHE_STRICT, CACHE_PAGE };
 
@@ -32,6 +33,8 @@ struct fs_config {
 	 * decides. */
 	bool own_namespace;
 	bool debug;
+	struct space *space; /* of the tree; NULL: its size is nobody's business */
+	struct space_policy space_policy;
 	/* tells whether a class is unlimited, and counts open files; NULL: no limits */
 	struct gate_mount *gate;
 };
@@ -65,6 +68,9 @@ void fs_thread_stop(void);
 /* Closes fds that were not used since the last call and can be reopened.  Otherwise files that are deleted in
  * the source would keep their blocks.  True: call it again after a while. */
 bool fs_close_idle(struct fs *fs);
+
+/* New limits of this mount on the space of its source.  Begins to count if need be. */
+void fs_set_space(struct fs *fs, const struct space_policy *p);
 
 /* For statistics. */
 struct fs_counts {

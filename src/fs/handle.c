@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "fs/fdlimit.h"
 #include "fs/mirror.h"
+#include "fs/space_hooks.h"
 #include "fs/request.h"
 #include "sched/gate.h"
 
@@ -66,6 +67,18 @@ unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned max)
 	return o.n;
 }
 
+static bool adopt(struct handle *h, void *fs)
+{
+	if (atomic_load_explicit(&h->bypasses, memory_order_acquire))
+		space_opened(fs, h);
+	return true;
+}
+
+void handles_adopt_bypassing(struct fs *fs)
+{
+	handle_table_each(&fs->handle_table, adopt, fs);
+}
+
 void handles_free(struct fs *fs)
 {
 	for (unsigned i = 0; i < HANDLE_SHARDS; i++) {
@@ -119,7 +132,9 @@ void handle_discard(struct handle *h)
 void handle_free(struct fs *fs, struct handle *h)
 {
 	handle_table_remove(&fs->handle_table, h);
+	space_closing(fs, h);
 	close(h->fd);
+	space_closed(fs, h);
 	handle_discard(h);
 	atomic_fetch_sub_explicit(&fs->handles, 1, memory_order_relaxed);
 }

@@ -28,6 +28,7 @@ struct fs_opener;
 struct fuse_file_info;
 struct inode;
 struct open_way;
+struct space_slot;
 struct request;
 struct stat;
 
@@ -64,8 +65,9 @@ struct handle {
 	struct opener opener;
 	const struct open_way *counted; /* where max_open counts it; NULL: nowhere */
 	struct inode *inode;
-	struct list of_inode;	/* in open_state->handles */
-	struct dir_stream *dir; /* directories only */
+	_Atomic(struct space_slot *) slot; /* where its space is counted; NULL: not yet */
+	struct list of_inode;		   /* in open_state->handles */
+	struct dir_stream *dir;		   /* directories only */
 };
 
 /* What the open files of one inode agree on.  Guarded by inode_lock, but `overwrites` by its own. */
@@ -152,6 +154,8 @@ void handle_table_free(struct handle_table *t); /* it is empty */
 
 /* See fs_mount_bypassing. */
 unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned n);
+/* Those whose writes do not reach us are looked at from now on. */
+void handles_adopt_bypassing(struct fs *fs);
 /* For the end of a mount: the kernel does not release those that are open when the connection is cut.  No thread
  * runs an operation any more. */
 void handles_free(struct fs *fs);

@@ -362,21 +362,22 @@ struct inode *inode_find_pinned(struct fs *fs, const struct stat *st)
 	return it;
 }
 
-uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name)
+uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct stat *st)
 {
-	struct stat st;
-	if (mirror_stat_child(fs, dir_fd, name, &st) < 0)
+	if (mirror_stat_child(fs, dir_fd, name, st) < 0) {
+		st->st_nlink = 0;
 		return 0;
-	if (fs->by_handle && st.st_nlink > 1 && !S_ISDIR(st.st_mode))
+	}
+	if (fs->by_handle && st->st_nlink > 1 && !S_ISDIR(st->st_mode))
 		return 0;
-	struct inode_shard *s = inode_shard_of_key(fs, st.st_dev, st.st_ino);
+	struct inode_shard *s = inode_shard_of_key(fs, st->st_dev, st->st_ino);
 	AUTO_FD fd = -1;
 	uint64_t id = 0;
 	struct fhandle fh;
 	fhandle_of(fs, dir_fd, name, &fh); /* its number may have belonged to another file */
 	for (int round = 0; round < 2 && !id; round++) {
 		pthread_mutex_lock(&s->lock);
-		struct inode *it = find_key_locked(fs, s, &st, fd, &fh);
+		struct inode *it = find_key_locked(fs, s, st, fd, &fh);
 		if (it && it->fd < 0 && fd >= 0)
 			inode_adopt_fd_locked(fs, s, it, &fd);
 		bool has_fd = it && it->fd >= 0;
@@ -389,8 +390,8 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name)
 			break;
 		fd = mirror_open_child(fs, dir_fd, name);
 		struct stat now;
-		if (fd < 0 || mirror_stat(fd, &now) < 0 || now.st_ino != st.st_ino ||
-		    now.st_dev != st.st_dev)
+		if (fd < 0 || mirror_stat(fd, &now) < 0 || now.st_ino != st->st_ino ||
+		    now.st_dev != st->st_dev)
 			return 0;
 	}
 	fdlimit_keep();

@@ -128,8 +128,8 @@ void inode_unref(struct fs *fs, struct inode *inode, uint64_t n);
 
 /* Call before a name is removed, which may be the only way to its inode: if the kernel knows the
  * inode, holds it by an fd.  Returns its ID, for inode_unpin if the name remains after all; 0 if
- * nothing was held. */
-uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name);
+ * nothing was held.  st: what it is; st_nlink is 0 if that is not known. */
+uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct stat *st);
 void inode_unpin(struct fs *fs, uint64_t id);
 /* Holds the inode by this O_PATH fd permanently (O_TMPFILE). */
 void inode_pin(struct fs *fs, struct inode *inode, int *fd);
@@ -143,5 +143,6 @@ pthread_mutex_t *inode_lock(struct fs *fs, const struct inode *inode);
 void fhandle_of(const struct fs *fs, int fd, const char *name, struct fhandle *out);
 /* open_by_handle_at.  fd or -errno. */
 int fhandle_open(struct fs *fs, const struct fhandle *fh, int flags);
+int fhandle_open_at(int mount_fd, const struct fhandle *fh, int flags);
 
 #endif

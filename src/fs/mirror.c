@@ -101,7 +101,7 @@ static bool files_are_replaced(const struct fs *fs)
 	return until && monotonic_ns() < until;
 }
 
-int fhandle_open(struct fs *fs, const struct fhandle *fh, int flags)
+int fhandle_open_at(int mount_fd, const struct fhandle *fh, int flags)
 {
 	union {
 		struct file_handle h;
@@ -110,14 +110,17 @@ int fhandle_open(struct fs *fs, const struct fhandle *fh, int flags)
 	u.h.handle_bytes = fh->bytes;
 	u.h.handle_type = fh->type;
 	memcpy(u.h.f_handle, fh->data, fh->bytes);
-	int fd = open_by_handle_at(fs->mount_fd, &u.h, flags);
-	/* ext4 also returns it while it creates a file of that number */
-	if (fd < 0 && errno == ENOMEM)
-		fd = open_by_handle_at(fs->mount_fd, &u.h, flags);
-	if (fd >= 0)
+	int fd = open_by_handle_at(mount_fd, &u.h, flags);
+	if (fd < 0 && errno == ENOMEM) /* ext4 says so, too, while it makes a file of that number */
+		fd = open_by_handle_at(mount_fd, &u.h, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+int fhandle_open(struct fs *fs, const struct fhandle *fh, int flags)
+{
+	int fd = fhandle_open_at(fs->mount_fd, fh, flags);
+	if (fd != -ENOMEM && fd != -ESTALE)
 		return fd;
-	if (errno != ENOMEM && errno != ESTALE)
-		return -errno;
 	atomic_store_explicit(&fs->hold_until_ns, monotonic_ns() + HOLD_NS, memory_order_relaxed);
 	return -ESTALE;
 }

@@ -43,6 +43,11 @@ struct fs {
 	struct habits habits;
 	struct listings listings;
 
+	/* What this mount may use of cfg.space, besides what all of its mirrors may; 0: no limit. */
+	_Atomic uint64_t limit_bytes, limit_inodes;
+	_Atomic bool quota_is_edquot;
+	bool attached; /* to cfg.space */
+
 	int dev_fd;			 /* of the session; -1 until fs_attach */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that is permanent */
 	_Atomic uint64_t handles, passthrough_handles, passthrough_maps;

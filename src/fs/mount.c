@@ -29,6 +29,11 @@ void fs_mount_set(struct fs_mount *m, const struct mount_policy *p)
 	atomic_store(&m->interrupt, p->interrupt);
 }
 
+void fs_mount_set_space(struct fs_mount *m, const struct space_policy *p)
+{
+	fs_set_space(m->fs, p);
+}
+
 void fs_mount_look(const struct fs_mount *m, struct fs_counts *out)
 {
 	fs_look(m->fs, out);

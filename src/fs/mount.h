@@ -71,6 +71,7 @@ bool fs_mount_is_detached(const struct fs_mount *m);
 void fs_mount_free(struct fs_mount *m);
 
 void fs_mount_set(struct fs_mount *m, const struct mount_policy *p);
+void fs_mount_set_space(struct fs_mount *m, const struct space_policy *p);
 void fs_mount_look(const struct fs_mount *m, struct fs_counts *out);
 struct mount_place fs_mount_place(const struct fs_mount *m);
 /* Lists up to n processes that have files open whose reads and writes bypass the daemon; returns

@@ -13,6 +13,7 @@
 #include "fs/mirror.h"
 #include "fs/ops.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 
 #define DIRECT_ALIGN 4096
 
@@ -235,18 +236,41 @@ static void write_back(struct request *req, struct handle *h, const char *buf, s
 	AUTO_FD plain = -1;
 	if (atomic_load_explicit(&h->flags, memory_order_relaxed) & O_DIRECT)
 		plain = mirror_reopen(req->fs, h->fd, O_WRONLY);
-	answer_write(req, h,
-		     write_unless_overwritten(&h->inode->open->overwrites,
-					      plain >= 0 ? plain : h->fd, buf, size, off));
+	struct space_op space;
+	size_t fits = size;
+	res = space_write_begin(&space, req->fs, h, off, &fits, false);
+	ssize_t n = -1;
+	if (res == 0)
+		n = write_unless_overwritten(&h->inode->open->overwrites,
+					     plain >= 0 ? plain : h->fd, buf, fits, off);
+	int err = res < 0 ? -res : errno;
+	space_write_end(&space, h->fd, n);
+	if (n >= 0 && fits < size) { /* nobody tries the rest again: the program hears of it */
+		n = -1;
+		err = space_errno(req->fs);
+	}
+	errno = err;
+	answer_write(req, h, n);
 }
 
 static ssize_t write_or_piece(struct request *req, struct handle *h, const char *buf, size_t size,
 			      off_t off, int flags)
 {
 	int rwf = write_flags(h, flags);
+	struct space_op space;
+	int res = space_write_begin(&space, req->fs, h, off, &size, rwf & RWF_APPEND);
+	if (res < 0) {
+		errno = -res;
+		return -1;
+	}
 	ssize_t n = write_flagged(h->fd, buf, size, off, rwf);
 	AUTO_FD plain = n < 0 ? open_for_piece(req->fs, h, O_WRONLY, size, off) : -1;
-	return plain >= 0 ? write_flagged(plain, buf, size, off, rwf) : n;
+	if (plain >= 0)
+		n = write_flagged(plain, buf, size, off, rwf);
+	int err = errno;
+	space_write_end(&space, h->fd, n);
+	errno = err;
+	return n;
 }
 
 void op_write(struct request *req)
@@ -287,11 +311,15 @@ void op_fallocate(struct request *req)
 {
 	const struct fuse_fallocate_in *in = req->args;
 	struct handle *h = req->handle;
+	int mode = (int)in->mode;
+	off_t offset = (off_t)in->offset, length = (off_t)in->length;
 	int res = creds_be_writer(req->fs, req, h->membership_matters);
+	struct space_op space = {0};
 	if (res == 0)
-		res = fallocate(h->fd, (int)in->mode, (off_t)in->offset, (off_t)in->length) < 0
-			      ? -errno
-			      : 0;
+		res = space_allocate_begin(&space, req->fs, h, mode, offset, length);
+	if (res == 0)
+		res = fallocate(h->fd, mode, offset, length) < 0 ? -errno : 0;
+	space_end(&space, h->fd);
 	atomic_store_explicit(&h->written, true, memory_order_relaxed);
 	reply_status(req, res);
 }
@@ -321,13 +349,20 @@ void op_copy_file_range(struct request *req)
 		reply_status(req, res);
 		return;
 	}
+	struct space_op space;
+	size_t len = in->len;
+	res = space_copy_begin(&space, req->fs, from, off_in, to, off_out, &len);
+	if (res < 0) {
+		reply_status(req, res);
+		return;
+	}
 	struct overwrites *o = &to->inode->open->overwrites;
 	struct range_io io;
-	overwrite_begin(o, &io, in->off_out, in->len);
-	ssize_t n =
-		copy_file_range(from->fd, &off_in, to->fd, &off_out, in->len, (unsigned)in->flags);
+	overwrite_begin(o, &io, in->off_out, len);
+	ssize_t n = copy_file_range(from->fd, &off_in, to->fd, &off_out, len, (unsigned)in->flags);
 	int err = errno;
 	overwrite_end(o, &io, n);
+	space_end(&space, to->fd);
 	if (n < 0) {
 		reply_status(req, -err);
 		return;

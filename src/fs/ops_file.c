@@ -13,6 +13,7 @@
 #include "fs/ops.h"
 #include "fs/mount_internal.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 #include "fs/wire.h"
 
 /* What of the caller's flags the backing file gets.  Not O_NONBLOCK: waiting is our business.  Not
@@ -50,31 +51,41 @@ static int be_truncator(struct fs *fs, struct request *req, struct inode *inode)
 	return creds_be_writer(fs, req, ask);
 }
 
-/* fd or -errno, and the file's attributes. */
-static int open_inode(struct request *req, const struct inode_ref *ref, int caller_flags,
-		      struct stat *st)
+static int open_backing(struct fs *fs, const struct inode_ref *ref, int caller_flags)
 {
-	struct fs *fs = req->fs;
-	/* A device or FIFO opened here would act on the daemon; the kernel opens those itself. */
-	if (!S_ISREG(ref->inode->type))
-		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
-	int res = caller_flags & O_TRUNC ? be_truncator(fs, req, ref->inode) : 0;
-	if (res < 0)
-		return res;
 	int flags = caller_flags & BACKING_FLAGS;
-	AUTO_FD fd = open_known(fs, ref->inode, ref->fd, flags);
+	int fd = open_known(fs, ref->inode, ref->fd, flags);
 	/* An append-only file must be opened so. */
 	if (fd == -EPERM && (caller_flags & O_APPEND))
 		fd = open_known(fs, ref->inode, ref->fd, flags | O_APPEND);
 	/* Deleted behind our back but open through us: the long way knows how. */
 	if (fd == -ESTALE && ref->fd < 0) {
 		struct inode_ref held;
-		res = inode_get(fs, ref->inode->id, &held);
+		int res = inode_get(fs, ref->inode->id, &held);
 		if (res < 0)
 			return res;
 		fd = mirror_reopen(fs, held.fd, flags);
 		inode_put(fs, &held);
 	}
+	return fd;
+}
+
+/* fd or -errno, and the file's attributes. */
+static int open_inode(struct request *req, const struct inode_ref *ref, int caller_flags,
+		      struct stat *st)
+{
+	struct fs *fs = req->fs;
+	struct space_op space = {0};
+	/* A device or FIFO opened here would act on the daemon; the kernel opens those itself. */
+	if (!S_ISREG(ref->inode->type))
+		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
+	int res = caller_flags & O_TRUNC ? be_truncator(fs, req, ref->inode) : 0;
+	if (res == 0 && (caller_flags & O_TRUNC))
+		res = space_cut_begin(&space, fs, ref->inode, ref->fd);
+	if (res < 0)
+		return res;
+	AUTO_FD fd = open_backing(fs, ref, caller_flags);
+	space_end(&space, fd);
 	if (fd < 0)
 		return fd;
 	res = mirror_stat(fd, st);
@@ -146,13 +157,14 @@ void op_open(struct request *req)
 /* The kernel asks for a name that it believes is free.  If it is not (somebody behind the mount was
  * quicker), only a regular file may be opened here. */
 static int create_or_open(struct request *req, const struct inode_ref *dir, const char *name,
-			  mode_t mode, int caller_flags)
+			  mode_t mode, int caller_flags, bool *made)
 {
 	struct fs *fs = req->fs;
 	int flags = (caller_flags & BACKING_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd = openat(dir->fd, name, flags, mode);
 	if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
 		fd = openat(dir->fd, name, flags, mode);
+	*made = fd >= 0;
 	if (fd >= 0)
 		return fd;
 	if (errno != EEXIST || (caller_flags & O_EXCL))
@@ -169,15 +181,14 @@ static int create_or_open(struct request *req, const struct inode_ref *dir, cons
 	return mirror_reopen(fs, path_fd, caller_flags & BACKING_FLAGS);
 }
 
-/* From a new file's fd to the answer.  dir is put here. */
+/* From a new file's fd to the answer.  dir is put here, space is ended. */
 static void answer_created(struct request *req, struct inode_ref *dir, const char *name, int new_fd,
-			   struct fuse_file_info *fi)
+			   struct fuse_file_info *fi, struct space_op *space)
 {
 	struct fs *fs = req->fs;
 	struct fuse_entry_param e = {0};
 	AUTO_FD fd = new_fd;
 	int res = fd < 0 ? fd : mirror_entry_of_fd(fs, dir, name, fd, &e);
-	inode_put(fs, dir);
 	struct inode_ref ref = INODE_REF_INIT;
 	if (res == 0)
 		res = inode_get_no_fd(fs, e.ino, &ref);
@@ -203,6 +214,8 @@ static void answer_created(struct request *req, struct inode_ref *dir, const cha
 	} else {
 		handle_unreserve(req);
 	}
+	space_end(space, new_fd < 0 ? -1 : dir->fd);
+	inode_put(fs, dir);
 	if (res < 0) {
 		if (e.ino)
 			inode_forget(fs, e.ino, 1);
@@ -250,8 +263,14 @@ void op_create(struct request *req)
 	req->umask = in->umask;
 	if (!begin_create(req, in->mode, &dir))
 		return;
-	int fd = create_or_open(req, &dir, name, in->mode, fi.flags);
-	answer_created(req, &dir, name, fd, &fi);
+	struct space_op space;
+	bool made = false;
+	int fd = space_name_begin(&space, req->fs, &dir, S_IFREG, 0);
+	if (fd == 0)
+		fd = create_or_open(req, &dir, name, in->mode, fi.flags, &made);
+	if (made)
+		space_made_fd(&space, fd);
+	answer_created(req, &dir, name, fd, &fi, &space);
 }
 
 void op_tmpfile(struct request *req)
@@ -264,10 +283,17 @@ void op_tmpfile(struct request *req)
 		return;
 	/* O_EXCL here means "never to be linked". */
 	int flags = (fi.flags & (BACKING_FLAGS | O_EXCL) & ~O_TRUNC) | O_TMPFILE | O_CLOEXEC;
-	int fd = openat(dir.fd, ".", flags, in->mode);
-	if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
+	struct space_op space;
+	int fd = space_name_begin(&space, req->fs, &dir, S_IFREG, 0);
+	if (fd == 0) {
 		fd = openat(dir.fd, ".", flags, in->mode);
-	answer_created(req, &dir, NULL, fd < 0 ? -errno : fd, &fi);
+		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
+			fd = openat(dir.fd, ".", flags, in->mode);
+		fd = fd < 0 ? -errno : fd;
+	}
+	if (fd >= 0)
+		space_made_fd(&space, fd);
+	answer_created(req, &dir, NULL, fd, &fi, &space);
 }
 
 void op_flush(struct request *req)

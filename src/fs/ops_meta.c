@@ -17,6 +17,7 @@
 #include "fs/mirror.h"
 #include "fs/ops.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 #include "fs/wire.h"
 
 /* "." and "..": looked up for a caller that has a file handle, to find the file and connect it to the tree. */
@@ -164,8 +165,20 @@ static bool explicit_times(int to_set)
 	       ((to_set & FUSE_SET_ATTR_MTIME) && !(to_set & FUSE_SET_ATTR_MTIME_NOW));
 }
 
-static int set_all(struct request *req, int fd, const struct stat *attr, int to_set)
+static int cut(struct fs *fs, struct inode *inode, int fd, off_t size, struct handle *h)
 {
+	struct space_op space;
+	int res = space_cut_begin(&space, fs, inode, fd);
+	if (res == 0)
+		res = set_size(fd, size, h);
+	space_end(&space, fd);
+	return res;
+}
+
+static int set_all(struct request *req, const struct inode_ref *ref, const struct stat *attr,
+		   int to_set)
+{
+	int fd = ref->fd;
 	struct fs *fs = req->fs;
 	int res = 0;
 	if (to_set & FUSE_SET_ATTR_SIZE) {
@@ -174,7 +187,7 @@ static int set_all(struct request *req, int fd, const struct stat *attr, int to_
 			   creds_membership_matters(req, &now);
 		res = creds_be_writer(fs, req, ask);
 		if (res == 0)
-			res = set_size(fd, attr->st_size, req->handle);
+			res = cut(fs, ref->inode, fd, attr->st_size, req->handle);
 	}
 	/* Nothing but the change time, and set-id bits: chown(-1, -1), which is not even sent as
 	 * such; the kernel also does it for who writes, which need not be the owner. */
@@ -230,7 +243,7 @@ void op_setattr(struct request *req)
 		reply_status(req, res);
 		return;
 	}
-	res = set_all(req, ref.fd, &attr, (int)(in->valid & SETTABLE));
+	res = set_all(req, &ref, &attr, (int)(in->valid & SETTABLE));
 	if (res == 0)
 		res = mirror_stat(ref.fd, &st);
 	double timeout_s = res == 0 ? mirror_attr_timeout_s(fs, ref.inode, st.st_mode) : 0;
@@ -265,10 +278,12 @@ void op_statfs(struct request *req)
 {
 	struct fs *fs = req->fs;
 	struct statvfs st;
-	if (fstatvfs(fs->root_fd, &st) < 0)
+	if (fstatvfs(fs->root_fd, &st) < 0) {
 		reply_status(req, -errno);
-	else
-		reply_statfs(req, &st);
+		return;
+	}
+	space_statfs(fs, &st);
+	reply_statfs(req, &st);
 }
 
 /* -- ioctl: file flags, project ids, versions -- */

@@ -12,11 +12,17 @@
 #include "fs/mirror.h"
 #include "fs/ops.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 
-static void answer_made(struct request *req, struct inode_ref *dir, const char *name, int res)
+/* `space` is ended here.  is_new: not another name of an old inode. */
+static void answer_made(struct request *req, struct inode_ref *dir, const char *name,
+			struct space_op *space, bool is_new, int res)
 {
 	struct fs *fs = req->fs;
 	struct fuse_entry_param e = {0};
+	if (res == 0 && is_new)
+		space_made_at(space, fs, dir->fd, name);
+	space_end(space, res == 0 ? dir->fd : -1);
 	if (res == 0)
 		res = mirror_lookup(fs, dir, name, &e);
 	inode_put(fs, dir);
@@ -44,10 +50,14 @@ void op_mknod(struct request *req)
 	if (!get_dir(req, req->in->nodeid, name, &dir))
 		return;
 	req->umask = in->umask;
+	struct space_op space = {0};
 	int res = creds_be_maker(req->fs, req, in->mode);
 	if (res == 0)
+		res = space_name_begin(&space, req->fs, &dir,
+				       in->mode & S_IFMT ? in->mode : S_IFREG, 0);
+	if (res == 0)
 		res = mknodat(dir.fd, name, in->mode, in->rdev) < 0 ? -errno : 0;
-	answer_made(req, &dir, name, res);
+	answer_made(req, &dir, name, &space, true, res);
 }
 
 void op_mkdir(struct request *req)
@@ -58,10 +68,13 @@ void op_mkdir(struct request *req)
 	if (!get_dir(req, req->in->nodeid, name, &dir))
 		return;
 	req->umask = in->umask;
+	struct space_op space = {0};
 	int res = creds_be_maker(req->fs, req, in->mode | S_IFDIR);
 	if (res == 0)
+		res = space_name_begin(&space, req->fs, &dir, S_IFDIR, 0);
+	if (res == 0)
 		res = mkdirat(dir.fd, name, in->mode) < 0 ? -errno : 0;
-	answer_made(req, &dir, name, res);
+	answer_made(req, &dir, name, &space, true, res);
 }
 
 void op_symlink(struct request *req)
@@ -70,11 +83,14 @@ void op_symlink(struct request *req)
 	struct inode_ref dir;
 	if (!get_dir(req, req->in->nodeid, target ? name : NULL, &dir))
 		return;
+	struct space_op space = {0};
 	req->umask = 0;
 	int res = creds_be_maker(req->fs, req, S_IFLNK);
 	if (res == 0)
+		res = space_name_begin(&space, req->fs, &dir, S_IFLNK, strlen(target));
+	if (res == 0)
 		res = symlinkat(target, dir.fd, name) < 0 ? -errno : 0;
-	answer_made(req, &dir, name, res);
+	answer_made(req, &dir, name, &space, true, res);
 }
 
 void op_link(struct request *req)
@@ -85,19 +101,24 @@ void op_link(struct request *req)
 	struct inode_ref dir, ref;
 	if (!get_dir(req, req->in->nodeid, newname, &dir))
 		return;
+	struct space_op space = {0};
 	int res = inode_get(fs, ino, &ref);
 	if (res < 0) {
-		answer_made(req, &dir, newname, res);
+		answer_made(req, &dir, newname, &space, false, res);
 		return;
 	}
+	res = space_link_begin(&space, fs, &dir);
+	space_moving(&space, fs, ref.fd, "");
 	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
-	res = linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0
-		      ? -errno
-		      : 0;
-	if (res == 0)
+	if (res == 0 &&
+	    linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0)
+		res = -errno;
+	if (res == 0) {
 		inode_unpin(fs, ino);
+		space_linked(fs, ref.inode);
+	}
 	inode_put(fs, &ref);
-	answer_made(req, &dir, newname, res);
+	answer_made(req, &dir, newname, &space, false, res);
 }
 
 static void remove_name(struct request *req, int flags)
@@ -107,10 +128,17 @@ static void remove_name(struct request *req, int flags)
 	struct inode_ref dir;
 	if (!get_dir(req, req->in->nodeid, name, &dir))
 		return;
-	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name);
-	int res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
+	struct stat st;
+	struct space_op space;
+	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name, &st);
+	int res = space_change_begin(&space, fs, dir.inode, dir.fd, 0, 0);
+	if (res == 0)
+		res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
 	if (res < 0)
 		inode_unpin(fs, kept);
+	else
+		space_unlinked(fs, &st);
+	space_end(&space, res == 0 ? dir.fd : -1);
 	inode_put(fs, &dir);
 	reply_status(req, res);
 }
@@ -125,11 +153,36 @@ void op_rmdir(struct request *req)
 	remove_name(req, AT_REMOVEDIR);
 }
 
+/* over: what has the new name so far; st_nlink is 0 for nothing. */
+static int rename_counted(struct fs *fs, const struct inode_ref *from, const char *name,
+			  const struct inode_ref *to, const char *newname, unsigned int flags,
+			  const struct stat *over)
+{
+	struct space_op left, entered = {0};
+	bool whiteout = flags & RENAME_WHITEOUT;
+	int res = space_move_begin(&left, fs, from, whiteout);
+	if (res == 0 && from->inode != to->inode)
+		res = space_change_begin(&entered, fs, to->inode, to->fd, 0, 0);
+	space_moving(&left, fs, from->fd, name);
+	if (flags & RENAME_EXCHANGE)
+		space_moving(&left, fs, to->fd, newname);
+	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
+		res = -errno;
+	if (res == 0) {
+		space_unlinked(fs, over);
+		if (whiteout)
+			space_made_at(&left, fs, from->fd, name);
+	}
+	space_end(&left, res == 0 ? from->fd : -1);
+	space_end(&entered, res == 0 ? to->fd : -1);
+	return res;
+}
+
 static int do_rename(struct request *req, const struct inode_ref *from, const char *name,
 		     const struct inode_ref *to, const char *newname, unsigned int flags)
 {
 	struct fs *fs = req->fs;
-	struct stat a, b;
+	struct stat a, b, over = {0};
 	bool have_a = false, have_b = false;
 	if (!fs->by_handle) {
 		have_a = mirror_stat_child(fs, from->fd, name, &a) == 0;
@@ -138,12 +191,12 @@ static int do_rename(struct request *req, const struct inode_ref *from, const ch
 	}
 	uint64_t kept = 0;
 	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
-		kept = inode_keep_unlinked(fs, to->fd, newname);
+		kept = inode_keep_unlinked(fs, to->fd, newname, &over);
 	/* A whiteout is made. */
 	req->umask = 0;
 	int res = flags & RENAME_WHITEOUT ? creds_be_maker(fs, req, S_IFCHR) : 0;
-	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
-		res = -errno;
+	if (res == 0)
+		res = rename_counted(fs, from, name, to, newname, flags, &over);
 	if (res < 0) {
 		inode_unpin(fs, kept);
 		return res;

@@ -11,6 +11,7 @@
 #include "fs/mirror.h"
 #include "fs/ops.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 
 #define ACL_ACCESS "system.posix_acl_access"
 #define CAPABILITY "security.capability"
@@ -44,9 +45,14 @@ void op_setxattr(struct request *req)
 		const char *value = name + strlen(name) + 1;
 		size_t room = (size_t)(req->payload + req->payload_len - value);
 		res = in->size > room ? -EINVAL : be_changer(req, name);
+		struct space_op space = {0};
+		if (res == 0)
+			res = space_change_begin(&space, req->fs, ref.inode, ref.fd,
+						 space_xattr_bytes(req->fs, name, in->size), 0);
 		if (res == 0 &&
 		    setxattr(fd_path(ref.fd).text, name, value, in->size, (int)in->flags) < 0)
 			res = -errno;
+		space_end(&space, ref.fd);
 		req->bytes_moved = in->size;
 		inode_put(req->fs, &ref);
 	}
@@ -60,9 +66,13 @@ void op_removexattr(struct request *req)
 	const char *name;
 	int res = get_named(req, &name, &ref);
 	if (res == 0) {
+		struct space_op space = {0};
 		res = be_changer(req, name);
+		if (res == 0)
+			res = space_change_begin(&space, fs, ref.inode, ref.fd, 0, 0);
 		if (res == 0 && removexattr(fd_path(ref.fd).text, name) < 0)
 			res = -errno;
+		space_end(&space, ref.fd);
 		inode_put(fs, &ref);
 	}
 	reply_status(req, res);

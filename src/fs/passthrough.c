@@ -26,6 +26,7 @@
 #include "fs/creds.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/space_hooks.h"
 #include "sched/gate.h"
 
 #ifndef FUSE_DEV_IOC_BACKING_OPEN
@@ -85,6 +86,8 @@ static bool needs_us(const struct handle *h, const struct stat *st)
 	return (h->flags & O_ACCMODE) != O_RDONLY && (st->st_mode & (S_ISUID | S_ISGID));
 }
 
+/* While space is counted nothing is opened in passthrough, not even for reading: once somebody else has the file open for
+ * writing, its maps are the backing file's, and what is stored there bypasses us. */
 static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct open_state *o,
 				  const struct stat *st)
 {
@@ -92,12 +95,13 @@ static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct 
 		return IO_CACHED;
 	/* Reserved blocks and quotas depend on who writes. */
 	bool others = o->n_pass && o->backing_uid != h->uid && (h->flags & O_ACCMODE) != O_RDONLY;
-	bool direct = limited(fs) || needs_us(h, st) || others;
+	bool direct = limited(fs) || needs_us(h, st) || others || (o->n_pass && space_counts(fs));
 	if (o->n_pass)
 		return direct ? IO_PASS_DIRECT : IO_PASS;
 	if (direct || o->n_direct)
 		return IO_DIRECT;
-	if (o->n_cached || !atomic_load_explicit(&fs->passthrough_usable, memory_order_relaxed))
+	if (o->n_cached || space_counts(fs) ||
+	    !atomic_load_explicit(&fs->passthrough_usable, memory_order_relaxed))
 		return IO_CACHED;
 	o->backing_id = register_backing(fs, h);
 	o->backing_uid = h->uid;
@@ -160,7 +164,7 @@ static void enter_locked(struct handle *h, struct open_state *o)
 		break;
 	}
 	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
-	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_relaxed);
+	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_release);
 }
 
 void handle_enter_mode(struct fs *fs, struct handle *h)
@@ -169,6 +173,7 @@ void handle_enter_mode(struct fs *fs, struct handle *h)
 	pthread_mutex_lock(lock);
 	enter_locked(h, h->inode->open);
 	pthread_mutex_unlock(lock);
+	space_opened(fs, h);
 	count_bypass(fs, h, 1);
 }
 
@@ -191,6 +196,7 @@ int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const
 	else if (h->mode != IO_DIRECT)
 		fi->backing_id = o->backing_id;
 	pthread_mutex_unlock(lock);
+	space_opened(fs, h);
 	count_bypass(fs, h, 1);
 	fi->direct_io = h->direct_io;
 	fi->parallel_direct_writes = h->direct_io;

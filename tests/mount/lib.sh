@@ -120,7 +120,9 @@ PATH=$BIN:$PATH
 XDG_RUNTIME_DIR=$TMP/run
 # Device profiles of this tree, not those of an installed ratefs.
 RATEFS_PROFILES=$srcdir/conf/profiles
-export PATH XDG_RUNTIME_DIR RATEFS_PROFILES
+# Totals of trees with a size: none from other tests.
+RATEFS_STATE_DIR=$TMP/state
+export PATH XDG_RUNTIME_DIR RATEFS_PROFILES RATEFS_STATE_DIR
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 if [ -n "${RATEFS_TEST_INSIDE:-}" ]; then
 	mkdir -p /run/ratefs

@@ -219,10 +219,10 @@ START_TEST(a_name_that_goes_does_not_pin_another_file_that_had_its_number)
 	ck_assert_int_eq(inode_get_no_fd(fs, id, &ref), 0);
 	ck_assert_int_eq(ref.fd, -1);
 	ref.inode->handle_type ^= 1; /* as if it were of an earlier generation */
-	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a"), 0);
+	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a", &(struct stat){0}), 0);
 	uint64_t now = look_up(fs, "a");
 	ck_assert_uint_ne(now, id);
-	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a"), now);
+	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a", &(struct stat){0}), now);
 	inode_put(fs, &ref);
 	end_fs(fs);
 }
@@ -269,7 +269,7 @@ static void unlinked(struct fs *fs)
 	ino_t number = number_of(fs, id);
 	let_all_fds_go();
 	ck_assert_uint_eq(fs->inodes.n_fds, 0);
-	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a"), id);
+	ck_assert_uint_eq(inode_keep_unlinked(fs, fs->root_fd, "a", &(struct stat){0}), id);
 	ck_assert_int_eq(unlinkat(fs->root_fd, "a", 0), 0);
 	let_all_fds_go();
 	ck_assert_uint_eq(number_of(fs, id), number);

@@ -195,6 +195,10 @@ START_TEST(wrong_values_are_named_with_what_would_be_right)
 	says("stall", "5ms/1ms",
 	     "stall: '5ms/1ms': EVERY must be at least 1ms and not shorter than LENGTH");
 	says("queue_depth", "5000", "queue_depth: '5000': must be at most 4096");
+	says("size", "9999999T", "size: '9999999T': must be at most 1048576T");
+	says("inodes", "10000000000000000",
+	     "inodes: '10000000000000000': must be at most 9007199254740992");
+	says("on_quota", "maybe", "on_quota: 'maybe': must be one of enospc|edquot");
 	says("bps", "99999T", "bps: '99999T': too large; the most is 2^53 per second");
 }
 END_TEST

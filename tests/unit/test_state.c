@@ -115,7 +115,7 @@ static void there_and_back(bool by_handle)
 	struct handle *closed = open_file(old, b, O_RDONLY);
 	uint64_t stale = closed->number;
 	close_file(old, closed);
-	uint64_t kept = inode_keep_unlinked(old, old->root_fd, "gone");
+	uint64_t kept = inode_keep_unlinked(old, old->root_fd, "gone", &(struct stat){0});
 	ck_assert_uint_eq(kept, gone);
 	ck_assert_int_eq(unlinkat(old->root_fd, "gone", 0), 0);
 

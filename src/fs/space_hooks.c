@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/space_hooks.h"
+
+#include <errno.h>
+#include <linux/falloc.h>
+#include <string.h>
+
+#include "base/monotonic.h"
+#include "fs/handle.h"
+#include "fs/inode_table.h"
+#include "fs/space_map.h"
+
+/* While at least so much is left, a write reserves for all blocks that it touches; below it, only for those that it
+ * really needs, which takes a look at the map of the file.  So what is reserved too much never makes another fail. */
+#define MARGIN (64ULL << 20)
+
+#define FAST_SYMLINK 59 /* bytes that nearly every filesystem keeps in the inode */
+
+static int full(struct fs *fs)
+{
+	atomic_fetch_add_explicit(&fs->cfg.space->refused, 1, memory_order_relaxed);
+	return -space_errno(fs);
+}
+
+static uint64_t bytes_limit(const struct fs *fs)
+{
+	const struct space *sp = fs->cfg.space;
+	if (!atomic_load_explicit(&sp->enforcing, memory_order_acquire))
+		return 0;
+	return space_tighter(atomic_load_explicit(&sp->limit_bytes, memory_order_relaxed),
+			     atomic_load_explicit(&fs->limit_bytes, memory_order_relaxed));
+}
+
+static uint64_t inodes_limit(const struct fs *fs)
+{
+	const struct space *sp = fs->cfg.space;
+	if (!atomic_load_explicit(&sp->enforcing, memory_order_acquire))
+		return 0;
+	return space_tighter(atomic_load_explicit(&sp->limit_inodes, memory_order_relaxed),
+			     atomic_load_explicit(&fs->limit_inodes, memory_order_relaxed));
+}
+
+/* --- slots ----------------------------------------------------------------------------------- */
+
+static uint64_t end_of(const struct space *sp, const struct stat *st)
+{
+	return space_round_up((uint64_t)st->st_size, sp->block);
+}
+
+bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st)
+{
+	bool file = S_ISREG(st->st_mode), done = true;
+	const struct slot_stat now = {
+		.bytes = (int64_t)st->st_blocks * 512,
+		.size = file ? end_of(sp, st) : UINT64_MAX,
+		.cap = file && sp->overallocates ? end_of(sp, st) : UINT64_MAX,
+		.exists = st->st_nlink > 0,
+	};
+	if (slot_needs_base(s))
+		table_base(&sp->table, s, &now);
+	else
+		done = table_settle(&sp->table, s, ticket, &now);
+	if (st->st_nlink == 0)
+		table_vanished(&sp->table, s);
+	return done;
+}
+
+/* Writers that never stop may make every result an old one; then the next stat will do. */
+static int enter_fd(struct space *sp, struct space_slot *s, int fd)
+{
+	for (int tries = 0; tries < 4; tries++) {
+		struct stat st;
+		uint64_t ticket = slot_ticket(s);
+		int res = mirror_stat(fd, &st);
+		if (res < 0 || space_enter(sp, s, ticket, &st))
+			return res;
+	}
+	return 0;
+}
+
+/* The open file's slot; NULL: out of memory. */
+static struct space_slot *slot_of(struct fs *fs, struct handle *h)
+{
+	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
+	if (s)
+		return s;
+	struct space_table *t = &fs->cfg.space->table;
+	s = table_get(t, h->inode->dev, h->inode->ino);
+	if (!s)
+		return NULL;
+	bool bypassing = atomic_load_explicit(&h->bypasses, memory_order_relaxed);
+	struct fhandle fh = {0};
+	if (h->inode->handle_bytes && h->inode->handle_bytes <= SPACE_HANDLE_MAX)
+		inode_copy_handle(h->inode, &fh);
+	table_opened(t, s, bypassing, &fh);
+	struct space_slot *other = NULL;
+	if (atomic_compare_exchange_strong(&h->slot, &other, s))
+		return s;
+	table_closed(t, s, bypassing, monotonic_ns());
+	return other;
+}
+
+void space_opened_slow(struct fs *fs, struct handle *h)
+{
+	(void)slot_of(fs, h);
+}
+
+void space_closing(struct fs *fs, struct handle *h)
+{
+	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
+	if (s && table_is_guessed(&fs->cfg.space->table, s))
+		(void)enter_fd(fs->cfg.space, s, h->fd);
+}
+
+void space_closed(struct fs *fs, struct handle *h)
+{
+	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
+	if (!s)
+		return;
+	table_closed(&fs->cfg.space->table, s, h->mode == IO_PASS, monotonic_ns());
+	space_wake(fs->cfg.space);
+}
+
+/* --- data ------------------------------------------------------------------------------------ */
+
+/* Only a file that has been stat'ed once can be settled. */
+static int begin_data(struct space_op *op, struct fs *fs, struct handle *h)
+{
+	*op = (struct space_op){.slot = slot_of(fs, h), .borrowed = true};
+	if (!op->slot)
+		return 0;
+	op->sp = fs->cfg.space;
+	return slot_needs_base(op->slot) ? enter_fd(op->sp, op->slot, h->fd) : 0;
+}
+
+static void begin_change(struct space_op *op)
+{
+	table_change_begin(&op->sp->table, op->slot);
+	op->changing = true;
+}
+
+static void end_change(struct space_op *op)
+{
+	if (op->changing)
+		table_change_end(&op->sp->table, op->slot);
+	op->changing = false;
+}
+
+static int give_up(struct space_op *op, int res)
+{
+	end_change(op);
+	space_unreserve(&op->sp->table.bytes, op->bytes);
+	space_unreserve(&op->sp->table.inodes, op->inodes);
+	if (!op->borrowed)
+		table_put(&op->sp->table, op->slot, monotonic_ns());
+	op->sp = NULL;
+	return res;
+}
+
+static uint64_t cap_of(struct space_op *op, const struct stat *st)
+{
+	if (!op->sp->overallocates)
+		return UINT64_MAX;
+	return max_u64(end_of(op->sp, st), table_kept(&op->sp->table, op->slot));
+}
+
+/* Little is left: only what is really needed, and if need be only a part of the range, [from, *to). */
+static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const struct stat *st,
+			   uint64_t from, uint64_t *to, bool in_part)
+{
+	struct space_count *c = &op->sp->table.bytes;
+	struct map_range r = {from, *to, op->sp->block, cap_of(op, st)};
+	uint64_t limit = bytes_limit(fs), missing = map_missing(fd, &r);
+	if (!in_part) {
+		if (!space_reserve(c, missing, 0, limit))
+			return full(fs);
+		op->bytes = missing;
+		return 0;
+	}
+	op->bytes = space_reserve_part(c, missing, op->sp->block, limit);
+	if (op->bytes < missing)
+		*to = map_fitting(fd, &r, op->bytes);
+	return *to > from ? 0 : full(fs);
+}
+
+/* What it takes is known. */
+static bool begin_sure(struct space_op *op, off_t off, size_t size, uint64_t limit)
+{
+	struct space_table *t = &op->sp->table;
+	uint64_t growth;
+	op->write = (struct slot_write){(uint64_t)off, (uint64_t)off + size, op->sp->block, 0};
+	op->sure = table_write_begin(t, op->slot, &op->write, &growth) &&
+		   space_reserve(&t->bytes, growth, 0, limit);
+	if (op->sure)
+		op->bytes = growth;
+	return op->sure;
+}
+
+int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
+			   size_t *size, bool append)
+{
+	int res = begin_data(op, fs, h);
+	uint64_t limit = bytes_limit(fs);
+	if (res < 0 || !op->sp || !*size || (!append && begin_sure(op, off, *size, limit)))
+		return res;
+	begin_change(op);
+	if (!limit)
+		return 0;
+	uint64_t most = space_span((uint64_t)off, *size, op->sp->block);
+	most += append ? op->sp->block : 0;
+	if (space_reserve(&op->sp->table.bytes, most, MARGIN, limit)) {
+		op->bytes = most;
+		return 0;
+	}
+	struct stat st;
+	res = mirror_stat(h->fd, &st);
+	uint64_t from = append && res == 0 ? (uint64_t)st.st_size : (uint64_t)off;
+	uint64_t to = from + *size;
+	if (res == 0)
+		res = reserve_closely(op, fs, h->fd, &st, from, &to, true);
+	if (res < 0)
+		return give_up(op, res);
+	*size = to - from;
+	return 0;
+}
+
+/* What it needs blocks for: all but punching, collapsing and inserting a hole. */
+static bool allocates(int mode)
+{
+	return !(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
+}
+
+int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, int mode,
+			      off_t off, off_t size)
+{
+	int res = begin_data(op, fs, h);
+	if (res < 0 || !op->sp)
+		return res;
+	begin_change(op);
+	if (off < 0 || size <= 0 || !allocates(mode))
+		return 0;
+	uint64_t to = add_sat_u64((uint64_t)off, (uint64_t)size);
+	op->keep_end = space_round_up(to, op->sp->block);
+	if (!bytes_limit(fs))
+		return 0;
+	struct stat st;
+	res = mirror_stat(h->fd, &st);
+	if (res == 0)
+		res = reserve_closely(op, fs, h->fd, &st, (uint64_t)off, &to, false);
+	return res < 0 ? give_up(op, res) : 0;
+}
+
+/* --- everything else ------------------------------------------------------------------------- */
+
+static int base_of(struct space_op *op, struct fs *fs, const struct inode *inode, int fd)
+{
+	if (!slot_needs_base(op->slot))
+		return 0;
+	if (fd >= 0)
+		return enter_fd(op->sp, op->slot, fd);
+	struct inode_ref ref;
+	int res = inode_get(fs, inode->id, &ref);
+	if (res < 0)
+		return res;
+	res = enter_fd(op->sp, op->slot, ref.fd);
+	inode_put(fs, &ref);
+	return res;
+}
+
+int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
+			    uint64_t bytes, uint64_t inodes)
+{
+	struct space *sp = fs->cfg.space;
+	*op = (struct space_op){.slot = table_get(&sp->table, inode->dev, inode->ino)};
+	if (!op->slot)
+		return 0;
+	op->sp = sp;
+	int res = base_of(op, fs, inode, fd);
+	if (S_ISREG(inode->type))
+		begin_change(op);
+	if (res == 0 && !space_reserve(&sp->table.bytes, bytes, 0, bytes_limit(fs)))
+		res = full(fs);
+	else if (res == 0)
+		op->bytes = bytes;
+	if (res == 0 && !space_reserve(&sp->table.inodes, inodes, 0, inodes_limit(fs)))
+		res = full(fs);
+	else if (res == 0)
+		op->inodes = inodes;
+	return res < 0 ? give_up(op, res) : 0;
+}
+
+/* The directory may need one block more, the new inode what its type needs. */
+int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+			  mode_t type, size_t link_size)
+{
+	const struct space *sp = fs->cfg.space;
+	uint64_t bytes = sp->block;
+	if (S_ISDIR(type))
+		bytes += sp->dir_bytes;
+	if (S_ISLNK(type) && link_size > FAST_SYMLINK)
+		bytes += space_round_up(link_size, sp->block);
+	return space_change_begin_slow(op, fs, dir->inode, dir->fd, bytes, type ? 1 : 0);
+}
+
+void space_made_slow(struct space_op *op, const struct stat *st)
+{
+	struct space_table *t = &op->sp->table;
+	struct space_slot *s =
+		table_get_new(t, st->st_dev, st->st_ino, (int64_t)st->st_blocks * 512);
+	if (s && st->st_nlink == 0)
+		table_vanished(t, s);
+	op->made = s;
+}
+
+void space_end_slow(struct space_op *op, int fd)
+{
+	struct space_table *t = &op->sp->table;
+	if (op->cut)
+		table_cut(t, op->slot);
+	if (op->keep_end)
+		table_keep(t, op->slot, op->keep_end);
+	end_change(op);
+	if (op->moves)
+		table_move_end(t, op->epoch);
+	if (fd >= 0)
+		(void)enter_fd(op->sp, op->slot, fd);
+	space_unreserve(&t->bytes, op->bytes);
+	space_unreserve(&t->inodes, op->inodes);
+	uint64_t now_ns = op->borrowed ? 0 : monotonic_ns();
+	if (op->made)
+		table_put(t, op->made, now_ns);
+	if (!op->borrowed) {
+		table_put(t, op->slot, now_ns);
+		space_wake(op->sp);
+	}
+	op->sp = NULL;
+}
+
+void space_write_end_slow(struct space_op *op, int fd, ssize_t n)
+{
+	struct space_table *t = &op->sp->table;
+	bool all = op->sure && n >= 0 && (uint64_t)n == op->write.to - op->write.from;
+	if (!all || !table_write_end(t, op->slot, &op->write)) {
+		space_end_slow(op, fd);
+		return;
+	}
+	space_unreserve(&t->bytes, op->bytes);
+	op->sp = NULL;
+}
+
+void space_unlinked_slow(struct fs *fs, const struct stat *st)
+{
+	table_gone(&fs->cfg.space->table, st->st_dev, st->st_ino, (int64_t)st->st_blocks * 512);
+}
+
+void space_linked_slow(struct fs *fs, const struct inode *inode)
+{
+	struct space_table *t = &fs->cfg.space->table;
+	struct space_slot *s = table_find(t, inode->dev, inode->ino);
+	if (!s)
+		return;
+	table_named(t, s);
+	table_put(t, s, monotonic_ns());
+}
+
+void space_moving_slow(struct fs *fs, int dir_fd, const char *name)
+{
+	struct space *sp = fs->cfg.space;
+	struct stat st;
+	int res = name[0] ? mirror_stat_child(fs, dir_fd, name, &st) : mirror_stat(dir_fd, &st);
+	if (res < 0)
+		return;
+	if (S_ISDIR(st.st_mode)) {
+		atomic_fetch_add(&sp->table.moves, 1);
+		return;
+	}
+	struct space_slot *s = table_get(&sp->table, st.st_dev, st.st_ino);
+	if (!s)
+		return;
+	if (slot_needs_base(s))
+		space_enter(sp, s, slot_ticket(s), &st);
+	table_put(&sp->table, s, monotonic_ns());
+}
+
+/* --- df -------------------------------------------------------------------------------------- */
+
+void space_statfs(const struct fs *fs, struct statvfs *st)
+{
+	if (!space_counts(fs))
+		return;
+	const struct space_table *t = &fs->cfg.space->table;
+	uint64_t bytes = bytes_limit(fs), inodes = inodes_limit(fs);
+	uint64_t unit = st->f_frsize ? st->f_frsize : st->f_bsize;
+	if (bytes && unit) {
+		uint64_t left = space_left(bytes, (int64_t)space_used(&t->bytes)) / unit;
+		uint64_t used = space_round_up(space_used(&t->bytes), unit) / unit;
+		st->f_bavail = min_u64(left, st->f_bavail);
+		st->f_bfree = left;
+		st->f_blocks = used + left;
+	}
+	if (inodes) {
+		uint64_t left = space_left(inodes, (int64_t)space_used(&t->inodes));
+		/* A backing that counts no inodes (f_files is 0) has always some left. */
+		st->f_favail = st->f_files ? min_u64(left, st->f_favail) : left;
+		st->f_ffree = left;
+		st->f_files = space_used(&t->inodes) + left;
+	}
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* The daemon counts: what the keeper does for that. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/monotonic.h"
+#include "fs/handle.h"
+#include "fs/mirror.h"
+#include "fs/space_hooks.h"
+#include "fs/space_internal.h"
+
+#define ATTEMPTS  3
+#define SLOTS_MAX (1U << 20) /* files changed during a scan; beyond it is begun anew later */
+#define IDLE_KEEP (1U << 15) /* files that were changed a while ago and are looked at again */
+#define DUE	  256	     /* of these, per round */
+#define ROUNDS	  8
+#define TEND_NS	  NSEC_PER_SEC
+#define SAY_EVERY (1U << 16) /* files between looks at the clock */
+#define SAY_NS	  (5 * NSEC_PER_SEC)
+
+/* --- the scan -------------------------------------------------------------------------------- */
+
+struct tally {
+	struct space *sp;
+	_Atomic int64_t bytes, inodes;
+	_Atomic uint64_t said_ns;
+};
+
+static void say_progress(struct tally *y)
+{
+	uint64_t files = atomic_load_explicit(&y->sp->progress.files, memory_order_relaxed);
+	if (files % SAY_EVERY)
+		return;
+	uint64_t now_ns = monotonic_ns(), said_ns = atomic_load(&y->said_ns);
+	if (now_ns - said_ns >= SAY_NS &&
+	    atomic_compare_exchange_strong(&y->said_ns, &said_ns, now_ns))
+		log_info("%s: counting what it holds: %" PRIu64 " files so far", y->sp->source,
+			 files);
+}
+
+/* A file that somebody is changing: its slot decides, with fresh figures. */
+static int visit_slot(struct space *sp, int dir_fd, const char *name, const struct statx *seen)
+{
+	struct stat st;
+	dev_t dev = makedev(seen->stx_dev_major, seen->stx_dev_minor);
+	struct space_slot *s = table_find(&sp->table, dev, seen->stx_ino);
+	if (!s)
+		return 0;
+	uint64_t ticket = slot_ticket(s);
+	int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (name[0] ? 0 : AT_EMPTY_PATH);
+	if (fstatat(dir_fd, name, &st, flags) == 0 && st.st_ino == s->ino && st.st_dev == s->dev)
+		space_enter(sp, s, ticket, &st);
+	table_put(&sp->table, s, monotonic_ns());
+	return 0;
+}
+
+static int visit(void *ctx, int dir_fd, const char *name, const struct statx *st)
+{
+	struct tally *y = ctx;
+	say_progress(y);
+	if (atomic_load_explicit(&y->sp->table.slots, memory_order_relaxed) > SLOTS_MAX)
+		return -EBUSY;
+	switch (table_visit(&y->sp->table, makedev(st->stx_dev_major, st->stx_dev_minor),
+			    st->stx_ino, true)) {
+	case VISIT_COUNT:
+		atomic_fetch_add_explicit(&y->bytes, (int64_t)st->stx_blocks * 512,
+					  memory_order_relaxed);
+		atomic_fetch_add_explicit(&y->inodes, 1, memory_order_relaxed);
+		return 0;
+	case VISIT_SLOT:
+		return visit_slot(y->sp, dir_fd, name, st);
+	case VISIT_NO_MEMORY:
+		return -ENOMEM;
+	case VISIT_KNOWN:
+		break;
+	}
+	return 0;
+}
+
+/* One that hangs in the source is not waited for. */
+static void wait_for_moves(struct space *sp)
+{
+	const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC};
+	for (int i = 0; i < 1000 && !table_moves_settled(&sp->table); i++)
+		nanosleep(&nap, NULL);
+}
+
+/* 1: the tree was changed in a way that a scan cannot follow. */
+static int scan_once(struct space *sp, bool slowly, bool last)
+{
+	struct tally y = {.sp = sp, .said_ns = monotonic_ns()};
+	struct space_table *t = &sp->table;
+	uint64_t moves = atomic_load(&t->moves), since_ns = monotonic_ns();
+	atomic_store(&sp->progress.files, 0);
+	atomic_store(&sp->progress.bytes, 0);
+	atomic_store(&sp->progress.unreadable, 0);
+	table_scan_begin(t);
+	wait_for_moves(sp);
+	int res = space_scan(
+		&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress, visit, &y});
+	bool moved = atomic_load(&t->moves) != moves;
+	if (res == 0 && ((moved && !last) || atomic_load(&t->missed)))
+		res = 1;
+	if (res) {
+		table_scan_abort(t);
+		return res;
+	}
+	int64_t before = atomic_load(&t->bytes.used);
+	table_scan_end(t, y.bytes, y.inodes);
+	atomic_store(&sp->corrected, atomic_load(&t->bytes.used) - before);
+	atomic_store(&sp->scan_ns, monotonic_ns() - since_ns);
+	if (moved)
+		log_info(
+			"%s: directories are moved around all the time: what it holds may be counted "
+			"wrong until the next rescan",
+			sp->source);
+	return 0;
+}
+
+static int counted_recount(struct space *sp, bool slowly)
+{
+	int res = 1;
+	for (int i = 1; i <= ATTEMPTS && res == 1; i++)
+		res = scan_once(sp, slowly, i == ATTEMPTS);
+	if (res == 1)
+		res = -EAGAIN;
+	uint64_t unreadable = atomic_load(&sp->progress.unreadable);
+	if (res == 0 && unreadable && !atomic_load(&sp->scans))
+		log_warning("%s: %" PRIu64
+			    " directories cannot be read: what is in them is not counted",
+			    sp->source, unreadable);
+	if (res == 0)
+		atomic_fetch_add(&sp->scans, 1);
+	return res;
+}
+
+/* --- begin and end --------------------------------------------------------------------------- */
+
+static struct space_total total_of(const struct space *sp)
+{
+	return (struct space_total){atomic_load(&sp->table.bytes.used),
+				    atomic_load(&sp->table.inodes.used)};
+}
+
+static void say_not_kept(const struct space *sp, int res)
+{
+	log_warning(
+		"%s: the size of what it holds cannot be kept in %s: %s; every mount will count it",
+		sp->source, sp->state_dir,
+		res == -EWOULDBLOCK ? "another daemon counts it, too" : strerror(-res));
+}
+
+static void adopt_open_files(struct space *sp)
+{
+	pthread_mutex_lock(&sp->lock);
+	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
+		if (sp->mirror[i])
+			handles_adopt_bypassing(sp->mirror[i]);
+	pthread_mutex_unlock(&sp->lock);
+}
+
+static int counted_start(struct space *sp)
+{
+	struct space_total total;
+	int res = state_open(&sp->state, sp->state_dir, sp->source, sp->root_fd);
+	bool clean = state_load(&sp->state, &total);
+	if (res == 0)
+		res = state_save(&sp->state, &(struct space_total){0}, false);
+	if (res < 0)
+		say_not_kept(sp, res);
+	atomic_store_explicit(&sp->counting, true, memory_order_release);
+	adopt_open_files(sp);
+	if (!clean)
+		return counted_recount(sp, false);
+	space_add(&sp->table.bytes, total.bytes);
+	space_add(&sp->table.inodes, total.inodes);
+	return 0;
+}
+
+static void counted_end(struct space *sp)
+{
+	struct space_total total = total_of(sp);
+	bool sure = atomic_load(&sp->enforcing) && !atomic_load(&sp->table.missed);
+	int res = sure ? state_save(&sp->state, &total, true) : 0;
+	if (res < 0)
+		say_not_kept(sp, res);
+	state_close(&sp->state);
+}
+
+/* --- looking again --------------------------------------------------------------------------- */
+
+static void look_again(struct space *sp, struct space_slot *s)
+{
+	struct fhandle fh;
+	struct stat st;
+	table_handle(&sp->table, s, &fh);
+	if (!sp->by_handle || !fh.bytes)
+		return;
+	uint64_t ticket = slot_ticket(s);
+	AUTO_FD fd = fhandle_open_at(sp->mount_fd, &fh, O_PATH | O_CLOEXEC);
+	if (fd == -ESTALE)
+		table_vanished(&sp->table, s);
+	else if (fd >= 0 && mirror_stat(fd, &st) == 0 && st.st_ino == s->ino)
+		space_enter(sp, s, ticket, &st);
+}
+
+static uint64_t counted_tend(struct space *sp)
+{
+	struct space_slot *due[DUE];
+	unsigned n = DUE;
+	for (int round = 0; round < ROUNDS && n == DUE && !atomic_load(&sp->stop); round++) {
+		n = table_due(&sp->table, monotonic_ns(), IDLE_KEEP, due, DUE);
+		for (unsigned i = 0; i < n; i++) {
+			look_again(sp, due[i]);
+			table_put(&sp->table, due[i], monotonic_ns());
+		}
+	}
+	/* Who leaves the next one to look at, wakes us. */
+	atomic_store(&sp->keeper_sleeps, true);
+	bool more = atomic_load(&sp->table.idle) || atomic_load(&sp->table.bypassing);
+	if (more)
+		atomic_store(&sp->keeper_sleeps, false);
+	return more ? TEND_NS : NEVER;
+}
+
+const struct space_ops space_counted = {counted_start, counted_tend, counted_recount, counted_end};

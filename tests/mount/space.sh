@@ -1,0 +1,146 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# size and inodes: what does not fit is refused, at the right block; df shows them; set changes them.
+. "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
+
+df_of() { df --output="$1" -B1 "$MNT" | tail -n 1 | tr -d ' %'; }
+bytes_in() { stat -c %s "$1"; }
+fill() { dd if=/dev/zero of="$1" bs=64k count=3200 2>/dev/null && fail "all of it fitted"; true; }
+
+boundary() {
+	truncate -s 40M "$TMP/40M"
+	local block before
+	mkdir "$SRC/d"
+	head -c 3M /dev/zero >"$SRC/a"
+	ln "$SRC/a" "$SRC/d/same"
+	truncate -s 100M "$SRC/hole"
+	mount_ratefs -o size=20M,inodes=30
+	block=$(stat -f -c %S "$SRC")
+	counts_exactly "at the start"
+	equal "$(df_of size)" $((20 << 20)) "df: size"
+	equal "$(df_of used)" "$(space used)" "df: used"
+	equal "$(as_user alice df --output=avail -B1 "$MNT" | tail -n 1 | tr -d ' ')" $(((20 << 20) - $(held))) "df: avail"
+	equal "$(df --output=itotal "$MNT" | tail -n 1 | tr -d ' ')" 30 "df -i"
+	equal "$(df --output=iused "$MNT" | tail -n 1 | tr -d ' ')" "$(names_held)" "df -i: used"
+
+	# To the block: a file that takes exactly what is left fits, one byte more does not.
+	before=$(df_of avail)
+	head -c "$before" /dev/zero >"$MNT/big" || fail "$before bytes do not fit into $before"
+	refused sh -c 'echo >>"$0"' "$MNT/big"
+	equal "$(df_of avail)" 0
+	equal "$(held)" $((20 << 20)) "what is held when it is full"
+	# What has its blocks already can be written, even when nothing is left.
+	ok dd if=/dev/zero of="$MNT/big" bs=64k count=10 conv=notrunc status=none
+	refused dd if=/dev/zero of="$MNT/hole" bs=4k count=1 seek=5 conv=notrunc status=none
+	refused mkdir "$MNT/new"
+	# A write that fits in part is done in part.
+	truncate -s -$((3 * block)) "$MNT/big"
+	dd if=/dev/zero of="$MNT/hole" bs=$((8 * block)) count=1 conv=notrunc status=none 2>/dev/null && fail "8 blocks in 3"
+	equal "$(du -B1 "$SRC/hole" | cut -f 1)" $((3 * block)) "of a write that fits in part"
+	ok rm "$MNT/hole"
+	ok fallocate -l $((2 * block)) "$MNT/big2"
+	refused fallocate -o $((2 * block)) -l $((4 * block)) "$MNT/big2"
+	ok rm "$MNT/big2"
+	counts_exactly "after the boundary"
+
+	# Deleted but open files take space until they are closed.
+	exec 8<>"$MNT/big"
+	before=$(df_of avail)
+	ok rm "$MNT/big"
+	equal "$(df_of avail)" "$before" "what is left while a deleted file is open"
+	exec 8>&-
+	within 5s sh -c '[ "$(df --output=avail -B1 "$0" | tail -n 1)" -gt 15000000 ]' "$MNT" || fail "it was never given back"
+	counts_exactly "after a deleted file was closed"
+
+	# Another name is no other inode, a new file is.
+	for i in $(seq 100); do
+		: 2>/dev/null >"$MNT/f$i" || break
+	done
+	equal "$(names_held)" 30 "files with inodes=30"
+	ok rm "$MNT/f1"
+	ok ln "$MNT/a" "$MNT/again"
+	ok touch "$MNT/f1"
+	refused touch "$MNT/one_more"
+	rm -f "$MNT"/f*
+
+	# An error of one's own choice.
+	ctl set "$MNT" on_quota=edquot >/dev/null || fail "set on_quota"
+	says "quota exceeded" cp --sparse=never "$TMP/40M" "$MNT/big"
+
+	# Live: more, less than is used, none.
+	ctl set "$MNT" size=40M >/dev/null || fail "set size"
+	ok dd if=/dev/zero of="$MNT/more" bs=1M count=15 status=none
+	ctl set "$MNT" size=1M >/dev/null || fail "set size"
+	equal "$(df_of avail)" 0
+	refused dd if=/dev/zero of="$MNT/none" bs=4k count=1 status=none
+	ok rm "$MNT/more"
+	ctl set "$MNT" size=off >/dev/null || fail "set size"
+	ok dd if=/dev/zero of="$MNT/more" bs=1M count=30 status=none
+	counts_exactly "after live changes"
+	ctl show "$MNT" | grep -q '^inodes *30' || fail "show"
+	ctl list | grep -q 'inodes=30 (.* used)' || fail "list"
+
+	# Behind the mount: a rescan finds it.
+	head -c 1M /dev/zero >"$SRC/behind"
+	ok ctl rescan "$MNT"
+	counts_exactly "after a rescan"
+	unmount_ratefs
+	rm -rf "${SRC:?}"/*
+}
+on_each_counted boundary
+
+# Set while it is mounted, on files that are open.
+backing tmpfs
+head -c 5M /dev/zero >"$SRC/old"
+mount_ratefs
+exec 9<>"$MNT/old"
+dd if=/dev/zero of="$MNT/old" bs=1M count=3 conv=notrunc status=none
+ctl set "$MNT" size=8M >/dev/null || fail "set"
+within 5s sh -c '[ "$('"$RATEFSCTL"' stats "$0" --json | jq -r .space.state)" = enforced ]' "$MNT" || fail "not counted"
+exec 9>&-
+counts_exactly "set while mounted"
+fill "$MNT/new"
+equal "$(held)" $((8 << 20)) "set while mounted"
+unmount_ratefs
+
+# After a crash the total is made anew, after an orderly end it is not.
+mount_ratefs -o size=20M
+equal "$(space scans)" 0 "scans after an orderly end"
+head -c 1M /dev/zero >"$MNT/crash"
+kill -9 "$DAEMON"
+wait "$DAEMON" 2>/dev/null
+umount "$MNT"
+mount_ratefs -o size=20M
+equal "$(space scans)" 1 "scans after a crash"
+counts_exactly "after a crash"
+unmount_ratefs
+unbacking
+
+# One size for all mounts of an fs.
+backing tmpfs
+mkdir "$TMP/other"
+cat >"$TMP/ratefs.conf" <<END
+[fs:box]
+source = $SRC
+size = 10M
+[mount:one]
+fs = box
+mountpoint = $MNT
+[mount:two]
+fs = box
+mountpoint = $TMP/other
+size = 5M
+END
+"$RATEFS" -f -c "$TMP/ratefs.conf" >"$LOG" 2>&1 &
+DAEMON=$!
+within 10s mountpoint -q "$TMP/other" || fail "the mounts did not come up"
+ok dd if=/dev/zero of="$MNT/a" bs=1M count=4 status=none
+fill "$TMP/other/b"
+equal "$(held)" $((5 << 20)) "by the smaller limit"
+fill "$MNT/c"
+equal "$(held)" $((10 << 20)) "by the limit of the fs"
+ctl set fs:box size=12M >/dev/null || fail "set fs:box"
+fill "$MNT/c"
+equal "$(held)" $((12 << 20)) "by the new limit of the fs"
+equal "$(space used fs:box)" $((12 << 20))
+stop_ratefs

@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Whatever four writers do at the same time, what is counted is what du finds, and never more than size.
+# RATEFS_SEED, RATEFS_ROUNDS: another sequence, a longer one.
+. "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
+requires helper:spacestorm
+seed=${RATEFS_SEED:-1} rounds=${RATEFS_ROUNDS:-2}
+
+storms() {
+	local i mode before
+	for mode in auto strict page; do
+		mount_ratefs -o "cache=$mode,size=1G"
+		for i in $(seq "$rounds"); do
+			ok spacestorm "$MNT" $((seed + i)) 150
+			counts_exactly "$BACKING, cache=$mode, seed $((seed + i))"
+		done
+		# What it does while a scan is under way counts once.
+		ok spacestorm "$MNT" $((seed + 100)) 250 &
+		nap 100ms
+		ok ctl rescan "$MNT"
+		wait $! || fail "spacestorm"
+		within 10s scan_is_over || fail "the rescan does not end"
+		counts_exactly "$BACKING, cache=$mode, during a rescan"
+		before="$(space used) counted, $(held) held"
+		unmount_ratefs
+		mount_ratefs -o "cache=$mode,size=1G"
+		equal "$(space scans)" 0 "the total of the last time was to be used"
+		counts_exactly "$BACKING, cache=$mode, mounted again (before: $before)"
+		unmount_ratefs
+		rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
+	done
+}
+scan_is_over() { [ "$(space rescanning)" = false ]; }
+
+# Little room: most of it is refused, and du never shows more than size but for maps and directories.
+full() {
+	mount_ratefs -o size=4M,inodes=150
+	ok spacestorm "$MNT" "$seed" 300
+	counts_exactly "$BACKING, full"
+	[ "$(space refused)" -gt 0 ] || fail "nothing was refused"
+	[ "$(held)" -le $((4 * 1048576 + 131072)) ] || fail "$BACKING holds $(held) bytes with size=4M"
+	[ "$(names_held)" -le 150 ] || fail "$(names_held) files with inodes=150"
+	unmount_ratefs
+	rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
+}
+each() {
+	storms
+	full
+}
+on_each_counted each
