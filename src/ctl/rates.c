@@ -244,6 +244,8 @@ static struct key_rates rates_of_key(const struct snap_key *k, const struct snap
 	r.ops_per_sec = per_sec(k->ops, was->ops, seconds);
 	r.bytes_per_sec = per_sec(k->bytes, was->bytes, seconds);
 	r.waiting = per_sec(k->wait_ns, was->wait_ns, seconds) / 1e9;
+	if (r.waiting > 1)
+		r.waiting = 1; /* waits that began earlier, or several at a time */
 	/* One that still waits has not been added to wait_ns yet. */
 	double oldest = (double)k->oldest_ns / 1e9, most = oldest < seconds ? oldest : seconds;
 	if (seconds > 0 && r.waiting < most / seconds)

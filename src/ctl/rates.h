@@ -30,7 +30,7 @@ struct key_rates {
 	const struct snap_key *key;
 	const struct snap_scope *mount;
 	double ops_per_sec, bytes_per_sec;
-	double waiting; /* of the time, 0 to 1; with several requests at a time it may be more */
+	double waiting; /* share of the time, 0 to 1 */
 };
 
 /* Every key of every mount, and every limit of every mount once, for which the keys are needed.  To be freed;
