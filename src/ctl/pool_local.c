@@ -55,7 +55,7 @@ static int connect_to(const struct sockaddr_un *a)
 	return take_fd(&fd);
 }
 
-/* The lock decides who serves; a socket without somebody who has the lock is left over. */
+/* The lock decides who serves; a socket whose lock nobody holds is a leftover. */
 static int bind_to(struct local *s, const struct sockaddr_un *a)
 {
 	char lock[sizeof(a->sun_path) + 8];

@@ -36,7 +36,7 @@ static const int allowed[] = {
 };
 /* clang-format on */
 
-/* Files are read, never written; nothing is writable and executable at once. */
+/* Files are read, never written; nothing is both writable and executable. */
 static int add_conditions(scmp_filter_ctx f)
 {
 	const struct {

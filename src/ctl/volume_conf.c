@@ -86,8 +86,7 @@ static bool is_given(const json_t *options, const char *a, const char *b)
 {
 	const char *key;
 	json_t *value;
-	json_object_foreach((json_t *)options, key, value)
-	{
+	json_object_foreach ((json_t *)options, key, value) {
 		if (volume_same_option(key, a) || volume_same_option(key, b))
 			return true;
 	}
@@ -108,8 +107,7 @@ static int put_section(FILE *out, const struct volume_options *known, const char
 		fputs("nosuid = yes\n", out);
 	if (!is_given(options, "dev", "nodev"))
 		fputs("nodev = yes\n", out);
-	json_object_foreach((json_t *)options, key, value)
-	{
+	json_object_foreach ((json_t *)options, key, value) {
 		if (put_option(out, known, key, json_string_value(value), err) < 0)
 			return -1;
 	}

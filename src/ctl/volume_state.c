@@ -137,8 +137,7 @@ static bool is_volume(const char *name, const json_t *volume)
 	    json_unpack((json_t *)volume, "{sI, ss, ss, so, so}", "id", &id, "section", &section,
 			"created", &created, "options", &options, "references", &references) < 0)
 		return false;
-	json_object_foreach(options, name, value)
-	{
+	json_object_foreach (options, name, value) {
 		if (!json_is_string(value))
 			return false;
 	}
@@ -154,8 +153,7 @@ static bool is_state(json_t *root)
 		    0 ||
 	    version != STATE_VERSION || !json_is_object(volumes))
 		return false;
-	json_object_foreach(volumes, name, volume)
-	{
+	json_object_foreach (volumes, name, volume) {
 		if (!is_volume(name, volume))
 			return false;
 	}

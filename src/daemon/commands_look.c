@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Commands that change nothing. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -198,7 +199,7 @@ void do_stats(struct request *rq)
 	if (rq->target.pool)
 		put_text(rq->out, "name", target_name(&rq->target));
 	else
-		put_stats(rq->out, rq->registry, &rq->target);
+		put_stats(rq->out, rq->registry, &rq->target, rq->keys);
 	put_pools(rq->out, rq->registry->pools, rq->target.pool);
 }
 
@@ -213,4 +214,28 @@ void do_find(struct request *rq)
 	put_text(rq->out, "file", file_of(rq));
 	put_text(rq->out, "scope", scope_kind_name(rq->target.scope));
 	put_text(rq->out, "name", target_name(&rq->target));
+}
+
+/* --- events --------------------------------------------------------------------------------- */
+
+/* Of a mount, one of its classes, or everything. */
+void do_subscribe(struct request *rq)
+{
+	struct trace_filter *f = &rq->reply->filter;
+	const struct target *t = &rq->target;
+	const char *name = json_string_value(rq->key);
+	if (t->fs || (t->dropped && !t->mount)) {
+		command_fail(rq->reply, PROTO_WRONG_TARGET, "events are those of mounts");
+		return;
+	}
+	if (t->mount)
+		snprintf(f->mount, sizeof(f->mount), "%s", t->mount->s.name);
+	if (t->class)
+		snprintf(f->class, sizeof(f->class), "%s", t->class->name);
+	if (name)
+		snprintf(f->name, sizeof(f->name), "%s", name);
+	f->has_key = json_is_integer(rq->key);
+	f->key = (uint64_t)json_integer_value(rq->key);
+	f->min_wait_ns = rq->min_wait_ns;
+	rq->reply->subscribes = true;
 }

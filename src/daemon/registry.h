@@ -24,6 +24,7 @@ struct fs_mount;
 struct pools;
 struct mounting;
 struct stepper;
+struct traces;
 struct use_look;
 
 struct served_fs {
@@ -54,7 +55,8 @@ struct served_mount {
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
 	struct error trouble;  /* why it could not be mounted */
 	bool paused;
-	bool failed; /* could not be mounted; a reload tries again */
+	bool failed;		/* could not be mounted; a reload tries again */
+	enum served_state told; /* to subscribers */
 };
 enum served_state served_state(const struct served_mount *m);
 
@@ -78,6 +80,7 @@ struct registry {
 	struct gate *gate;
 	struct stepper *stepper;
 	int wake_fd;
+	struct traces *traces; /* who hears of what happens; NULL: nobody can */
 };
 
 /* Makes it empty, so that registry_free can be called. */

@@ -126,7 +126,7 @@ struct gate_pool_scope {
 	struct gate_mount *mount;
 	const char *class; /* of the mount */
 };
-/* What may be used here of each limit of the pool, from now on.  Takes effect for waiting jobs at once, and
+/* What may be used here of each limit of the pool, from now on.  Takes effect immediately for waiting jobs, and
  * rebuilds nothing: O(1), beside the jobs that it lets go.  False: there is no such class. */
 struct gate_lease {
 	struct bucket_lease limit[LIMIT_KINDS];
@@ -270,6 +270,10 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
  * key is a snapshot of a different moment. */
 unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_stats *out,
 			 unsigned n);
+/* How long requests waited, by limit: of requests that no class takes, or of those of one class.  Only limits that
+ * anybody waited for; returns how many of `out` were filled in. */
+unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_wait *out,
+			  unsigned n);
 /* The same for one class; false: there is no class of that name. */
 bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats *out);
 void gate_stats_reset(struct gate *g); /* all scopes */

@@ -2,6 +2,7 @@
 /* Statistics.  Nothing here influences scheduling. */
 #include "sched/stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -87,10 +88,13 @@ static void add_class(struct class_stats *c, const uint64_t n[COUNTERS])
 	c->parked += n[COUNT_PARKED];
 	c->would_block += n[COUNT_WOULD_BLOCK];
 	c->full += n[COUNT_FULL];
+	c->no_room += n[COUNT_NO_ROOM];
+	c->too_many_open += n[COUNT_TOO_MANY_OPEN];
 	c->timed_out += n[COUNT_TIMED_OUT];
 	c->cancelled += n[COUNT_CANCELLED];
 	c->misconfigured += n[COUNT_MISCONFIGURED];
 	c->ok += n[COUNT_OK];
+	c->errors += n[COUNT_ERRORS];
 	c->failed += n[COUNT_FAILED];
 	c->aborted += n[COUNT_ABORTED];
 }
@@ -344,6 +348,40 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
 	return n;
 }
 
+/* --- waiting by limit --- */
+
+static bool anybody_waited(const struct wait_times *t)
+{
+	uint64_t n = 0;
+	for (unsigned i = 0; i <= WAIT_BOUNDS; i++)
+		n += t->count[i];
+	return n;
+}
+
+static unsigned copy_times(const struct leaf *f, struct limit_wait *out, unsigned room)
+{
+	unsigned n = 0;
+	for (unsigned depth = 0; depth < CHAIN_SCOPES_MAX; depth++)
+		for (unsigned k = 0; k < WAIT_KINDS && n < room; k++) {
+			if (!anybody_waited(&f->waited[depth][k]))
+				continue;
+			leaf_limit_name(f, depth, k, &out[n].limit);
+			out[n++].times = f->waited[depth][k];
+		}
+	return n;
+}
+
+unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_wait *out,
+			  unsigned n)
+{
+	struct gate *g = m->leaf.node.gate;
+	gate_lock(g);
+	const struct leaf *f = class ? find_class(m, class) : &m->leaf;
+	n = f ? copy_times(f, out, n) : 0;
+	gate_unlock_deliver(g);
+	return n;
+}
+
 /* --- keys: copied in slices, with the gate unlocked in between; sorted without its lock --- */
 
 #define SLICE_BUCKETS  256
@@ -369,6 +407,46 @@ static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_n
 	}
 }
 
+/* The lane that stops this one: itself, or one above it. */
+static const struct resource *stopped_by(const struct lane *l)
+{
+	for (; l; l = lane_parent(l))
+		if (l->blocked)
+			return l->blocked;
+	return NULL;
+}
+
+static const struct job *oldest_job(const struct lane *l)
+{
+	list_for_each (it, (struct list *)&l->jobs) {
+		const struct job *j = list_entry(it, struct job, link);
+		if (!j->own && !j->probe)
+			return j;
+	}
+	return NULL;
+}
+
+static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_ns)
+{
+	const struct key_wait *most = &key->waits[0];
+	for (unsigned i = 1; i < KEY_WAITS; i++)
+		if (key->waits[i].ns > most->ns)
+			most = &key->waits[i];
+	limit_name(key, most->limit, &k->limit);
+	k->limit.wait_ns = most->ns;
+	for (unsigned i = 0; i < key->node.gate->lanes; i++) {
+		const struct lane *l = &key->node.lane[i];
+		const struct job *j = oldest_job(l);
+		uint64_t age_ns = j && now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
+		if (!j || (age_ns <= k->oldest_ns && k->waits_for.known))
+			continue;
+		const struct resource *r = stopped_by(l);
+		k->oldest_ns = age_ns;
+		if (r)
+			limit_name(key, limit_above(key, r), &k->waits_for);
+	}
+}
+
 static void copy_key(struct key_copy *c, const struct key *key)
 {
 	if (key->parked == key->parked_own && !key->ever_parked)
@@ -383,7 +461,12 @@ static void copy_key(struct key_copy *c, const struct key *key)
 		.parked_now = key->parked - key->parked_own,
 		.wait_ns = key->wait_ns,
 		.max_wait_ns = key->max_wait_ns,
+		.uid = key->uid,
 	};
+	memcpy(k->name, key->name, sizeof(k->name));
+	if (key->node.parent->kind == SCOPE_CLASS)
+		snprintf(k->leaf, sizeof(k->leaf), "%s", key->node.parent->branch->name);
+	copy_waits(k, key, c->now_ns);
 	copy_caps(k, key, c->now_ns);
 }
 
@@ -489,6 +572,7 @@ unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_sta
 static void key_reset(struct key *key, void *arg)
 {
 	key->ops = key->bytes = key->ever_parked = key->wait_ns = key->max_wait_ns = 0;
+	memset(key->waits, 0, sizeof(key->waits));
 }
 
 void node_forget_waits(struct node *n, uint64_t now_ns)
@@ -505,6 +589,7 @@ void node_forget_waits(struct node *n, uint64_t now_ns)
 	if (node_is_leaf(n)) {
 		struct leaf *f = node_leaf(n);
 		keys_each(&f->keys, key_reset, NULL);
+		memset(f->waited, 0, sizeof(f->waited));
 		for (unsigned k = 0; k < LIMIT_KINDS; k++)
 			f->each_wait[k] = (struct each_wait){.waiting = f->each_wait[k].waiting,
 							     .since_ns = now_ns};

@@ -6,7 +6,7 @@
 . "${srcdir:-.}/tests/mount/docker_lib.sh" || exit 1
 
 start_plugin --collect-after=3
-says 'iops: .x.: not a number' docker volume create -d ratefs -o iops=x bad
+says "iops: .x.: " docker volume create -d ratefs -o iops=x bad
 says 'is chosen by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
 says 'not allowed: no source is' docker volume create -d ratefs -o source=/etc bad
 ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o cache=strict vol >/dev/null
@@ -38,6 +38,7 @@ space() {
 	full=$(allocated "$data")
 	[ "$full" -le 8388608 ] && [ "$full" -gt $((8388608 - 8192)) ] || fail "full with $full of 8388608 bytes"
 	run --rm -v full:/data box df /data | grep -Eq ' 8192 .* 100% ' || fail "df: $(run --rm -v full:/data box df /data)"
+	# shellcheck disable=SC2016 # for sh
 	run --rm -v full:/data box sh -c 'echo >/data/f; for i in 1 2 3 4 5 6 7 8 9 0; do touch /data/$i /data/a$i || exit 1; done' \
 		2>/dev/null && fail "more than 20 inodes"
 	[ "$(find "$data" | wc -l)" -le 20 ] || fail "$(find "$data" | wc -l) inodes"
