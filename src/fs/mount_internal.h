@@ -206,7 +206,7 @@ static inline void runner_enter(struct runner *r, uint32_t opcode, const struct 
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* False: the grant has been settled by runners_give_up meanwhile. */
+/* False: runners_give_up has settled the grant already. */
 static inline bool runner_leave(struct runner *r, const struct grant *grant)
 {
 	atomic_store_explicit(&r->opcode, 0, memory_order_release);
@@ -219,7 +219,8 @@ static inline bool runner_leave(struct runner *r, const struct grant *grant)
 	return holds;
 }
 
-/* admit.c: carries a request out, parks it or answers it; it is the transport's again. */
+/* admit.c: carries out a request, parks it or replies to it; afterwards it belongs to the
+ * transport again. */
 void admit(struct request *r);
 /* Replies with `err`, if the request can be replied to in this way. */
 void refuse(struct request *r, int err);
