@@ -13,12 +13,13 @@ function __ratefs_options --argument-names word scope
 			scope = ENVIRON["RATEFS_SCOPE"]
 			name = item
 			valued = sub(/=.*/, "", name)
-			if (match(name, /^(global|fs|mount)\./))
+			if (match(name, /^(global|fs|mount|pool)\./))
 				prefix = substr(name, 1, RLENGTH)
 			name = substr(name, length(prefix) + 1)
 		}
 		function value(v) { print kept prefix $1 "=" v "\t" $7 }
 		scope == "" && ($6 == "file only" || $2 == "class") { next }
+		scope == "" && $2 == "pool" && prefix != "pool." && !valued { next }
 		scope != "" && ($6 != "live" || !index($2, scope)) { next }
 		prefix != "" && !index($2, substr(prefix, 1, length(prefix) - 1)) { next }
 		!valued {

@@ -74,6 +74,8 @@ function __ratefsctl_complete
 	switch $words[2]
 		case global
 			set scope global
+		case 'pool:*'
+			set scope pool
 		case 'fs:*'
 			set scope fs
 		case '/*'
@@ -88,6 +90,8 @@ complete -c ratefsctl -f -a '(__ratefsctl_complete)'
 complete -c ratefsctl -s d -l daemon -x -d 'talk to this daemon only' \
 	-a '(ratefsctl list --json 2>/dev/null | grep -oE \'"pid":[0-9]+\' | cut -d: -f2)'
 complete -c ratefsctl -s j -l json -d 'print JSON'
+complete -c ratefsctl -l key -x -d 'trace: events of this caller only'
+complete -c ratefsctl -l min-wait -x -d 'trace: requests that waited so long'
 complete -c ratefsctl -l save -n 'string match -q "*--save*" -- (__ratefsctl_column 3)' -d 'write to the configuration file, too'
 complete -c ratefsctl -l force -n 'string match -q "*--force*" -- (__ratefsctl_column 3)' -d 'also a mount in use'
 complete -c ratefsctl -s h -l help -d 'show the help'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of a configuration file: where sections, keys and values are.  Messages need that for line
- * numbers, and edits (save.c) to leave the rest of the file alone.  Values are read by iniparser
- * (ini.c), whose grammar this follows.
+/* The lines of a file in ini format: where sections, keys and values are.  Messages need that for line
+ * numbers, and edits to leave the rest of the file alone.  The daemon reads values with iniparser
+ * (daemon/ini.c), whose grammar this follows.
  *
  * Locking: none; nothing is kept. */
 #ifndef BASE_INI_LINES_H

@@ -265,7 +265,7 @@ static unsigned ask_all(struct daemons *d, const char *name, struct daemon_ref *
 	return n;
 }
 
-/* Asks for `name`, which it takes over; *found and *known say who has it. */
+/* Asks all daemons for `name`, which it takes over; *found and *known say which has it. */
 static unsigned ask_for(struct daemons *d, char *name, struct daemon_ref **found, char **known)
 {
 	unsigned n = name ? ask_all(d, name, found) : 0;

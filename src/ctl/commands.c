@@ -86,7 +86,7 @@ static void explain(enum proto_code code, const json_t *answer, const struct err
 	const json_t *in_use = get_part(get_part(answer, "error"), "in_use"), *m;
 	size_t i;
 	ctl_complain(code, text ? text : err->text);
-	json_array_foreach(in_use, i, m)
+	json_array_foreach (in_use, i, m)
 		name_users(get_text(m, "mount"), get_u64(m, "device"), json_array_size(in_use) > 1);
 }
 
@@ -120,8 +120,8 @@ static int save(const json_t *answer)
 	bool global = strcmp(scope, "global") == 0;
 	if (!v || asprintf(&section, "%s%s%s", scope, global ? "" : ":", global ? "" : name) < 0)
 		return ctl_complain(PROTO_NO_MEMORY, "changed, but not saved: out of memory");
-	json_object_foreach(values, key, value) v[n++] =
-		(struct save_value){key, json_string_value(value)};
+	json_object_foreach (values, key, value)
+		v[n++] = (struct save_value){key, json_string_value(value)};
 	if (save_file(get_text(answer, "file"), section, v, n, &err) == 0)
 		return 0;
 	error_prefix(&err, "changed, but not saved");
@@ -138,7 +138,8 @@ static void put_notes(const json_t *answer)
 {
 	const json_t *note;
 	size_t i;
-	json_array_foreach(get_part(answer, "notes"), i, note) puts(json_string_value(note));
+	json_array_foreach (get_part(answer, "notes"), i, note)
+		puts(json_string_value(note));
 }
 
 static int present(struct ctl *c, json_t *answer)
@@ -220,8 +221,7 @@ static bool has_text(const json_t *list, const char *text)
 {
 	const json_t *one;
 	size_t i;
-	json_array_foreach(list, i, one)
-	{
+	json_array_foreach (list, i, one) {
 		if (strcmp(json_string_value(one), text) == 0)
 			return true;
 	}
@@ -233,8 +233,7 @@ static void note_container(void *ctx, const struct container_mount *m)
 {
 	json_t *mount;
 	size_t i;
-	json_array_foreach(get_part(ctx, "mounts"), i, mount)
-	{
+	json_array_foreach (get_part(ctx, "mounts"), i, mount) {
 		json_t *list = get_part(mount, "containers");
 		if (*m->container && get_u64(mount, "device") == m->device &&
 		    !has_text(list, m->container))
@@ -246,8 +245,7 @@ static void add_containers(json_t *answer)
 {
 	json_t *mount;
 	size_t i;
-	json_array_foreach(get_part(answer, "mounts"), i, mount)
-	{
+	json_array_foreach (get_part(answer, "mounts"), i, mount) {
 		dev_t device;
 		if (!mount_device(get_text(mount, "mountpoint"), &device))
 			device = 0;
@@ -255,8 +253,7 @@ static void add_containers(json_t *answer)
 		json_object_set_new(mount, "containers", json_array());
 	}
 	containers_each(note_container, answer);
-	json_array_foreach(get_part(answer, "mounts"), i, mount)
-	{
+	json_array_foreach (get_part(answer, "mounts"), i, mount) {
 		json_object_del(mount, "device");
 	}
 }
@@ -326,7 +323,6 @@ int run_everywhere(struct ctl *c)
 struct view {
 	struct daemon_ref *daemon;
 	char *name;
-	json_t *before; /* what was shown last */
 };
 
 struct views {
@@ -340,7 +336,7 @@ static bool add_view(struct views *all, struct daemon_ref *d, const char *name)
 	if (!more)
 		return false;
 	all->view = more;
-	more[all->n] = (struct view){d, strdup(name), NULL};
+	more[all->n] = (struct view){d, strdup(name)};
 	all->n += more[all->n].name != NULL;
 	return true;
 }
@@ -352,17 +348,15 @@ static void add_mounts(struct views *all, struct daemon_ref *d)
 	json_t *answer;
 	size_t i;
 	if (daemon_call(d, request_new("list", NULL), &answer, &err) == PROTO_OK)
-		json_array_foreach(get_part(answer, "mounts"), i, mount)
+		json_array_foreach (get_part(answer, "mounts"), i, mount)
 			add_view(all, d, get_text(mount, "name"));
 	json_decref(answer);
 }
 
 static void free_views(struct views *all)
 {
-	for (unsigned i = 0; i < all->n; i++) {
+	for (unsigned i = 0; i < all->n; i++)
 		free(all->view[i].name);
-		json_decref(all->view[i].before);
-	}
 	free(all->view);
 }
 
@@ -398,35 +392,27 @@ int run_on_mounts(struct ctl *c)
 	return rc;
 }
 
-static int paint(struct ctl *c, struct view *v)
+static int put_view(struct ctl *c, const struct view *v)
 {
-	json_t *now;
+	AUTO_JSON *now = NULL;
 	enum proto_code code = ctl_ask(c, v->daemon, v->name, &now);
-	if (code) {
-		json_decref(now);
+	if (code)
 		return proto_exit_status(code);
-	}
-	render_prepare(now, !c->json);
-	if (c->json) {
-		put_json(now);
-	} else {
-		render_stats_since(now, v->before, stdout);
-		putchar('\n');
-	}
-	json_decref(v->before);
-	v->before = now;
+	render_prepare(now, false);
+	put_json(now);
 	return 0;
 }
 
+/* With --json one object of statistics per mount and second; else what top shows. */
 int run_watch(struct ctl *c)
 {
 	struct views all;
+	if (!c->json)
+		return run_plain_top(c);
 	int rc = find_views(c, &all);
 	while (rc == 0 && !ferror(stdout)) {
-		if (!c->json && isatty(STDOUT_FILENO))
-			fputs("\033[H\033[2J", stdout);
 		for (unsigned i = 0; i < all.n && rc == 0; i++)
-			rc = paint(c, &all.view[i]);
+			rc = put_view(c, &all.view[i]);
 		fflush(stdout);
 		if (rc == 0)
 			sleep(1);

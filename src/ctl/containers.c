@@ -79,7 +79,7 @@ static bool remember(struct walk *w, ino_t ns)
 
 static void find_id(pid_t pid, char id[CONTAINER_ID_LEN + 1])
 {
-	char path[32], text[8192];
+	char path[32], text[8192] = "";
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
 	AUTO_FILE f = fopen(path, "re");
 	size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;

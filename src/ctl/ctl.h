@@ -25,6 +25,8 @@ struct command {
 struct ctl {
 	const char *which; /* daemon: process id or socket; NULL: all */
 	bool json, save, force;
+	const char *key;      /* trace: whose events */
+	uint64_t min_wait_ns; /* trace: only those that waited so long */
 	const struct command *command;
 	int n; /* words after the command */
 	const char **word;
@@ -49,5 +51,9 @@ int run_everywhere(struct ctl *c); /* without a target: every daemon */
 int run_on_mounts(struct ctl *c);  /* without a target: every mount of every daemon */
 int run_list(struct ctl *c);	   /* the same, as one list */
 int run_watch(struct ctl *c);
+int run_top(struct ctl *c);	  /* top.c */
+int run_plain_top(struct ctl *c); /* the same as lines */
+int run_metrics(struct ctl *c);	  /* metrics_command.c */
+int run_trace(struct ctl *c);	  /* trace.c */
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "ctl/ctl.h"
 
 #include "config.h"
@@ -34,15 +35,27 @@ static void help(void)
 		usage_of(&commands[i], left, sizeof(left));
 		printf("  %-34s %s\n", left, commands[i].help);
 	}
-	printf("\nTARGET is the name of a mount, any path on it, MOUNT/CLASS, fs:NAME or global.\n"
+	printf("\nTARGET is the name of a mount, any path on it, MOUNT/CLASS, fs:NAME, pool:NAME or global.\n"
 	       "  -d, --daemon=PID|PATH              talk to this daemon only (its process id or socket)\n"
 	       "  -j, --json                         print JSON\n"
+	       "      --key=KEY                      trace: only events of this caller (number or command)\n"
+	       "      --min-wait=TIME                trace: only requests that waited so long\n"
 	       "  -h, --help                         this text\n"
 	       "  -V, --version                      the version\n"
 	       "Exit codes: 0 done, 1 failed, 2 wrong usage or value, 3 no such target or daemon.\n");
 }
 
-enum { FLAG_DUMP = 256, FLAG_SAVE, FLAG_FORCE };
+enum { FLAG_DUMP = 256, FLAG_SAVE, FLAG_FORCE, FLAG_KEY, FLAG_MIN_WAIT };
+
+static int parse_min_wait(struct ctl *c)
+{
+	struct error err = ERROR_INIT;
+	if (units_parse_duration(optarg, &c->min_wait_ns, &err) == 0)
+		return 0;
+	error_prefix(&err, "--min-wait");
+	ctl_complain(PROTO_BAD_ARGUMENT, err.text);
+	return -1;
+}
 
 /* -1: go on; else the exit code. */
 static int parse_flags(struct ctl *c, int argc, char **argv)
@@ -52,6 +65,8 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 		{"json", no_argument, NULL, 'j'},
 		{"save", no_argument, NULL, FLAG_SAVE},
 		{"force", no_argument, NULL, FLAG_FORCE},
+		{"key", required_argument, NULL, FLAG_KEY},
+		{"min-wait", required_argument, NULL, FLAG_MIN_WAIT},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{"dump-commands", no_argument, NULL, FLAG_DUMP},
@@ -71,6 +86,13 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 			break;
 		case FLAG_FORCE:
 			c->force = true;
+			break;
+		case FLAG_KEY:
+			c->key = optarg;
+			break;
+		case FLAG_MIN_WAIT:
+			if (parse_min_wait(c) < 0)
+				return proto_exit_status(PROTO_BAD_ARGUMENT);
 			break;
 		case 'h':
 			help();
@@ -93,7 +115,8 @@ static bool flags_fit(const struct ctl *c, const struct command *cmd)
 {
 	return (!c->save || strstr(cmd->flags, "--save")) &&
 	       (!c->json || strstr(cmd->flags, "--json")) &&
-	       (!c->force || strstr(cmd->flags, "--force"));
+	       (!c->force || strstr(cmd->flags, "--force")) &&
+	       ((!c->key && !c->min_wait_ns) || cmd->run == run_trace);
 }
 
 static int parse_command(struct ctl *c, int argc, char **argv)

@@ -46,8 +46,10 @@ static void make_printable(json_t *json)
 		make_one_line(text);
 		json_string_set_nocheck(json, text);
 	}
-	json_object_foreach(json, key, value) make_printable(value);
-	json_array_foreach(json, i, value) make_printable(value);
+	json_object_foreach (json, key, value)
+		make_printable(value);
+	json_array_foreach (json, i, value)
+		make_printable(value);
 }
 
 static void name_key(json_t *key)
@@ -63,6 +65,11 @@ static void name_key(json_t *key)
 	}
 	if (name)
 		json_object_set_new(key, "name", json_string(name));
+	if (json_object_get(key, "uid")) {
+		char user[TEXT_AMOUNT_MAX];
+		json_object_set_new(key, "user",
+				    json_string(render_user(get_u64(key, "uid"), user)));
+	}
 }
 
 void render_prepare(json_t *answer, bool people)
@@ -71,7 +78,8 @@ void render_prepare(json_t *answer, bool people)
 	json_t *key;
 	size_t i;
 	for (unsigned l = 0; l < ARRAY_SIZE(lists); l++)
-		json_array_foreach(get_part(answer, lists[l]), i, key) name_key(key);
+		json_array_foreach (get_part(answer, lists[l]), i, key)
+			name_key(key);
 	json_object_del(answer, "ok");
 	if (people)
 		make_printable(answer);
@@ -107,8 +115,7 @@ bool render_limits(const json_t *answer, const json_t *limits, const char *class
 	bool marked = false;
 	const json_t *limit;
 	size_t i;
-	json_array_foreach(limits, i, limit)
-	{
+	json_array_foreach (limits, i, limit) {
 		bool worst = get_true(limit, "bottleneck");
 		char name[RENDER_NAME_MAX];
 		bool of_class = strcmp(get_text(limit, "scope"), "class") == 0;
@@ -146,8 +153,7 @@ static void list_containers(const json_t *mount, FILE *out)
 	const json_t *list = get_part(mount, "containers"), *id;
 	size_t i;
 	const char *before = json_array_size(list) > 1 ? " in containers " : " in container ";
-	json_array_foreach(list, i, id)
-	{
+	json_array_foreach (list, i, id) {
 		fprintf(out, "%s%.12s", i ? ", " : before, json_string_value(id));
 	}
 }
@@ -165,8 +171,7 @@ static bool list_classes(const json_t *answer, const json_t *mount, FILE *out)
 	const json_t *class;
 	bool marked = false;
 	size_t i;
-	json_array_foreach(get_part(mount, "classes"), i, class)
-	{
+	json_array_foreach (get_part(mount, "classes"), i, class) {
 		const char *name = get_text(class, "name");
 		AUTO_FREE char *both = NULL;
 		if (asprintf(&both, "%s/%s", get_text(mount, "name"), name) < 0)
@@ -200,8 +205,7 @@ bool render_list(const json_t *answer, FILE *out)
 	bool marked = false;
 	const json_t *mount;
 	size_t i;
-	json_array_foreach(get_part(answer, "mounts"), i, mount)
-	{
+	json_array_foreach (get_part(answer, "mounts"), i, mount) {
 		list_row(answer, mount, get_text(mount, "source"), out);
 		marked |= render_limits(answer, get_part(mount, "limits_met"), NULL, out);
 		list_containers(mount, out);
@@ -210,8 +214,7 @@ bool render_list(const json_t *answer, FILE *out)
 		fputc('\n', out);
 		marked |= list_classes(answer, mount, out);
 	}
-	json_array_foreach(get_part(answer, "endings"), i, mount)
-	{
+	json_array_foreach (get_part(answer, "endings"), i, mount) {
 		list_row(answer, mount, "-", out);
 		list_stuck(mount, out);
 		fputc('\n', out);
@@ -242,8 +245,7 @@ static void show_limits(const json_t *answer, FILE *out)
 	size_t i;
 	if (json_array_size(limits))
 		fprintf(out, "\n# every limit that requests here meet, of all scopes\n");
-	json_array_foreach(limits, i, limit)
-	{
+	json_array_foreach (limits, i, limit) {
 		char name[RENDER_NAME_MAX];
 		fprintf(out, "%-18s %s%s\n", render_limit_name(answer, limit, name),
 			get_text(limit, "value"),
@@ -255,7 +257,7 @@ static void show_advice(const json_t *answer, FILE *out)
 {
 	const json_t *line;
 	size_t i;
-	json_array_foreach(get_part(answer, "advice"), i, line)
+	json_array_foreach (get_part(answer, "advice"), i, line)
 		fprintf(out, "%s# warning: %s\n", i ? "" : "\n", json_string_value(line));
 }
 
@@ -269,7 +271,12 @@ void render_show(const json_t *answer, FILE *out)
 		fprintf(out, " (%s), source %s", get_text(answer, "state"),
 			get_text(answer, "source"));
 	fprintf(out, "%s\n", get_true(answer, "paused") ? ", paused" : "");
-	json_object_foreach(get_part(answer, "options"), name, option)
+	if (*get_text(answer, "transport_reason"))
+		fprintf(out, "# no io_uring, requests come by /dev/fuse: %s\n",
+			get_text(answer, "transport_reason"));
+	else if (strcmp(get_text(answer, "transport"), "uring") == 0)
+		fprintf(out, "# requests come by io_uring\n");
+	json_object_foreach (get_part(answer, "options"), name, option)
 		show_option(name, option, out);
 	if (*get_text(answer, "cgroups"))
 		fprintf(out, "\n# cgroups here: %s\n", get_text(answer, "cgroups"));

@@ -24,8 +24,7 @@ static void warn_of_bypassing(const json_t *mount, FILE *out)
 		"ratefsctl: warning: mount '%s': %" PRIu64
 		" open file%s limits on reads and writes until closed:",
 		get_text(mount, "mount"), all, all == 1 ? " bypasses" : "s bypass");
-	json_array_foreach(get_part(mount, "openers"), i, who)
-	{
+	json_array_foreach (get_part(mount, "openers"), i, who) {
 		opener(who, i == 0, out);
 		named += get_u64(who, "handles");
 	}
@@ -38,11 +37,11 @@ void render_set(const json_t *answer, FILE *out)
 	json_t *value;
 	const char *key;
 	size_t i;
-	json_object_foreach(get_part(answer, "values"), key, value)
+	json_object_foreach (get_part(answer, "values"), key, value)
 		fprintf(out, "%s=%s\n", key, json_string_value(value));
-	json_array_foreach(get_part(answer, "bypassing"), i, mount)
+	json_array_foreach (get_part(answer, "bypassing"), i, mount)
 		warn_of_bypassing(mount, stderr);
-	json_array_foreach(get_part(answer, "warnings"), i, line)
+	json_array_foreach (get_part(answer, "warnings"), i, line)
 		fprintf(stderr, "ratefsctl: warning: %s\n", json_string_value(line));
 }
 

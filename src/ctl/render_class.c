@@ -21,9 +21,9 @@ static void class_row(const json_t *mount, const json_t *class, FILE *out)
 		return;
 	fprintf(out, "%-24s %-16s %-40s", both, or_dash(get_text(options, "parent")),
 		or_dash(get_text(options, "match")));
-	json_object_foreach(options, key,
-			    value) if (strcmp(key, "match") != 0 && strcmp(key, "parent") != 0)
-		fprintf(out, " %s=%s", key, json_string_value(value));
+	json_object_foreach (options, key, value)
+		if (strcmp(key, "match") != 0 && strcmp(key, "parent") != 0)
+			fprintf(out, " %s=%s", key, json_string_value(value));
 	fputc('\n', out);
 }
 
@@ -33,6 +33,7 @@ void render_classes(const json_t *answer, FILE *out)
 	size_t i, k;
 	if (json_array_size(mounts))
 		fprintf(out, "%-24s %-16s %-40s %s\n", "CLASS", "PARENT", "MATCH", "OPTIONS");
-	json_array_foreach(mounts, i, mount) json_array_foreach(get_part(mount, "classes"), k,
-								class) class_row(mount, class, out);
+	json_array_foreach (mounts, i, mount)
+		json_array_foreach (get_part(mount, "classes"), k, class)
+			class_row(mount, class, out);
 }

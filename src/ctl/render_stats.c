@@ -72,7 +72,7 @@ static void stuck(const json_t *source, FILE *out)
 	if (!get_u64(source, "stuck"))
 		return;
 	fprintf(out, "STUCK in the source %" PRIu64, get_u64(source, "stuck"));
-	json_array_foreach(get_part(source, "ops"), i, op)
+	json_array_foreach (get_part(source, "ops"), i, op)
 		fprintf(out, "%s%" PRIu64 " %s for %s", i ? ", " : ": ", get_u64(op, "requests"),
 			get_text(op, "name"), text_ns(get_u64(op, "oldest_ns"), age));
 	if (queued)
@@ -120,7 +120,8 @@ static void limits(const json_t *a, FILE *out)
 		return;
 	fprintf(out, "\n  %-24s %11s %10s %10s %10s\n", "LIMIT", "RATE", "LEVEL", "CAPACITY",
 		get_true(a, "dry_run") ? "WOULD WAIT" : "BLOCKING");
-	json_array_foreach(list, i, limit) limit_row(a, limit, out);
+	json_array_foreach (list, i, limit)
+		limit_row(a, limit, out);
 }
 
 /* --- classes of requests -------------------------------------------------------------------- */
@@ -128,7 +129,8 @@ static void limits(const json_t *a, FILE *out)
 static uint64_t refused(const json_t *class)
 {
 	return get_u64(class, "would_block") + get_u64(class, "full") +
-	       get_u64(class, "timed_out") + get_u64(class, "misconfigured");
+	       get_u64(class, "timed_out") + get_u64(class, "misconfigured") +
+	       get_u64(class, "no_room") + get_u64(class, "too_many_open");
 }
 
 /* Since the counters began, or per second since `before`. */
@@ -167,7 +169,7 @@ static void classes(const json_t *a, const json_t *before, FILE *out)
 		before ? "OPS/S" : "OPS", before ? "BYTES/S" : "BYTES", "AT ONCE",
 		get_true(a, "dry_run") ? "WOULD WAIT" : "WAITED", "NOW", "REFUSED", "CANCEL",
 		"FAILED", "P50", "P90", "P99", "MAX");
-	json_object_foreach(get_part(a, "classes"), name, class)
+	json_object_foreach (get_part(a, "classes"), name, class)
 		class_row(a, before, name, class, out);
 }
 
@@ -193,45 +195,131 @@ static void device(const json_t *a, FILE *out)
 	bool any = false;
 	const char *name;
 	json_t *class;
-	json_object_foreach(get_part(a, "classes"), name, class) any |= has_device(class);
+	json_object_foreach (get_part(a, "classes"), name, class)
+		any |= has_device(class);
 	if (!any)
 		return;
 	fprintf(out, "\n  %-10s %9s %6s %9s %8s %8s %8s %8s %8s\n", "IN DEVICE", "REQUESTS", "NOW",
 		"TIME", "MEAN", "P50", "P90", "P99", "MAX");
-	json_object_foreach(get_part(a, "classes"), name, class) if (has_device(class))
-		device_row(name, class, out);
+	json_object_foreach (get_part(a, "classes"), name, class)
+		if (has_device(class))
+			device_row(name, class, out);
 }
 
 /* --- keys ----------------------------------------------------------------------------------- */
 
-static void key_row(const json_t *key, FILE *out)
+/* "uid 1000 alice", "process 17 dd (alice)", "cgroup /ci/job1 (alice)" */
+static void key_who(const json_t *key, char *buf, size_t size)
 {
-	char who[64], wait[TEXT_AMOUNT_MAX], max[TEXT_AMOUNT_MAX], bytes[TEXT_AMOUNT_MAX];
 	const char *kind = get_text(key, "kind"), *name = get_text(key, "name");
+	const char *user = get_text(key, "user");
+	char id[32];
+	snprintf(id, sizeof(id), "%" PRIu64 " ", get_u64(key, "id"));
 	if (strcmp(kind, "none") == 0 || strcmp(kind, "cgroup") == 0)
-		snprintf(who, sizeof(who), "%s %s", kind, name);
+		id[0] = '\0';
+	if (!*user || strcmp(kind, "uid") == 0)
+		snprintf(buf, size, "%s %s%s", kind, id, name);
 	else
-		snprintf(who, sizeof(who), "%s %" PRIu64 " %s", kind, get_u64(key, "id"), name);
-	fprintf(out, "  %-32s %8s %8s %8" PRIu64 " %6" PRIu64 " %8" PRIu64 " %9s\n", who,
-		text_ns(get_u64(key, "wait_ns"), wait), text_ns(get_u64(key, "max_wait_ns"), max),
-		get_u64(key, "parked_total"), get_u64(key, "parked_now"), get_u64(key, "ops"),
-		text_amount(get_u64(key, "bytes"), 1024, bytes));
+		snprintf(buf, size, "%s %s%s (%s)", kind, id, name, user);
 }
 
-static void keys(const json_t *list, const char *title, FILE *out)
+static void key_row(const json_t *a, const json_t *key, FILE *out)
+{
+	char who[64], limit[RENDER_NAME_MAX] = "", t[3][TEXT_AMOUNT_MAX], bytes[TEXT_AMOUNT_MAX];
+	const json_t *waited = get_part(key, "waits_for");
+	if (!waited)
+		waited = get_part(key, "limit");
+	if (waited)
+		render_limit_name(a, waited, limit);
+	key_who(key, who, sizeof(who));
+	fprintf(out, "  %-32s %8s %8s %8" PRIu64 " %6" PRIu64 " %8s %8" PRIu64 " %9s  %s\n", who,
+		text_ns(get_u64(key, "wait_ns"), t[0]), text_ns(get_u64(key, "max_wait_ns"), t[1]),
+		get_u64(key, "parked_total"), get_u64(key, "parked_now"),
+		text_ns(get_u64(key, "oldest_ns"), t[2]), get_u64(key, "ops"),
+		text_amount(get_u64(key, "bytes"), 1024, bytes), limit);
+}
+
+static void keys(const json_t *a, const char *list, const char *title, FILE *out)
 {
 	const json_t *key;
 	size_t i;
-	if (!json_array_size(list))
+	if (!json_array_size(get_part(a, list)))
 		return;
-	fprintf(out, "\n  %-32s %8s %8s %8s %6s %8s %9s\n", title, "WAIT", "MAX", "WAITED", "NOW",
-		"OPS", "BYTES");
-	json_array_foreach(list, i, key) key_row(key, out);
+	fprintf(out, "\n  %-32s %8s %8s %8s %6s %8s %8s %9s  %s\n", title, "WAIT", "MAX", "WAITED",
+		"NOW", "OLDEST", "OPS", "BYTES", "FOR");
+	json_array_foreach (get_part(a, list), i, key)
+		key_row(a, key, out);
+}
+
+/* --- pools ---------------------------------------------------------------------------------- */
+
+static void pool_limit(const char *name, const json_t *limit, FILE *out)
+{
+	char rate[TEXT_AMOUNT_MAX], granted[TEXT_AMOUNT_MAX], demand[TEXT_AMOUNT_MAX];
+	double base = strcmp(get_text(limit, "unit"), "bytes") == 0 ? 1024 : 1000;
+	fprintf(out, "  %-32s %8s %8s %8s\n", name,
+		text_amount(get_real(limit, "rate"), base, rate),
+		get_true(limit, "limited_here")
+			? text_amount(get_real(limit, "granted"), base, granted)
+			: "no limit",
+		get_true(limit, "wants_all")
+			? "all"
+			: text_amount(get_real(limit, "demand"), base, demand));
+}
+
+static void pool_members(const json_t *list, const json_t *limits, FILE *out)
+{
+	char text[TEXT_AMOUNT_MAX];
+	const json_t *m;
+	json_t *share;
+	const char *name;
+	size_t i;
+	json_array_foreach(list, i, m)
+	{
+		fprintf(out, "  member %-25s weight %" PRIu64 ", %s ago", get_text(m, "host"),
+			get_u64(m, "weight"), text_ns(get_u64(m, "age_ns"), text));
+		json_object_foreach(get_part(m, "share"), name, share)
+		{
+			bool bytes = strcmp(get_text(get_part(limits, name), "unit"), "bytes") == 0;
+			fprintf(out, ", %s %s", name,
+				text_amount(json_real_value(share), bytes ? 1024 : 1000, text));
+		}
+		fputc('\n', out);
+	}
+}
+
+static void pool(const json_t *p, FILE *out)
+{
+	char text[TEXT_AMOUNT_MAX];
+	const char *name;
+	json_t *limit;
+	fprintf(out, "\npool %s at %s: %s, %" PRIu64 " members", get_text(p, "name"),
+		get_text(p, "server"), get_text(p, "mode"), get_u64(p, "members"));
+	if (get_part(p, "answer_age_ns"))
+		fprintf(out, ", last answer %s ago", text_ns(get_u64(p, "answer_age_ns"), text));
+	if (get_u64(p, "lost_ns"))
+		fprintf(out, ", LOST for %s", text_ns(get_u64(p, "lost_ns"), text));
+	if (*get_text(p, "error"))
+		fprintf(out, ": %s", get_text(p, "error"));
+	fprintf(out, "\n  %-32s %8s %8s %8s\n", "LIMIT", "POOL", "HERE", "WANTED");
+	json_object_foreach(get_part(p, "limits"), name, limit) pool_limit(name, limit, out);
+	pool_members(get_part(p, "who"), get_part(p, "limits"), out);
+}
+
+static void pools(const json_t *a, FILE *out)
+{
+	const json_t *one;
+	size_t i;
+	json_array_foreach(get_part(a, "pools"), i, one) pool(one, out);
 }
 
 void render_stats_since(const json_t *a, const json_t *before, FILE *out)
 {
 	bool dry_run = get_true(a, "dry_run");
+	if (!*get_text(a, "scope")) { /* a pool */
+		pools(a, out);
+		return;
+	}
 	head(a, out);
 	now(a, out);
 	space_line(get_part(a, "space"), out);
@@ -239,9 +327,10 @@ void render_stats_since(const json_t *a, const json_t *before, FILE *out)
 	limits(a, out);
 	classes(a, before, out);
 	device(a, out);
-	keys(get_part(a, "keys_by_wait"), dry_run ? "WOULD WAIT MOST" : "WAITED MOST", out);
-	keys(get_part(a, "keys_by_use"),
-	     dry_run ? "MOVED MOST PAST A LIMIT" : "USED MOST WHILE WAITING", out);
+	keys(a, "keys_by_wait", dry_run ? "WOULD WAIT MOST" : "WAITED MOST", out);
+	keys(a, "keys_by_use", dry_run ? "MOVED MOST PAST A LIMIT" : "USED MOST WHILE WAITING",
+	     out);
+	pools(a, out);
 }
 
 void render_stats(const json_t *answer, FILE *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing changed options back into the configuration file: its comments, its order and all that
- * was not changed stay as they are. */
+/* Writes changed options to the configuration file and preserves its comments, its order and
+ * everything else. */
 #ifndef CTL_SAVE_H
 #define CTL_SAVE_H
 
@@ -17,7 +17,7 @@ char *save_edit(const char *text, const char *section, const struct save_value *
 /* True: the file has such a section.  -1 with err: it cannot be read. */
 int save_has_section(const char *path, const char *section, struct error *err);
 
-/* The same for a file, atomically (a new file takes its place).  0 or -1 with err. */
+/* The same for a file, atomically (a new file replaces it).  0, or -1 with err. */
 int save_file(const char *path, const char *section, const struct save_value *v, unsigned n,
 	      struct error *err);
 

@@ -40,8 +40,7 @@ static int create(struct volumes *v, json_t *request, json_t *reply, struct erro
 		error_set(err, "Opts: must be an object");
 		rc = 400;
 	}
-	json_object_foreach(given, key, value)
-	{
+	json_object_foreach (given, key, value) {
 		if (json_is_string(value) || rc != 200)
 			continue;
 		error_set(err, "Opts: every value must be a string");

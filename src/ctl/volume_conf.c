@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/volume_conf.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/ini_lines.h"
 #include "base/util.h"
 #include "ctl/volume_check.h"
 
@@ -87,8 +86,7 @@ static bool is_given(const json_t *options, const char *a, const char *b)
 {
 	const char *key;
 	json_t *value;
-	json_object_foreach((json_t *)options, key, value)
-	{
+	json_object_foreach ((json_t *)options, key, value) {
 		if (volume_same_option(key, a) || volume_same_option(key, b))
 			return true;
 	}
@@ -109,8 +107,7 @@ static int put_section(FILE *out, const struct volume_options *known, const char
 		fputs("nosuid = yes\n", out);
 	if (!is_given(options, "dev", "nodev"))
 		fputs("nodev = yes\n", out);
-	json_object_foreach((json_t *)options, key, value)
-	{
+	json_object_foreach ((json_t *)options, key, value) {
 		if (put_option(out, known, key, json_string_value(value), err) < 0)
 			return -1;
 	}
@@ -138,34 +135,14 @@ int volume_conf_section(char **out, const struct volume_options *known, const ch
 
 /* --- the file ------------------------------------------------------------------------------- */
 
-static const char *skip_blanks(const char *p)
-{
-	return p + strspn(p, " \t");
-}
-
-/* Where the line after `p` starts. */
-static const char *next_line(const char *p)
-{
-	p += strcspn(p, "\n");
-	return *p ? p + 1 : p;
-}
-
-static bool is_header(const char *line, const char *name)
-{
-	size_t n = strlen(name);
-	const char *p = skip_blanks(line);
-	if (*p++ != '[')
-		return false;
-	p = skip_blanks(p);
-	return strncasecmp(p, name, n) == 0 && *skip_blanks(p + n) == ']';
-}
-
 /* The first line after the header [name]; NULL: there is no such section. */
 static const char *section_start(const char *text, const char *name)
 {
-	for (; *text; text = next_line(text))
-		if (is_header(text, name))
-			return next_line(text);
+	const char *end = text + strlen(text);
+	struct ini_line l;
+	for (; ini_line_read(&l, text, end); text = l.next)
+		if (l.kind == INI_SECTION && ini_section_is(l.name, name))
+			return l.next ? l.next : end;
 	return NULL;
 }
 
@@ -174,12 +151,14 @@ char *volume_conf_find(const char *text, unsigned id)
 	char name[32];
 	snprintf(name, sizeof(name), "mount:v%u", id);
 	const char *from = section_start(text, name), *to = from;
+	const char *end = text + strlen(text);
+	struct ini_line l;
 	if (!from)
 		return NULL;
-	while (*to && *skip_blanks(to) != '[')
-		to = next_line(to);
+	while (ini_line_read(&l, to, end) && l.kind != INI_SECTION)
+		to = l.next ? l.next : end;
 	while (to > from && to[-1] == '\n' && (to - 1 == from || to[-2] == '\n'))
-		to--; /* empty lines in front of the next section */
+		to--; /* empty lines before the next section */
 	return strndup(from, to - from);
 }
 

@@ -35,7 +35,8 @@ static bool is_passed(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
 	bool passed = pid && n && strtol(pid, NULL, 10) == getpid() && strcmp(n, "1") == 0;
-	notify = getenv("NOTIFY_SOCKET") ? strdup(getenv("NOTIFY_SOCKET")) : NULL;
+	const char *where = getenv("NOTIFY_SOCKET");
+	notify = where ? strdup(where) : NULL;
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("NOTIFY_SOCKET");
@@ -52,7 +53,7 @@ static bool is_answered(const struct sockaddr_un *a)
 static void make_directories_of(const char *path)
 {
 	AUTO_FREE char *copy = strdup(path);
-	for (char *p = copy; p && (p = strchr(p + 1, '/'));) {
+	for (char *p = copy ? strchr(copy + 1, '/') : NULL; p; p = strchr(p + 1, '/')) {
 		*p = '\0';
 		mkdir(copy, 0755);
 		*p = '/';

@@ -117,8 +117,8 @@ json_t *volume_new(json_t *root, const char *name, const char *source, json_t *o
 {
 	json_int_t id = json_integer_value(json_object_get(root, "next"));
 	json_t *volume =
-		json_pack("{sI, ss?, sO, ss, ss, s{}}", "id", id, "source", source, "options",
-			  options, "section", "", "created", created, "references");
+		json_pack("{sI, ss?, so, ss, ss, s{}}", "id", id, "source", source, "options",
+			  json_deep_copy(options), "section", "", "created", created, "references");
 	if (json_object_set_new(root, "next", json_integer(id + 1)) < 0 ||
 	    json_object_set_new(volume_all(root), name, volume) < 0)
 		return NULL;
@@ -137,8 +137,7 @@ static bool is_volume(const char *name, const json_t *volume)
 	    json_unpack((json_t *)volume, "{sI, ss, ss, so, so}", "id", &id, "section", &section,
 			"created", &created, "options", &options, "references", &references) < 0)
 		return false;
-	json_object_foreach(options, name, value)
-	{
+	json_object_foreach (options, name, value) {
 		if (!json_is_string(value))
 			return false;
 	}
@@ -154,8 +153,7 @@ static bool is_state(json_t *root)
 		    0 ||
 	    version != STATE_VERSION || !json_is_object(volumes))
 		return false;
-	json_object_foreach(volumes, name, volume)
-	{
+	json_object_foreach (volumes, name, volume) {
 		if (!is_volume(name, volume))
 			return false;
 	}

@@ -33,7 +33,8 @@ int volume_state_commit(struct volume_state *s, json_t *copy, struct error *err)
 /* All volumes, and one of them (NULL: there is none), of a state or a copy.  Borrowed. */
 json_t *volume_all(const json_t *root);
 json_t *volume_find(const json_t *root, const char *name);
-/* Adds a volume, with a new id.  NULL: no memory.  Borrowed. */
+/* Adds a volume, with a new id and a copy of the options: nothing in a state is shared with a request, which another
+ * thread may be giving back.  NULL: no memory.  Borrowed. */
 json_t *volume_new(json_t *root, const char *name, const char *source, json_t *options,
 		   const char *created);
 

@@ -138,8 +138,7 @@ static char *conf_text(const struct volumes *v, const char *old, const char *add
 	AUTO_FREE char *head = read_or_empty(v->setup.head);
 	AUTO_FREE char *text = head ? volume_conf_head(head, v->setup.control) : NULL;
 	bool ok = text != NULL;
-	json_object_foreach(volume_all(v->state.root), name, volume)
-	{
+	json_object_foreach (volume_all(v->state.root), name, volume) {
 		AUTO_FREE char *found = volume_conf_find(old, volume_id(volume));
 		bool wanted = add && strcmp(name, add) == 0;
 		if ((!found && !wanted) || (drop && strcmp(name, drop) == 0))
@@ -174,8 +173,7 @@ static int check_overlap(const struct volumes *v, const char *source, struct err
 {
 	const char *name;
 	json_t *volume;
-	json_object_foreach(volume_all(v->state.root), name, volume)
-	{
+	json_object_foreach (volume_all(v->state.root), name, volume) {
 		const char *other = volume_source(volume);
 		/* A container could put a link in the place of a directory inside its own tree. */
 		if (other && volume_sources_overlap(source, other))
@@ -192,8 +190,7 @@ static int find_source(const struct volumes *v, json_t *options, char **source, 
 {
 	const char *key, *found = NULL;
 	json_t *value;
-	json_object_foreach(options, key, value)
-	{
+	json_object_foreach (options, key, value) {
 		if (volume_same_option(key, "source"))
 			found = key;
 	}
@@ -467,7 +464,7 @@ int volumes_unmount(struct volumes *v, const char *name, const char *id, struct 
 
 /* --- remove --------------------------------------------------------------------------------- */
 
-/* A new name in the trash at once, so that the volume is gone for everybody; deleting may take long. */
+/* Renamed into the trash first, so that the volume is gone for everybody; deleting may take long. */
 static void to_trash(const struct volumes *v, const char *name, unsigned id)
 {
 	AUTO_FREE char *from = data_of(v, name, id), *to = in_state(v, "trash/%s-%u", name, id);
@@ -556,8 +553,7 @@ void volumes_recover(struct volumes *v)
 	const char *name;
 	json_t *volume;
 	pthread_mutex_lock(&v->change);
-	json_object_foreach(volume_all(v->state.root), name, volume)
-	{
+	json_object_foreach (volume_all(v->state.root), name, volume) {
 		recover_one(v, name, volume);
 	}
 	pthread_mutex_unlock(&v->change);

@@ -67,8 +67,7 @@ static json_t *keys_of(json_t *object)
 	json_t *list = json_array();
 	const char *key;
 	json_t *value;
-	json_object_foreach(object, key, value)
-	{
+	json_object_foreach (object, key, value) {
 		json_array_append_new(list, json_string(key));
 	}
 	return list;
@@ -119,7 +118,7 @@ json_t *volumes_list(struct volumes *v)
 	json_t *list = json_array(), *volume;
 	const char *name;
 	pthread_mutex_lock(&v->look);
-	json_object_foreach(volume_all(v->state.root), name, volume)
+	json_object_foreach (volume_all(v->state.root), name, volume)
 		json_array_append_new(list, describe(v, name, volume));
 	pthread_mutex_unlock(&v->look);
 	return list;
@@ -131,8 +130,7 @@ static bool is_old(const struct volumes *v, json_t *references)
 {
 	const char *id;
 	json_t *since;
-	json_object_foreach(references, id, since)
-	{
+	json_object_foreach (references, id, since) {
 		if (time(NULL) - json_integer_value(since) < v->setup.collect_after_s)
 			return false;
 	}

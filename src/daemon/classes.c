@@ -134,6 +134,9 @@ static bool same_class(const struct settings *a, const struct settings *b)
 	for (unsigned i = 0; i < n_options; i++)
 		if (option_is_in(&options[i], SCOPE_CLASS) && !option_equal(&options[i], a, b))
 			return false;
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) /* of their pool, which may have changed */
+		if (a->limits.limit[k].pool_per_sec != b->limits.limit[k].pool_per_sec)
+			return false;
 	return strcmp(a->name, b->name) == 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "daemon/options.h"
 #include "daemon/path.h"
+#include "daemon/pool_config.h"
 #include "daemon/profile.h"
 
 enum { LONG_CHECK = 256, LONG_DUMP, LONG_FORCE, LONG_PROFILES };
@@ -30,7 +31,7 @@ static const struct {
 /* --- one mount from -o ---------------------------------------------------------------------- */
 
 struct batches {
-	bool mount[OPTIONS_MAX], fs[OPTIONS_MAX], global[OPTIONS_MAX];
+	bool mount[OPTIONS_MAX], fs[OPTIONS_MAX], global[OPTIONS_MAX], pool[OPTIONS_MAX];
 };
 
 static int refuse_file_only(const struct option_def *o, struct error *err)
@@ -62,6 +63,10 @@ static int set_scoped(struct configuration *c, struct batches *b, const char *na
 		return option_set(&c->global, scope, name, value, b->global, err);
 	case SCOPE_FS:
 		return option_set(&c->fs[0], scope, name, value, b->fs, err);
+	case SCOPE_POOL:
+		if (!c->n_pools && !configuration_add_pool(c))
+			return error_set(err, "out of memory");
+		return option_set(&c->pool[0], scope, name, value, b->pool, err);
 	default:
 		return option_set(&c->mount[0], SCOPE_MOUNT, name, value, b->mount, err);
 	}
@@ -309,7 +314,29 @@ static int check_together(const struct configuration *c, const struct batches *b
 		return error_prefix(err, "global");
 	if (options_check(&c->fs[0], b->fs, err) < 0)
 		return error_prefix(err, "fs");
+	if (c->n_pools && options_check(&c->pool[0], b->pool, err) < 0)
+		return error_prefix(err, "pool");
 	return options_check(&c->mount[0], b->mount, err);
+}
+
+/* The pool of -o pool.server=...: what names no other scope takes part by its mount. */
+static int take_pool(struct configuration *c, struct error *err)
+{
+	struct settings *pool = c->pool, *m = &c->mount[0];
+	if (c->n_pools) {
+		if (!(pool->name = strdup("pool")))
+			return error_set(err, "out of memory");
+		if (pool->auth_file && make_absolute(&pool->auth_file) < 0)
+			return error_set(err, "out of memory");
+		if (pool_config_check(pool, err) < 0)
+			return error_prefix(err, "pool");
+		if (!m->pool && !c->fs[0].pool && !c->global.pool && !(m->pool = strdup("pool")))
+			return error_set(err, "out of memory");
+	}
+	if (pool_config_join(&c->global, c->pool, c->n_pools, err) < 0 ||
+	    pool_config_join(&c->fs[0], c->pool, c->n_pools, err) < 0)
+		return -1;
+	return pool_config_join(m, c->pool, c->n_pools, err);
 }
 
 static int finish(struct cmdline *c, const struct batches *b, char **place, int n,
@@ -339,7 +366,7 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 		if (*control && strcmp(*control, "off") != 0 && make_absolute(control) < 0)
 			return error_set(err, "out of memory");
 		if (profile_apply(&c->config.mount[0], err) < 0 ||
-		    check_together(&c->config, b, err) < 0)
+		    check_together(&c->config, b, err) < 0 || take_pool(&c->config, err) < 0)
 			return -1;
 		return take_names(&c->config, err);
 	}

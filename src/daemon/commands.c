@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/commands_internal.h"
+#include "daemon/stats_out.h"
 
 /* --- replies -------------------------------------------------------------------------------- */
 
@@ -102,7 +103,9 @@ enum {
 	MAY_FORCE = 1 << 2,
 	NEEDS_VALUES = 1 << 3,
 	NEEDS_CLASS = 1 << 4,
-	MAY_READ = 1 << 6,
+	MAY_KEYS = 1 << 6,
+	MAY_FILTER = 1 << 7,
+	MAY_READ = 1 << 8,
 	WHILE_ENDING = 1 << 5, /* also for a mount that a reload has dropped, while it goes */
 };
 
@@ -114,7 +117,7 @@ static const struct command {
 	{"list", do_list, 0},
 	{"show", do_show, NEEDS_TARGET},
 	{"set", do_set, NEEDS_TARGET | NEEDS_VALUES},
-	{"stats", do_stats, MAY_TARGET},
+	{"stats", do_stats, MAY_TARGET | MAY_KEYS},
 	{"reload", do_reload, MAY_TARGET | MAY_FORCE},
 	{"mount", do_mount, NEEDS_TARGET | MAY_READ},
 	{"unmount", do_unmount, NEEDS_TARGET | MAY_FORCE | WHILE_ENDING},
@@ -125,6 +128,7 @@ static const struct command {
 	{"class-add", do_class_add, NEEDS_TARGET | NEEDS_CLASS | NEEDS_VALUES},
 	{"class-remove", do_class_remove, NEEDS_TARGET},
 	{"class-list", do_class_list, MAY_TARGET},
+	{"subscribe", do_subscribe, MAY_TARGET | MAY_FILTER},
 	{"find", do_find, NEEDS_TARGET | WHILE_ENDING},
 };
 
@@ -147,6 +151,9 @@ static const struct member {
 	{"read", JSON_TRUE, MAY_READ, 0},
 	{"values", JSON_OBJECT, NEEDS_VALUES, NEEDS_VALUES},
 	{"class", JSON_STRING, NEEDS_CLASS, NEEDS_CLASS},
+	{"keys", JSON_INTEGER, MAY_KEYS, 0},
+	{"key", JSON_STRING, MAY_FILTER, 0}, /* or a number */
+	{"min_wait_ns", JSON_INTEGER, MAY_FILTER, 0},
 };
 
 static bool is_of_type(const json_t *value, json_type type)
@@ -156,7 +163,16 @@ static bool is_of_type(const json_t *value, json_type type)
 
 static const char *type_name(json_type type)
 {
-	return type == JSON_STRING ? "a string" : type == JSON_TRUE ? "true or false" : "an object";
+	switch (type) {
+	case JSON_STRING:
+		return "a string";
+	case JSON_TRUE:
+		return "true or false";
+	case JSON_INTEGER:
+		return "a whole number";
+	default:
+		return "an object";
+	}
 }
 
 static int check_member(const char *name, const json_t *value, const struct command *c,
@@ -172,7 +188,8 @@ static int check_member(const char *name, const json_t *value, const struct comm
 	for (unsigned i = 0; i < ARRAY_SIZE(members); i++) {
 		if (strcmp(members[i].name, name) != 0 || !(c->has & members[i].may))
 			continue;
-		return is_of_type(value, members[i].type)
+		bool key = strcmp(name, "key") == 0 && json_is_integer(value);
+		return key || is_of_type(value, members[i].type)
 			       ? 0
 			       : command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" is not %s", name,
 					      type_name(members[i].type));
@@ -185,8 +202,9 @@ static int check_members(json_t *request, const struct command *c, struct comman
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach(request, name,
-			    value) if (check_member(name, value, c, reply) < 0) return -1;
+	json_object_foreach (request, name, value)
+		if (check_member(name, value, c, reply) < 0)
+			return -1;
 	for (unsigned i = 0; i < ARRAY_SIZE(members); i++)
 		if ((c->has & members[i].needs) && !json_object_get(request, members[i].name))
 			return command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" needs \"%s\"",
@@ -220,6 +238,14 @@ static const struct command *read_request(json_t *request, struct command_reply 
 	return NULL;
 }
 
+static unsigned keys_of(const json_t *request)
+{
+	json_int_t n = json_integer_value(json_object_get(request, "keys"));
+	if (!json_object_get(request, "keys"))
+		return STATS_TOP_KEYS;
+	return n < 0 ? 0 : n > STATS_MAX_KEYS ? STATS_MAX_KEYS : (unsigned)n;
+}
+
 void command_run(struct registry *r, json_t *request, struct command_reply *reply)
 {
 	struct request rq = {.registry = r, .reply = reply, .out = reply->data};
@@ -232,6 +258,10 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	rq.read = json_is_true(json_object_get(request, "read"));
 	rq.values = json_object_get(request, "values");
 	rq.class = json_string_value(json_object_get(request, "class"));
+	rq.keys = keys_of(request);
+	rq.key = json_object_get(request, "key");
+	json_int_t min_wait = json_integer_value(json_object_get(request, "min_wait_ns"));
+	rq.min_wait_ns = min_wait > 0 ? (uint64_t)min_wait : 0;
 	if (rq.read) /* need not be known */
 		c->run(&rq);
 	else if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "daemon/await.h"
+#include "daemon/trace.h"
 #include "proto/json_out.h"
 #include "proto/proto.h"
 
@@ -27,6 +28,8 @@ struct command_reply {
 	char *long_text;	/* instead of err: several lines */
 	char remedy[256];	/* what to do about it; "": nothing is known */
 	struct json_out in_use; /* mounts that were to go: an array or empty */
+	bool subscribes;	/* wants the events that pass `filter`, after the answer */
+	struct trace_filter filter;
 	bool later; /* nothing was done yet: run the command again when what it waits for is known */
 	struct await await; /* what it takes a while to do; then the reply is not complete yet */
 };

@@ -15,6 +15,9 @@ struct request {
 	bool read;	      /* the target from the configuration file */
 	const char *class;    /* the class to be added */
 	const json_t *values; /* options, by name */
+	unsigned keys;	      /* how many stats shows */
+	const json_t *key;    /* whose events are wanted: a number or a name */
+	uint64_t min_wait_ns;
 	struct command_reply *reply;
 	struct json_out out; /* reply->data */
 };
@@ -25,6 +28,7 @@ void do_show(struct request *rq);
 void do_stats(struct request *rq);
 void do_find(struct request *rq);
 void do_class_list(struct request *rq);
+void do_subscribe(struct request *rq);
 
 /* commands_set.c */
 void do_set(struct request *rq);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Commands that change nothing. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "daemon/commands_internal.h"
 #include "daemon/ending.h"
 #include "daemon/limits_out.h"
+#include "daemon/pools.h"
 #include "daemon/stats_out.h"
 #include "fs/cgroup.h"
 #include "fs/mount.h"
@@ -179,10 +181,16 @@ void do_show(struct request *rq)
 		put_text(rq->out, "state", state_of(t->mount));
 		put_text(rq->out, "source", served_source(t->mount));
 	}
+	if (t->mount && !t->class && t->mount->session) {
+		const char *why_not;
+		put_text(rq->out, "transport", fs_mount_transport(t->mount->session, &why_not));
+		put_text(rq->out, "transport_reason", why_not);
+	}
 	put_bool(rq->out, "paused", target_paused(t));
 	if (t->mount && served_paused_by(t->mount))
 		put_text(rq->out, "paused_by", served_paused_by(t->mount));
-	put_limits_met(rq->out, t);
+	if (!t->pool)
+		put_limits_met(rq->out, t);
 	put_options(put_object(rq->out, "options"), t->scope, target_settings(t));
 	if (t->mount)
 		put_cgroups(rq->out, target_settings(t));
@@ -190,7 +198,11 @@ void do_show(struct request *rq)
 
 void do_stats(struct request *rq)
 {
-	put_stats(rq->out, rq->registry, &rq->target);
+	if (rq->target.pool)
+		put_text(rq->out, "name", target_name(&rq->target));
+	else
+		put_stats(rq->out, rq->registry, &rq->target, rq->keys);
+	put_pools(rq->out, rq->registry->pools, rq->target.pool);
 }
 
 /* Where options of the target can be saved: not those of an fs that is in no file. */
@@ -204,4 +216,28 @@ void do_find(struct request *rq)
 	put_text(rq->out, "file", file_of(rq));
 	put_text(rq->out, "scope", scope_kind_name(rq->target.scope));
 	put_text(rq->out, "name", target_name(&rq->target));
+}
+
+/* --- events --------------------------------------------------------------------------------- */
+
+/* Of a mount, one of its classes, or everything. */
+void do_subscribe(struct request *rq)
+{
+	struct trace_filter *f = &rq->reply->filter;
+	const struct target *t = &rq->target;
+	const char *name = json_string_value(rq->key);
+	if (t->fs || (t->dropped && !t->mount)) {
+		command_fail(rq->reply, PROTO_WRONG_TARGET, "events are those of mounts");
+		return;
+	}
+	if (t->mount)
+		snprintf(f->mount, sizeof(f->mount), "%s", t->mount->s.name);
+	if (t->class)
+		snprintf(f->class, sizeof(f->class), "%s", t->class->name);
+	if (name)
+		snprintf(f->name, sizeof(f->name), "%s", name);
+	f->has_key = json_is_integer(rq->key);
+	f->key = (uint64_t)json_integer_value(rq->key);
+	f->min_wait_ns = rq->min_wait_ns;
+	rq->reply->subscribes = true;
 }

@@ -80,8 +80,7 @@ static int set_values(struct settings *s, struct request *rq, bool batch[OPTIONS
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach((json_t *)rq->values, name, value)
-	{
+	json_object_foreach ((json_t *)rq->values, name, value) {
 		char buf[24];
 		const char *text = value_text(value, buf);
 		if (!text)
@@ -107,6 +106,8 @@ static void log_set(const struct target *t, const char *key, const char *value)
 	else
 		log_info("%s '%s': set %s=%s", scope_kind_name(t->scope), target_name(t), key,
 			 value);
+	registry_tell(t->registry, "limit_changed", scope_kind_name(t->scope), target_name(t), key,
+		      value);
 }
 
 /* Files of a mount that were opened while nothing limited reads and writes, and whose users do not feel that
@@ -175,8 +176,7 @@ static void report_set(struct request *rq)
 	else
 		put_text(rq->out, "section", target_name(&rq->target));
 	put_text(rq->out, "scope", scope_kind_name(rq->target.scope));
-	json_object_foreach((json_t *)rq->values, name, ignored)
-	{
+	json_object_foreach ((json_t *)rq->values, name, ignored) {
 		option_scope_of(&name);
 		const struct option_def *o = option_find(name);
 		AUTO_FREE char *value = option_text(o, s);
@@ -224,10 +224,15 @@ static void set_paused(struct request *rq, bool paused)
 {
 	int rc = target_pause(rq->registry, &rq->target, paused);
 	if (rc == -EOPNOTSUPP) {
-		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "pause its mount");
-		command_fail(rq->reply, PROTO_WRONG_TARGET, "a class cannot be paused");
+		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "pause a mount");
+		command_fail(rq->reply, PROTO_WRONG_TARGET, "a %s cannot be paused",
+			     scope_kind_name(rq->target.scope));
 	} else if (rc < 0) {
 		command_fail(rq->reply, PROTO_FAILED, "%s", strerror(-rc));
+	} else {
+		registry_tell(rq->registry, paused ? "paused" : "resumed",
+			      scope_kind_name(rq->target.scope), target_name(&rq->target), NULL,
+			      NULL);
 	}
 	put_text(rq->out, "scope", scope_kind_name(rq->target.scope));
 	put_text(rq->out, "name", target_name(&rq->target));
@@ -290,6 +295,13 @@ static void change_classes(struct request *rq, struct settings *mount)
 		report_bypassing(rq);
 }
 
+static void tell_class(const struct served_mount *m, const char *class, bool added)
+{
+	log_info("mount '%s': class '%s' %s", m->s.name, class, added ? "added" : "removed");
+	registry_tell(m->registry, added ? "class_added" : "class_removed", "mount", m->s.name,
+		      "class", class);
+}
+
 void do_class_add(struct request *rq)
 {
 	struct settings mount;
@@ -301,8 +313,7 @@ void do_class_add(struct request *rq)
 		if (add_class(rq, &mount) == 0)
 			change_classes(rq, &mount);
 		if (!rq->reply->code) {
-			log_info("mount '%s': class '%s' added", rq->target.mount->s.name,
-				 rq->class);
+			tell_class(rq->target.mount, rq->class, true);
 			rq->target.class = settings_find_class(&rq->target.mount->s, rq->class);
 			report_set(rq);
 		}
@@ -323,7 +334,7 @@ void do_class_remove(struct request *rq)
 		settings_remove_class(&mount, rq->target.class->name);
 		change_classes(rq, &mount);
 		if (!rq->reply->code && name)
-			log_info("mount '%s': class '%s' removed", rq->target.mount->s.name, name);
+			tell_class(rq->target.mount, name, false);
 		settings_free(&mount);
 	}
 }

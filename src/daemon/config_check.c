@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "daemon/classes.h"
 #include "daemon/options.h"
+#include "daemon/pool_config.h"
 #include "daemon/reserves.h"
 
 /* Removes "//", "/./" and trailing slashes.  Does not access the path, which may be in a mount of
@@ -194,8 +195,47 @@ static void check_classes(struct configuration *c, struct problems *p)
 	check_shared_reserves(c, p);
 }
 
+/* --- pools ---------------------------------------------------------------------------------- */
+
+static void check_pool(struct configuration *c, unsigned i, struct problems *p)
+{
+	struct settings *pool = &c->pool[i];
+	struct error err = ERROR_INIT;
+	if (!pool->section)
+		return;
+	if (pool_config_check(pool, &err) < 0)
+		problems_add(p, pool->line, "[pool:%s] %s", pool->section, err.text);
+	check_path(pool, "pool", "auth_file", pool->auth_file, p);
+	for (unsigned k = 0; k < i; k++)
+		if (c->pool[k].name && strcmp(c->pool[k].name, pool->name) == 0)
+			problems_add(p, pool->line, "[pool:%s] is there twice", pool->section);
+}
+
+static void join_pool(const struct configuration *c, struct settings *s, const char *scope,
+		      struct problems *p)
+{
+	struct error err = ERROR_INIT;
+	if (pool_config_join(s, c->pool, c->n_pools, &err) < 0)
+		problems_add(p, line_of(s, "pool"), "[%s%s%s] %s", scope, s->section ? ":" : "",
+			     s->section ? s->section : "", err.text);
+}
+
+static void check_pools(struct configuration *c, struct problems *p)
+{
+	for (unsigned i = 0; i < c->n_pools; i++)
+		check_pool(c, i, p);
+	join_pool(c, &c->global, "global", p);
+	for (unsigned i = 0; i < c->n_fs; i++)
+		join_pool(c, &c->fs[i], "fs", p);
+	for (unsigned i = 0; i < c->n_mounts; i++)
+		join_pool(c, &c->mount[i], "mount", p);
+	for (unsigned i = 0; i < c->n_classes; i++)
+		join_pool(c, &c->class[i], "class", p);
+}
+
 void config_check(struct configuration *c, struct problems *p)
 {
+	check_pools(c, p); /* before classes are spread */
 	for (unsigned i = 0; i < c->n_fs; i++)
 		check_fs(c, i, p);
 	for (unsigned i = 0; i < c->n_mounts; i++)

@@ -110,6 +110,7 @@ static void parse_weights(struct parser *ps, const struct ini_section *sec)
 static struct settings *named(struct configuration *c, const char *name, enum scope_kind scope)
 {
 	struct settings *s = scope == SCOPE_FS	    ? configuration_add_fs(c)
+			     : scope == SCOPE_POOL  ? configuration_add_pool(c)
 			     : scope == SCOPE_CLASS ? configuration_add_class(c)
 						    : configuration_add_mount(c);
 	if (!s || !(s->name = strdup(name)) || !(s->section = strdup(name)))
@@ -135,8 +136,8 @@ static void parse_named(struct parser *ps, const struct ini_section *sec, const 
 
 static void unknown_section(struct parser *ps, const struct ini_section *sec)
 {
-	static const char *const known[] = {"global", "weights", "fs:NAME", "mount:NAME",
-					    "class:NAME"};
+	static const char *const known[] = {"global",	  "weights",	"fs:NAME",
+					    "mount:NAME", "class:NAME", "pool:NAME"};
 	const char *colon = strchr(sec->name, ':'), *near = NULL;
 	unsigned best = 4; /* larger distances are not similar */
 	for (unsigned i = 0; i < ARRAY_SIZE(known); i++) {
@@ -157,7 +158,7 @@ static void unknown_section(struct parser *ps, const struct ini_section *sec)
 	else
 		problems_add(ps->p, sec->line,
 			     "[%s]: unknown section; there are [global], [weights], [fs:NAME], "
-			     "[mount:NAME] and [class:NAME]",
+			     "[mount:NAME], [class:NAME] and [pool:NAME]",
 			     sec->name);
 }
 
@@ -176,6 +177,8 @@ static void parse_section(struct parser *ps, const struct ini_section *sec)
 		parse_named(ps, sec, name + 6, SCOPE_MOUNT);
 	else if (strncasecmp(name, "class:", 6) == 0)
 		parse_named(ps, sec, name + 6, SCOPE_CLASS);
+	else if (strncasecmp(name, "pool:", 5) == 0)
+		parse_named(ps, sec, name + 5, SCOPE_POOL);
 	else
 		unknown_section(ps, sec);
 }

@@ -32,6 +32,7 @@ struct client {
 	bool again;	 /* while it awaits names: run the request once more */
 	json_t *request; /* while it awaits */
 	struct command_reply reply;
+	struct trace *trace; /* of a subscriber; it is not asked for requests any more */
 };
 
 /* --- the socket ----------------------------------------------------------------------------- */
@@ -148,6 +149,8 @@ static void drop(struct client *cl)
 	cl->control->n_clients--;
 	close(cl->watch.fd);
 	request_end(cl);
+	if (cl->trace)
+		trace_close(&cl->control->traces, cl->trace);
 	free(cl->in);
 	free(cl->out);
 	free(cl);
@@ -163,6 +166,39 @@ static void drop_longest_idle(struct control *c)
 	}
 	if (oldest)
 		drop(oldest);
+}
+
+/* To a subscriber: what its buffer has and the socket takes.  False: the client is gone. */
+static bool send_events(struct client *cl)
+{
+	struct trace *t = cl->trace;
+	t->fresh = false;
+	while (t->done < t->len) {
+		ssize_t n = send(cl->watch.fd, t->text + t->done, t->len - t->done,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN) {
+			drop(cl);
+			return false;
+		}
+		if (n < 0)
+			break;
+		trace_sent(t, (size_t)n);
+		cl->since_s = cl->control->now_s;
+	}
+	loop_watch(cl->control->loop, &cl->watch, t->done < t->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	return true;
+}
+
+static void send_all_events(void *ctx)
+{
+	struct control *c = ctx;
+	list_for_each_safe (it, &c->clients) {
+		struct client *cl = list_entry(it, struct client, link);
+		if (cl->trace && cl->trace->fresh && !cl->out)
+			send_events(cl);
+	}
 }
 
 /* One pass over what waits to be sent.  False: the client is gone. */
@@ -191,6 +227,8 @@ static bool send_out(struct client *cl)
 		drop(cl);
 		return false;
 	}
+	if (cl->trace)
+		return send_events(cl);
 	loop_watch(cl->control->loop, &cl->watch, EPOLLIN);
 	return true;
 }
@@ -209,9 +247,19 @@ static void answer(struct client *cl, json_t *object)
 	cl->leaving = !cl->out;
 }
 
+/* From now on it gets events. */
+static void subscribe(struct client *cl)
+{
+	struct command_reply *reply = &cl->reply;
+	if (trace_open(&cl->control->traces, &reply->filter, &cl->trace) < 0)
+		command_fail(reply, PROTO_NO_MEMORY, "out of memory");
+}
+
 /* The command has come to its end. */
 static void answer_request(struct client *cl)
 {
+	if (cl->reply.subscribes && !cl->reply.code)
+		subscribe(cl);
 	json_t *id = json_object_get(cl->request, "id");
 	answer(cl, command_answer(&cl->reply, id));
 	if (cl->out_len > PROTO_ANSWER_MAX) {
@@ -253,7 +301,7 @@ static void obey(struct client *cl, const char *line, size_t size)
  * False: the client is gone. */
 static bool next_line(struct client *cl)
 {
-	while (!cl->out && !cl->leaving && !cl->awaits) {
+	while (!cl->out && !cl->leaving && !cl->awaits && !cl->trace) {
 		char *end = memchr(cl->in, '\n', cl->in_len);
 		if (!end)
 			break;
@@ -274,10 +322,26 @@ static bool next_line(struct client *cl)
 	return true;
 }
 
+/* What a subscriber says is not read but for its end. */
+static void on_subscriber(struct client *cl, uint32_t events)
+{
+	char ignored[4096];
+	ssize_t n =
+		events & EPOLLIN ? recv(cl->watch.fd, ignored, sizeof(ignored), MSG_DONTWAIT) : 1;
+	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+		drop(cl);
+	else
+		send_events(cl);
+}
+
 static void on_client(struct watch *w, uint32_t events)
 {
 	struct client *cl = container_of(w, struct client, watch);
 	struct control *c = cl->control;
+	if (cl->trace && !cl->out) {
+		on_subscriber(cl, events);
+		return;
+	}
 	if (cl->awaits) {
 		drop(cl); /* it has gone, and what it asked for goes on */
 		return;
@@ -304,6 +368,7 @@ static void on_client(struct watch *w, uint32_t events)
 
 void control_progress(struct control *c)
 {
+	registry_tell_states(c->registry);
 	list_for_each_safe (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, link);
 		if (!cl->awaits || cl->again || !await_is_over(c->registry, &cl->reply.await))
@@ -397,6 +462,8 @@ static void tick(void *ctx)
 	list_for_each_safe (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, link);
 		bool half = cl->out || cl->in_len;
+		if (cl->trace && !cl->out)
+			continue; /* nothing is kept for it beyond its buffer */
 		if (!cl->awaits &&
 		    c->now_s - cl->since_s > (half ? CONTROL_PATIENCE_S : CONTROL_IDLE_S))
 			drop(cl);
@@ -412,6 +479,10 @@ int control_serve(struct control *c, struct loop *l, struct registry *r, void (*
 	c->obeyed_ctx = ctx;
 	if (c->listener.fd < 0)
 		return 0;
+	int rc = traces_init(&c->traces, r, l, send_all_events, c);
+	if (rc < 0)
+		return rc;
+	r->traces = &c->traces;
 	c->listener.ready = on_connect;
 	return loop_watch(l, &c->listener, EPOLLIN);
 }
@@ -420,6 +491,9 @@ void control_close(struct control *c)
 {
 	list_for_each_safe (it, &c->clients)
 		drop(list_entry(it, struct client, link));
+	if (c->registry)
+		c->registry->traces = NULL;
+	traces_free(&c->traces);
 	if (c->listener.fd < 0)
 		return;
 	close(c->listener.fd);

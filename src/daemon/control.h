@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The control socket: clients of the daemon's user and root, served by the main thread's loop.
  * Never blocks: a client that does not read, or that sends no whole line, is dropped after
- * CONTROL_PATIENCE_S; past CONTROL_CLIENTS_MAX the one that has been idle longest goes. */
+ * CONTROL_PATIENCE_S; past CONTROL_CLIENTS_MAX the one that has been idle longest goes.  Subscribers (daemon/trace.h)
+ * may take their time: what they do not read is dropped instead. */
 #ifndef DAEMON_CONTROL_H
 #define DAEMON_CONTROL_H
 
@@ -9,6 +10,7 @@
 #include "base/list.h"
 #include "daemon/loop.h"
 #include "daemon/settings.h"
+#include "daemon/trace.h"
 
 #define CONTROL_CLIENTS_MAX 256
 #define CONTROL_PATIENCE_S  10
@@ -24,6 +26,7 @@ struct control {
 	unsigned n_clients;
 	void (*obeyed)(void *ctx); /* a command has been carried out */
 	void *obeyed_ctx;
+	struct traces traces;
 	char path[108];
 	int64_t now_s; /* counted by the loop's tick */
 };

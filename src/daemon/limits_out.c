@@ -24,7 +24,8 @@ struct met {
 	const struct limit_stats *limit;    /* a rate … */
 	const struct permit_stats *permits; /* … or max_inflight, max_open */
 	bool each;			    /* a rate of every key: there is no one level */
-	double share;			    /* of the time, in which requests waited for it */
+	uint64_t blocking_ns;		    /* time in which requests waited for it … */
+	double share;			    /* … as a share of the whole time */
 	uint64_t would_wait;		    /* requests, in a dry run */
 };
 
@@ -41,7 +42,8 @@ static struct met met_rate(const struct level *l, enum limit_kind kind, bool eac
 	struct met met = {.level = l, .option = option_find(name), .each = each};
 	if (l->known) {
 		met.limit = each ? &l->now.each[kind] : &l->now.limit[kind];
-		met.share = share_of(met.limit->blocking_ns, &l->now);
+		met.blocking_ns = met.limit->blocking_ns;
+		met.share = share_of(met.blocking_ns, &l->now);
 		met.would_wait = met.limit->would_wait;
 	}
 	return met;
@@ -53,7 +55,8 @@ static struct met met_permits(const struct level *l, const char *option,
 	struct met met = {.level = l, .option = option_find(option)};
 	if (l->known) {
 		met.permits = permits;
-		met.share = share_of(permits->blocking_ns, &l->now);
+		met.blocking_ns = permits->blocking_ns;
+		met.share = share_of(met.blocking_ns, &l->now);
 		met.would_wait = permits->would_wait;
 	}
 	return met;
@@ -117,6 +120,7 @@ static void put_met(struct json_out o, const struct met *m, bool worst)
 		put_i64(o, "limit", m->permits->now.limit);
 		put_i64(o, "now", m->permits->now.in_flight);
 	}
+	put_u64(o, "blocking_ns", m->blocking_ns);
 	put_real(o, "blocking_share", m->share);
 	put_u64(o, "would_wait", m->would_wait);
 	put_bool(o, "bottleneck", worst);
@@ -140,7 +144,7 @@ static void add_level(struct level *level, unsigned *n, enum scope_kind scope, c
 	level[(*n)++] = (struct level){.scope = scope, .name = name, .s = s};
 }
 
-/* What a request meets in any case, narrow to wide. */
+/* The limits that apply to every request, narrow to wide. */
 static unsigned add_way(const struct target *t, struct level *level)
 {
 	const struct settings *mount = t->mount ? &t->mount->s : NULL;

@@ -2,6 +2,7 @@
 /* The option table and look-ups in it.  A new option needs a row here, a paragraph in the man
  * page, a line in the example configuration and a test. */
 #include "daemon/options.h"
+#include "pool/pool.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #define IN_FS		(1U << SCOPE_FS)
 #define IN_MOUNT	(1U << SCOPE_MOUNT)
 #define IN_CLASS	(1U << SCOPE_CLASS)
+#define IN_POOL		(1U << SCOPE_POOL)
 #define LIMITED		(IN_GLOBAL | IN_FS | IN_MOUNT | IN_CLASS)
 #define MAX_WAIT_MAX_NS (1000 * 3600ULL * NSEC_PER_SEC) /* a thousand hours */
 
@@ -23,9 +25,9 @@
 	{                                                                                          \
 		n, type, scopes, true, k, FIELD(of.limit[k]), syntax, def, help, 0, 0, NULL, false \
 	}
-#define LIMIT_ROWS_OF(prefix, n, scopes, k, of, rate, tokens, what)                                \
-	LIMIT_ROW(prefix n, OPTION_RATE, scopes, k, of, rate, "off", what),                        \
-		LIMIT_ROW(prefix n "_burst", OPTION_BURST, scopes, k, of, tokens, "0",             \
+#define LIMIT_ROWS_OF(prefix, n, scopes, pools, k, of, rate, tokens, what)                                \
+	LIMIT_ROW(prefix n, OPTION_RATE, (scopes) | (pools), k, of, rate, "off", what),                        \
+		LIMIT_ROW(prefix n "_burst", OPTION_BURST, (scopes) | (pools), k, of, tokens, "0",             \
 			  "tokens of " prefix n                                                    \
 			  " that can be saved up in addition to its window"),                      \
 		LIMIT_ROW(prefix n "_once", OPTION_ONCE, scopes, k, of, tokens, "0",               \
@@ -33,9 +35,9 @@
 		LIMIT_ROW(prefix n "_peak", OPTION_PEAK, scopes, k, of, rate, "off",               \
 			  "highest rate at which saved-up tokens of " prefix n " can be spent")
 #define LIMIT_ROWS(n, k, rate, tokens, what)                                                       \
-	LIMIT_ROWS_OF("", n, LIMITED, k, limits, rate, tokens, what)
+	LIMIT_ROWS_OF("", n, LIMITED, IN_POOL, k, limits, rate, tokens, what)
 #define EACH_ROWS(n, k, rate, tokens, what)                                                        \
-	LIMIT_ROWS_OF("each.", n, IN_MOUNT | IN_CLASS, k, each, rate, tokens,                      \
+	LIMIT_ROWS_OF("each.", n, IN_MOUNT | IN_CLASS, 0, k, each, rate, tokens,                      \
 		      what ", for each process, user, ... (see fair)")
 #define LIMITS(ROWS)                                                                               \
 	ROWS("iops", LIMIT_IOPS, "OPS", "COUNT",                                                   \
@@ -89,12 +91,28 @@
 const struct option_def options[] = {
 	LIMITS(LIMIT_ROWS),
 	LIMITS(EACH_ROWS), /* together, so that they form one object in JSON */
-	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED, "TIME", "100ms", NSEC_PER_MSEC,
+	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED | IN_POOL, "TIME", "100ms", NSEC_PER_MSEC,
 	       3600 * NSEC_PER_SEC, "how much of each rate can be saved up while unused"),
 	NUMBER("max_inflight", OPTION_COUNT, limits.max_inflight, LIMITED, "COUNT", "off", 0,
 	       1ULL << 53, "concurrent requests to the source"),
 	NUMBER("max_open", OPTION_COUNT, limits.max_open, LIMITED, "COUNT", "off", 0, 1ULL << 53,
 	       "open files and directories; further opens fail with ENFILE"),
+
+	{"pool", OPTION_TEXT, LIMITED, true, 0, FIELD(pool), "NAME|none", "none",
+	 "the [pool:NAME] whose limits hold here too, together with other hosts", 0, 0, NULL,
+	 false},
+	TEXT("server", server, IN_POOL, false, "redis://HOST[:PORT][/DB]|unix:/PATH", "",
+	     "who divides the limits of the pool between its members"),
+	TEXT("key", key, IN_POOL, false, "TEXT", "ratefs:{NAME}", "the pool's key on the server"),
+	TEXT("auth_file", auth_file, IN_POOL, false, "FILE", "",
+	     "holds PASSWORD or USER:PASSWORD for the server; only its owner may read it"),
+	NUMBER("lease", OPTION_DURATION, lease_ns, IN_POOL, "TIME", "500ms",
+	       POOL_LEASE_MIN_MS *NSEC_PER_MSEC, POOL_LEASE_MAX_MS *NSEC_PER_MSEC,
+	       "how long a share of the pool is good for without another word of the server"),
+	CHOICE("on_lost", on_lost, IN_POOL, true, "share|stop|open", "share",
+	       "without the server: an equal share, nothing, or no limit of the pool"),
+	NUMBER("pool_weight", OPTION_COUNT, pool_weight, IN_POOL, "COUNT", "1", 1, POOL_WEIGHT_MAX,
+	       "share of this host against the other members of the pool"),
 
 	CHOICE("on_full", on_full, IN_MOUNT, true, "wait|reject", "wait",
 	       "when max_inflight is reached: wait, or fail with EAGAIN"),
@@ -166,6 +184,8 @@ const struct option_def options[] = {
 
 	CHOICE("cache", cache, IN_MOUNT, false, "auto|strict|page", "auto",
 	       "auto: no cache for what is limited; strict: no caches; page: page cache"),
+	CHOICE("transport", transport, IN_MOUNT, false, "auto|dev|uring", "auto",
+	       "how requests come from the kernel: /dev/fuse or io_uring; auto: dev"),
 	{"attr_timeout", OPTION_TIMEOUT, IN_MOUNT, false, 0, FIELD(attr_timeout_ns), "TIME|auto",
 	 "auto", "how long the kernel caches attributes; auto: 1s, or 0 if cache=strict", 0, 0,
 	 NULL, false},
@@ -287,7 +307,9 @@ const char *option_nearest(const char *name, enum scope_kind scope)
 
 enum scope_kind option_scope_of(const char **name)
 {
-	for (enum scope_kind s = SCOPE_GLOBAL; s <= SCOPE_MOUNT; s++) {
+	for (enum scope_kind s = SCOPE_GLOBAL; s <= SCOPE_POOL; s++) {
+		if (s == SCOPE_CLASS || s == SCOPE_KEY)
+			continue;
 		size_t n = strlen(scope_kind_name(s));
 		if (strncasecmp(*name, scope_kind_name(s), n) == 0 && (*name)[n] == '.') {
 			*name += n + 1;
@@ -370,6 +392,11 @@ static bool is_of_classes(const struct option_def *o)
 	return o->scopes == IN_CLASS;
 }
 
+static bool is_of_pools(const struct option_def *o)
+{
+	return o->scopes == IN_POOL;
+}
+
 static void help_row(const struct option_def *o, FILE *out)
 {
 	char left[64];
@@ -391,11 +418,16 @@ void options_help(FILE *out)
 		"all mounts of the daemon, or of the source):\n");
 	for (unsigned i = 0; i < n_options; i++)
 		if (options[i].type < OPTION_FLAG && !is_limit_extra(&options[i]) &&
-		    !is_of_classes(&options[i]))
+		    !is_of_classes(&options[i]) && !is_of_pools(&options[i]))
 			help_row(&options[i], out);
 	fprintf(out, "\nOnly in [class:NAME] sections, and for ratefsctl class add:\n");
 	for (unsigned i = 0; i < n_options; i++)
 		if (is_of_classes(&options[i]))
+			help_row(&options[i], out);
+	fprintf(out,
+		"\nIn [pool:NAME] sections, or as pool.NAME; a pool has limits, too (pool.bps=...):\n");
+	for (unsigned i = 0; i < n_options; i++)
+		if (is_of_pools(&options[i]))
 			help_row(&options[i], out);
 	fprintf(out, "\nFUSE and mount options:\n");
 	for (unsigned i = 0; i < n_options; i++)

@@ -521,6 +521,9 @@ int option_set(struct settings *s, enum scope_kind scope, const char *name, cons
 				 "%s: belongs to a class: [class:NAME] in a file, or 'ratefsctl "
 				 "class add'",
 				 o->name);
+	if (!option_is_in(o, scope) && option_widest(o) == SCOPE_POOL)
+		return error_set(err, "%s: belongs to a pool: [pool:NAME] in a file, or -o pool.%s",
+				 o->name, o->name);
 	if (!option_is_in(o, scope))
 		return error_set(err, "%s: belongs to the %s scope, not to %s", o->name,
 				 scope_kind_name(option_widest(o)), scope_kind_name(scope));

@@ -140,12 +140,18 @@ static int check_ratefs(const char *path, const struct statx *st, struct error *
 		path);
 }
 
+/* Its connection is cut, or was cut while we asked: a killed daemon that used io_uring takes a moment to go. */
+static bool is_dead(int error)
+{
+	return error == ENOTCONN || error == ECONNABORTED;
+}
+
 int path_check_mountpoint(const char *path, bool force, struct error *err)
 {
 	struct statx st;
 	int rc = ask(path, &st);
 	/* Several dead mounts may be on top of each other. */
-	for (int layers = 0; rc < 0 && errno == ENOTCONN && layers < 16; layers++) {
+	for (int layers = 0; rc < 0 && is_dead(errno) && layers < 16; layers++) {
 		int gone = unmount_lazy(path);
 		if (gone < 0)
 			return error_set(

@@ -155,7 +155,7 @@ static int drop_capabilities(struct error *err)
 	return 0;
 }
 
-int privileges_drop(struct error *err)
+int privileges_drop(bool uring, struct error *err)
 {
 	if (SANITIZED || !privileges_privileged())
 		return 0;
@@ -163,5 +163,5 @@ int privileges_drop(struct error *err)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, "cannot set no_new_privs: %s", strerror(errno));
-	return seccomp_install(err);
+	return seccomp_install(uring, err);
 }

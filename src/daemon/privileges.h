@@ -30,10 +30,11 @@ uint64_t privileges_permitted(void);
 void privileges_restrict(uint64_t capabilities);
 
 /* Affects the calling thread and all threads that it starts: call it before the first one.  Does
- * nothing if there is nothing to drop.  -1 with err: do not continue. */
-int privileges_drop(struct error *err);
+ * nothing if there is nothing to drop.  `uring` keeps the
+ * system calls of io_uring.  -1 with err: do not continue. */
+int privileges_drop(bool uring, struct error *err);
 
 /* Installs only the system call filter (seccomp.c). */
-int seccomp_install(struct error *err);
+int seccomp_install(bool uring, struct error *err);
 
 #endif

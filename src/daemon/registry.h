@@ -21,9 +21,11 @@
 
 struct ending;
 struct fs_mount;
+struct pools;
 struct mounting;
 struct space;
 struct stepper;
+struct traces;
 struct use_look;
 
 struct served_fs {
@@ -55,7 +57,8 @@ struct served_mount {
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
 	struct error trouble;  /* why it could not be mounted */
 	bool paused;
-	bool failed; /* could not be mounted; a reload tries again */
+	bool failed;		/* could not be mounted; a reload tries again */
+	enum served_state told; /* to subscribers */
 };
 enum served_state served_state(const struct served_mount *m);
 
@@ -70,6 +73,7 @@ struct registry {
 	bool finished; /* nothing is left to serve, by request or because it was unmounted */
 	bool leaving;  /* all mounts are being ended, and no new ones are made */
 	struct list fs, mounts;
+	struct pools *pools; /* NULL: none; see daemon/pools.h */
 	struct list mountings, endings;
 	unsigned looks; /* tasks of daemon/in_use.h that are running */
 	bool looked;	/* one has ended: what waits for it can be retried */
@@ -78,6 +82,7 @@ struct registry {
 	struct gate *gate;
 	struct stepper *stepper;
 	int wake_fd;
+	struct traces *traces; /* who hears of what happens; NULL: nobody can */
 };
 
 /* Makes it empty, so that registry_free can be called. */

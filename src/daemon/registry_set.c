@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/classes.h"
+#include "daemon/pools.h"
 #include "daemon/serve_mount.h"
 #include "daemon/served_space.h"
 
@@ -26,6 +27,8 @@ static int failed(int rc, struct error *err)
 
 int registry_set_global(struct registry *r, struct settings *s, struct error *err)
 {
+	if (pools_join(r->pools, s, err) < 0)
+		return -1;
 	int rc = gate_set_global(r->gate, &s->limits);
 	if (rc < 0)
 		return failed(rc, err);
@@ -36,6 +39,8 @@ int registry_set_global(struct registry *r, struct settings *s, struct error *er
 
 int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s, struct error *err)
 {
+	if (pools_join(r->pools, s, err) < 0)
+		return -1;
 	int rc = gate_set_fs(fs->gate, &s->limits);
 	if (rc < 0)
 		return failed(rc, err);
@@ -70,7 +75,7 @@ static int set_gate(struct served_mount *m, const struct settings *s, const stru
 
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err)
 {
-	if (classes_check_one(s, err) < 0)
+	if (classes_check_one(s, err) < 0 || pools_join(m->registry->pools, s, err) < 0)
 		return -1;
 	int rc = set_gate(m, s, &m->registry->weights);
 	if (rc < 0)

@@ -12,6 +12,7 @@
 #include "daemon/in_use.h"
 #include "daemon/names.h"
 #include "daemon/options.h"
+#include "daemon/pools.h"
 
 struct changes {
 	struct registry *r;
@@ -59,6 +60,8 @@ static void note_live(struct changes *j, enum scope_kind scope, const struct set
 		note(j, LOG_LEVEL_INFO, "%s%s%s%s: %s=%s, was %s", scope_kind_name(scope),
 		     global ? "" : " '", global ? "" : new->name, global ? "" : "'", o->name, now,
 		     before && *before ? before : "none");
+		registry_tell(j->r, "limit_changed", scope_kind_name(scope),
+			      global ? "global" : new->name, o->name, now);
 	}
 }
 
@@ -92,7 +95,7 @@ static void note_fixed(struct changes *j, const struct settings *old, const stru
 		if (o->live || !option_is_in(o, SCOPE_MOUNT) || option_equal(o, old, new))
 			continue;
 		note(j, LOG_LEVEL_WARNING,
-		     "mount '%s': %s counts from the next mount on (ratefsctl unmount, then mount)",
+		     "mount '%s': %s takes effect at the next mount (ratefsctl unmount, then mount)",
 		     new->name, o->name);
 	}
 }
@@ -101,6 +104,55 @@ static void apply(struct changes *j, const char *what, int rc, const struct erro
 {
 	if (rc < 0)
 		note(j, LOG_LEVEL_ERROR, "%s: %s", what, err->text);
+}
+
+/* "uid:alice": may be another number now, whatever it is called. */
+static bool has_names(const char *text)
+{
+	for (const char *at = text; at && (at = strstr(at, "id:")); at += 3)
+		if (!strchr("0123456789", at[3 + strspn(at + 3, " \t")]))
+			return true;
+	return false;
+}
+
+static bool weights_have_names(const struct weights *w)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		if (has_names(w->text[i]))
+			return true;
+	return false;
+}
+
+/* What did not change is not touched. */
+static bool same_options(enum scope_kind scope, const struct settings *a, const struct settings *b)
+{
+	for (unsigned i = 0; i < n_options; i++)
+		if (option_is_in(&options[i], scope) &&
+		    (!option_equal(&options[i], a, b) || a->given[i] != b->given[i]))
+			return false;
+	return !has_names(b->match.text) && !weights_have_names(&b->weights);
+}
+
+static bool same_mount(const struct settings *a, const struct settings *b)
+{
+	if (a->n_classes != b->n_classes || !a->section != !b->section ||
+	    (a->section && strcmp(a->section, b->section) != 0) || !same_options(SCOPE_MOUNT, a, b))
+		return false;
+	for (unsigned i = 0; i < a->n_classes; i++)
+		if (strcmp(a->class[i].name, b->class[i].name) != 0 ||
+		    !same_options(SCOPE_CLASS, &a->class[i], &b -> class[i]))
+			return false;
+	return true;
+}
+
+static bool same_weights(const struct weights *a, const struct weights *b)
+{
+	if (a->n != b->n || weights_have_names(b))
+		return false;
+	for (unsigned i = 0; i < a->n; i++)
+		if (strcmp(a->text[i], b->text[i]) != 0)
+			return false;
+	return true;
 }
 
 static void change_global(struct changes *j)
@@ -113,10 +165,13 @@ static void change_global(struct changes *j)
 		return;
 	}
 	if (differs(&j->r->global, &s, "control"))
-		note(j, LOG_LEVEL_WARNING, "global: control counts from the next start on");
+		note(j, LOG_LEVEL_WARNING, "global: control takes effect at the next start");
 	note_live(j, SCOPE_GLOBAL, &j->r->global, &s);
-	apply(j, "global", registry_set_global(j->r, &s, &err), &err);
+	if (!same_options(SCOPE_GLOBAL, &j->r->global, &s))
+		apply(j, "global", registry_set_global(j->r, &s, &err), &err);
 	settings_free(&s);
+	if (same_weights(&j->r->weights, &j->c->weights))
+		return;
 	if (!weights_copy(&weights, &j->c->weights)) {
 		note(j, LOG_LEVEL_ERROR, "weights: out of memory");
 		return;
@@ -129,6 +184,8 @@ static void set_fs(struct changes *j, struct served_fs *fs, const struct setting
 {
 	struct error err = ERROR_INIT;
 	struct settings s;
+	if (same_options(SCOPE_FS, &fs->s, wanted))
+		return;
 	if (!settings_copy(&s, wanted)) {
 		note(j, LOG_LEVEL_ERROR, "fs '%s': out of memory", wanted->name);
 		return;
@@ -229,6 +286,7 @@ static void drop_mounts(struct changes *j)
 		if (m->ending)
 			await_unmount(j->await, m->ending);
 		drop_one_fs(registry_find_own_fs(j->r, m->s.name, true));
+		registry_tell(j->r, "mount_removed", "mount", m->s.name, NULL, NULL);
 		registry_forget_mount(m);
 	}
 }
@@ -273,6 +331,8 @@ static void add_mount(struct changes *j, const struct settings *wanted)
 {
 	struct served_mount *m = registry_add_mount(j->r, wanted);
 	if (m)
+		registry_tell(j->r, "mount_added", "mount", m->s.name, NULL, NULL);
+	if (m)
 		mount_it(j, m);
 	else
 		note(j, LOG_LEVEL_ERROR, "mount '%s': out of memory", wanted->name);
@@ -291,7 +351,9 @@ static void change_mounts(struct changes *j)
 		}
 		if (m->session)
 			note_fixed(j, &m->s, wanted);
-		if (settings_copy(&s, wanted)) {
+		if (same_mount(&m->s, wanted)) {
+			/* goes on as it is */
+		} else if (settings_copy(&s, wanted)) {
 			note_live(j, SCOPE_MOUNT, &m->s, &s);
 			note_classes(j, &m->s, &s);
 			apply(j, wanted->name, registry_set_mount(m, &s, &err), &err);
@@ -338,6 +400,7 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 			configuration_free(&c);
 		return res;
 	}
+	pools_reload(r->pools, &c);
 	drop_mounts(&j);
 	rename_mounts(&j);
 	change_global(&j);

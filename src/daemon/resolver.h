@@ -4,8 +4,8 @@
  * Each query is answered by a child process, so that a module that hangs (RESOLVER_PATIENCE_S) or
  * crashes does not affect later queries.
  *
- * A query is its length (uint32_t) and for each name 'u' or 'g', the name, NUL.  The answer is an
- * int64_t for each, as of name_service_find (base/name_service.h). */
+ * A query is its length (uint32_t) and, for each name, 'u' or 'g', the name, NUL.  The answer has an
+ * int64_t for each, as returned by name_service_find (base/name_service.h). */
 #ifndef DAEMON_RESOLVER_H
 #define DAEMON_RESOLVER_H
 

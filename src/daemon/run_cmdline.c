@@ -49,6 +49,8 @@ static int set_option(struct draft *d, const char *name, const char *value, stru
 	const struct option_def *o = option_find(bare);
 	if (bare == name && o && option_is_in(o, SCOPE_GLOBAL))
 		scope = SCOPE_GLOBAL;
+	if (scope == SCOPE_POOL || (o && strcmp(o->name, "pool") == 0))
+		return error_set(err, "%s: ratefs run takes part in no pool", name);
 	if (o && o->file_only)
 		return error_set(err, "%s: is for configuration files", o->name);
 	if (o && (strcmp(o->name, "name") == 0 || strcmp(o->name, "auto_unmount") == 0))

@@ -51,7 +51,14 @@ int run_signals_begin(struct run_signals *s)
 static bool is_for_command(const struct signalfd_siginfo *info)
 {
 	return info->ssi_code != SI_KERNEL && info->ssi_signo != SIGPIPE &&
-	       info->ssi_signo != SIGCHLD;
+	       info->ssi_signo != SIGCHLD && info->ssi_pid != (uint32_t)getpid();
+}
+
+/* Only the leader of a session hears that its terminal is gone; when a leader dies of that, the kernel tells the others.
+ * The wrapper does not die of it. */
+static bool is_lost_terminal(const struct signalfd_siginfo *info)
+{
+	return info->ssi_signo == SIGHUP && info->ssi_code == SI_KERNEL && getsid(0) == getpid();
 }
 
 static bool asks_to_end(unsigned number)
@@ -127,9 +134,12 @@ static bool look_after(pid_t command, pid_t daemon, struct run_result *out)
 static void forward(const struct run_signals *s, pid_t command, bool all)
 {
 	struct signalfd_siginfo info;
-	while (read(s->fd, &info, sizeof(info)) == sizeof(info))
-		if (is_for_command(&info) || (all && asks_to_end(info.ssi_signo)))
+	while (read(s->fd, &info, sizeof(info)) == sizeof(info)) {
+		if (is_lost_terminal(&info))
+			kill(0, SIGHUP); /* it comes back to us, and is_for_command drops it */
+		else if (is_for_command(&info) || (all && asks_to_end(info.ssi_signo)))
 			kill(command, (int)info.ssi_signo);
+	}
 }
 
 static void watch(pid_t command, pid_t daemon, const struct run_signals *s, struct run_result *out)

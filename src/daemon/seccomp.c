@@ -91,11 +91,17 @@ static const int deadly[] = {
 	SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(bpf), SCMP_SYS(perf_event_open),
 	SCMP_SYS(userfaultfd), SCMP_SYS(setns), SCMP_SYS(pivot_root), SCMP_SYS(chroot),
 	SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(add_key),
-	SCMP_SYS(request_key), SCMP_SYS(keyctl), SCMP_SYS(io_uring_setup),
+	SCMP_SYS(request_key), SCMP_SYS(keyctl),
 	/* the daemon starts no programs */
 	SCMP_SYS(execve), SCMP_SYS(vfork),
 	SCMP_SYS(setuid), SCMP_SYS(setreuid), SCMP_SYS(setresuid),
 	SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid),
+};
+
+/* With a mount that has transport=uring; else the first of them is deadly, too. */
+static const int for_uring[] = {
+	SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
+	SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setscheduler),
 };
 /* clang-format on */
 
@@ -137,17 +143,21 @@ static int add_conditions(scmp_filter_ctx f)
 	return rc;
 }
 
-static int add_rules(scmp_filter_ctx f)
+static int add_rules(scmp_filter_ctx f, bool uring)
 {
 	int rc = 0;
 	for (unsigned i = 0; i < ARRAY_SIZE(allowed) && rc == 0; i++)
 		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, allowed[i], 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(deadly) && rc == 0; i++)
 		rc = seccomp_rule_add(f, SCMP_ACT_KILL_PROCESS, deadly[i], 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(for_uring) && rc == 0 && uring; i++)
+		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, for_uring[i], 0);
+	if (rc == 0 && !uring)
+		rc = seccomp_rule_add(f, SCMP_ACT_KILL_PROCESS, for_uring[0], 0);
 	return rc ? rc : add_conditions(f);
 }
 
-int seccomp_install(struct error *err)
+int seccomp_install(bool uring, struct error *err)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	if (!f)
@@ -156,7 +166,7 @@ int seccomp_install(struct error *err)
 	 * foreign code runs here. */
 	(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	(void)seccomp_attr_set(f, SCMP_FLTATR_CTL_SSB, 1);
-	int rc = add_rules(f);
+	int rc = add_rules(f, uring);
 	if (rc == 0)
 		rc = seccomp_load(f);
 	seccomp_release(f);

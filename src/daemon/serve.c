@@ -17,6 +17,7 @@
 #include "daemon/in_use.h"
 #include "daemon/loop.h"
 #include "daemon/names.h"
+#include "daemon/pools.h"
 #include "daemon/privileges.h"
 #include "daemon/problems.h"
 #include "daemon/registry.h"
@@ -278,6 +279,17 @@ static int open_control(struct server *s, const struct configuration *c, struct 
 	return control_open(&s->control, &c->global, name, err);
 }
 
+/* The filter stays as it is: a mount that is added later has io_uring only if one had it at the start. */
+static bool wants_uring(const struct configuration *c)
+{
+	for (unsigned i = 0; i < c->n_mounts; i++)
+		if (c->mount[i].transport == TRANSPORT_URING)
+			return true;
+	if (privileges_privileged())
+		uring_forbid();
+	return false;
+}
+
 static int start(struct server *s, const struct configuration *c, bool debug)
 {
 	struct error err = ERROR_INIT;
@@ -289,13 +301,16 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		return -1;
 	}
 	if (open_control(s, c, &err) < 0 || names_close(c->file != NULL, &err) < 0 ||
-	    privileges_drop(&err) < 0 || registry_init(&s->registry, c, debug, &err) < 0) {
+	    pools_prepare(c, &err) < 0 || privileges_drop(wants_uring(c), &err) < 0 ||
+	    registry_init(&s->registry, c, debug, &err) < 0) {
 		log_error("%s", err.text);
 		return -1;
 	}
 	rc = watch_mounts(s);
 	if (rc == 0)
 		rc = watch_names(s);
+	if (rc == 0)
+		rc = pools_open(&s->registry, c, &s->loop);
 	if (rc == 0)
 		rc = control_serve(&s->control, &s->loop, &s->registry, on_command, s);
 	if (rc == 0 && c->companion)
@@ -323,6 +338,7 @@ int serve(const struct configuration *c, bool debug, int ready_fd)
 	}
 	control_close(&s.control);
 	names_stop();
+	pools_close(&s.registry);
 	enum registry_rest rest = registry_rest(&s.registry);
 	if (rest != REST_NONE) {
 		/* Threads that still use all this cannot be joined. */

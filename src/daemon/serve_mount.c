@@ -158,6 +158,7 @@ struct mount_config mount_config_of(const struct settings *s, const char *source
 			},
 		.mountpoint = s->mountpoint,
 		.fuse_options = fuse_options,
+		.transport = (enum mount_transport)s->transport,
 		.policy = policy_of(s),
 	};
 }
@@ -213,7 +214,10 @@ void serve_mount_announce(const struct served_mount *m)
 	size_t size;
 	if (!log_enabled(LOG_LEVEL_INFO))
 		return;
-	log_info("serving %s at %s", served_source(m), m->s.mountpoint);
+	const char *why_not;
+	bool uring = m->session && !strcmp(fs_mount_transport(m->session, &why_not), "uring");
+	log_info("serving %s at %s%s", served_source(m), m->s.mountpoint,
+		 uring ? ", requests by io_uring" : "");
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return;

@@ -18,6 +18,8 @@ void settings_init(struct settings *s)
 	s->attr_timeout_ns = s->entry_timeout_ns = -1;
 	s->fair = FAIR_PROCESS;
 	s->cache = CACHE_AUTO;
+	s->lease_ns = 500 * NSEC_PER_MSEC;
+	s->pool_weight = 1;
 	s->on_mount_error = ON_MOUNT_ERROR_STOP;
 	s->log_level = LOG_LEVEL_INFO;
 }
@@ -44,6 +46,10 @@ void settings_free(struct settings *s)
 	free(s->mountpoint);
 	free(s->section);
 	free(s->control);
+	free(s->pool);
+	free(s->server);
+	free(s->key);
+	free(s->auth_file);
 	free(s->profile);
 	weights_free(&s->weights);
 	words_free(&s->fuse);
@@ -97,6 +103,10 @@ bool settings_copy(struct settings *to, const struct settings *from)
 	ok = copy_text(&to->mountpoint, from->mountpoint) && ok;
 	ok = copy_text(&to->section, from->section) && ok;
 	ok = copy_text(&to->control, from->control) && ok;
+	ok = copy_text(&to->pool, from->pool) && ok;
+	ok = copy_text(&to->server, from->server) && ok;
+	ok = copy_text(&to->key, from->key) && ok;
+	ok = copy_text(&to->auth_file, from->auth_file) && ok;
 	ok = copy_text(&to->mounts, from->mounts) && ok;
 	ok = copy_text(&to->parent, from->parent) && ok;
 	ok = copy_match(&to->match, &from->match) && ok;
@@ -220,6 +230,7 @@ void configuration_free(struct configuration *c)
 	free_all(c->fs, c->n_fs);
 	free_all(c->mount, c->n_mounts);
 	free_all(c->class, c->n_classes);
+	free_all(c->pool, c->n_pools);
 	settings_free(&c->global);
 	weights_free(&c->weights);
 	free(c->file);
@@ -249,6 +260,11 @@ struct settings *configuration_add_mount(struct configuration *c)
 struct settings *configuration_add_class(struct configuration *c)
 {
 	return add(&c->class, &c->n_classes);
+}
+
+struct settings *configuration_add_pool(struct configuration *c)
+{
+	return add(&c->pool, &c->n_pools);
 }
 
 struct settings *settings_add_class(struct settings *mount, const char *name)

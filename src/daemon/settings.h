@@ -48,6 +48,7 @@ struct settings {
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
 	uint64_t size_bytes, inodes; /* mounts and fs: what the tree may hold; 0: no limit */
 	unsigned on_quota;	     /* index of the choice */
+	unsigned transport;
 	bool dry_run;
 	bool own_namespace; /* see struct fs_config */
 	struct device_config device;
@@ -61,6 +62,15 @@ struct settings {
 	struct match match;
 	char *mounts, *parent;
 	uint64_t reserve_bps, reserve_iops;
+
+	/* every scope in the tree: the pool that it takes part in; limits.limit[].pool_per_sec are that
+	 * pool's rates (pool_config.h) */
+	char *pool;
+
+	/* pools */
+	char *server, *key, *auth_file;
+	uint64_t lease_ns, pool_weight;
+	unsigned on_lost; /* enum pool_on_lost */
 
 	/* global */
 	char *control;
@@ -112,6 +122,8 @@ struct configuration {
 	/* as in the file; each mount has its own copies */
 	struct settings *class;
 	unsigned n_classes;
+	struct settings *pool;
+	unsigned n_pools;
 	struct weights weights; /* of [weights]: for every mount */
 	char *file;		/* NULL: from the command line */
 	bool force;		/* mount even where that is refused otherwise (daemon/path.h) */
@@ -124,6 +136,7 @@ void configuration_free(struct configuration *c);
 struct settings *configuration_add_fs(struct configuration *c);
 struct settings *configuration_add_mount(struct configuration *c);
 struct settings *configuration_add_class(struct configuration *c);
+struct settings *configuration_add_pool(struct configuration *c);
 struct settings *configuration_find_fs(const struct configuration *c, const char *name);
 struct settings *configuration_find_mount(const struct configuration *c, const char *name);
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/stats_out.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "daemon/limits_out.h"
 #include "daemon/served_space.h"
-#include "fs/cgroup.h"
 #include "fs/mount.h"
 
 /* --- one scope ------------------------------------------------------------------------------ */
@@ -49,10 +46,13 @@ static void put_class(struct json_out o, const struct class_stats *c)
 		{"parked_total", c->parked},
 		{"would_block", c->would_block},
 		{"full", c->full},
+		{"no_room", c->no_room},
+		{"too_many_open", c->too_many_open},
 		{"timed_out", c->timed_out},
 		{"cancelled", c->cancelled},
 		{"misconfigured", c->misconfigured},
 		{"ok", c->ok},
+		{"errors", c->errors},
 		{"failed", c->failed},
 		{"aborted", c->aborted},
 		{"device_now", c->device_now},
@@ -118,7 +118,9 @@ static int by_key(const void *a, const void *b)
 	const struct key_stats *x = a, *y = b;
 	if (x->key.kind != y->key.kind)
 		return x->key.kind < y->key.kind ? -1 : 1;
-	return x->key.id < y->key.id ? -1 : x->key.id > y->key.id;
+	if (x->key.id != y->key.id)
+		return x->key.id < y->key.id ? -1 : 1;
+	return strcmp(x->leaf, y->leaf);
 }
 
 static int by_wait(const void *a, const void *b)
@@ -153,24 +155,67 @@ unsigned stats_merge_keys(struct key_stats *k, unsigned n)
 		last->wait_ns += k[i].wait_ns;
 		last->max_wait_ns = max_u64(last->max_wait_ns, k[i].max_wait_ns);
 		last->capped = 0; /* several limits of its own are no one level */
+		if (k[i].limit.wait_ns > last->limit.wait_ns)
+			last->limit = k[i].limit;
+		if (k[i].oldest_ns > last->oldest_ns) {
+			last->oldest_ns = k[i].oldest_ns;
+			last->waits_for = k[i].waits_for;
+		}
 	}
 	return kept;
 }
 
-/* Names that cost no look into the user database: that is for the client to do. */
-static void put_name(struct json_out o, const struct fair_key *key)
+struct json_out put_waited_limit(struct json_out o, const char *key, const struct waited_limit *l)
 {
-	char buf[4096] = "";
-	if (key->kind == FAIR_CGROUP)
-		cgroup_path(key->id, buf, sizeof(buf));
-	if (key->kind == FAIR_PROCESS) {
-		char path[40];
-		snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", key->id);
-		AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
-		ssize_t n = fd < 0 ? -1 : read(fd, buf, 64);
-		buf[n > 0 ? n - 1 : 0] = '\0'; /* its newline */
+	char name[40];
+	struct json_out limit = put_object(o, key);
+	snprintf(name, sizeof(name), "%s%s", l->each ? "each." : "", l->name);
+	put_text(limit, "scope", scope_kind_name(l->scope));
+	if (l->of[0])
+		put_text(limit, "of", l->of);
+	put_text(limit, "name", name);
+	return limit;
+}
+
+static void put_waits(struct json_out o, const struct key_stats *k)
+{
+	if (k->limit.known)
+		put_u64(put_waited_limit(o, "limit", &k->limit), "wait_ns", k->limit.wait_ns);
+	if (k->waits_for.known)
+		put_waited_limit(o, "waits_for", &k->waits_for);
+}
+
+/* "wait_bounds_ns" and "waits": how long requests of a mount waited, by class of callers and limit. */
+#define WAITS_MAX (CHAIN_SCOPES_MAX * WAIT_KINDS)
+
+static void put_waits_of(struct json_out list, const struct served_mount *m, const char *class,
+			 struct limit_wait *wait)
+{
+	unsigned n = gate_stats_waits(m->gate, *class ? class : NULL, wait, WAITS_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		struct json_out one = put_object(list, NULL);
+		put_text(one, "class", class);
+		put_waited_limit(one, "limit", &wait[i].limit);
+		put_u64(one, "sum_ns", wait[i].times.sum_ns);
+		struct json_out counts = put_array(one, "counts");
+		for (unsigned k = 0; k <= WAIT_BOUNDS; k++)
+			put_u64(counts, NULL, wait[i].times.count[k]);
 	}
-	put_text(o, "name", buf);
+}
+
+static void put_mount_waits(struct json_out o, const struct served_mount *m)
+{
+	AUTO_FREE struct limit_wait *wait = calloc(WAITS_MAX, sizeof(*wait));
+	if (!wait) {
+		*o.failed = true;
+		return;
+	}
+	struct json_out bounds = put_array(o, "wait_bounds_ns"), list = put_array(o, "waits");
+	for (unsigned i = 0; i < WAIT_BOUNDS; i++)
+		put_u64(bounds, NULL, wait_bound_ns[i]);
+	put_waits_of(list, m, "", wait);
+	for (unsigned i = 0; i < m->s.n_classes; i++)
+		put_waits_of(list, m, m->s.class[i].name, wait);
 }
 
 static void put_each(struct json_out o, const struct key_stats *k)
@@ -185,9 +230,10 @@ static void put_each(struct json_out o, const struct key_stats *k)
 
 static void put_keys(struct json_out list, const struct key_stats *k, unsigned n)
 {
-	for (unsigned i = 0; i < n && i < STATS_TOP_KEYS; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		const struct number row[] = {
 			{"id", k[i].key.id},
+			{"uid", k[i].uid},
 			{"weight", k[i].weight},
 			{"ops", k[i].ops},
 			{"bytes", k[i].bytes},
@@ -195,11 +241,14 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 			{"parked_total", k[i].parked},
 			{"wait_ns", k[i].wait_ns},
 			{"max_wait_ns", k[i].max_wait_ns},
+			{"oldest_ns", k[i].oldest_ns},
 		};
 		struct json_out one = put_object(list, NULL);
 		put_text(one, "kind", fair_kind_name(k[i].key.kind));
-		put_name(one, &k[i].key);
+		put_text(one, "name", k[i].name);
+		put_text(one, "class", k[i].leaf);
 		put_numbers(one, row, ARRAY_SIZE(row));
+		put_waits(one, &k[i]);
 		put_each(one, &k[i]);
 	}
 }
@@ -210,7 +259,8 @@ static bool in_scope(const struct target *t, const struct served_mount *m)
 }
 
 /* The keys of all mounts of the scope, equal ones together. */
-static void put_all_keys(struct json_out o, struct registry *r, const struct target *t)
+static void put_all_keys(struct json_out o, struct registry *r, const struct target *t,
+			 unsigned top)
 {
 	unsigned room = 0, n = 0;
 	AUTO_FREE struct key_stats *keys = NULL;
@@ -231,9 +281,9 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 	}
 	n = stats_merge_keys(keys, n);
 	qsort(keys, n, sizeof(*keys), by_wait);
-	put_keys(put_array(o, "keys_by_wait"), keys, n);
+	put_keys(put_array(o, "keys_by_wait"), keys, min_u64(n, top));
 	qsort(keys, n, sizeof(*keys), by_use);
-	put_keys(put_array(o, "keys_by_use"), keys, n);
+	put_keys(put_array(o, "keys_by_use"), keys, min_u64(n, min_u64(top, STATS_TOP_KEYS)));
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
@@ -299,7 +349,7 @@ static void look_at_scope(struct registry *r, const struct target *t, struct sco
 		gate_stats_global(r->gate, s);
 }
 
-void put_stats(struct json_out o, struct registry *r, const struct target *t)
+void put_stats(struct json_out o, struct registry *r, const struct target *t, unsigned top)
 {
 	AUTO_FREE struct scope_stats *s = calloc(1, sizeof(*s));
 	struct fs_source_look source;
@@ -320,5 +370,7 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t)
 	served_space_put(o, t);
 	put_limits_met(o, t);
 	put_scope_stats(o, s);
-	put_all_keys(o, r, t);
+	if (t->mount && !t->class)
+		put_mount_waits(o, t->mount);
+	put_all_keys(o, r, t, top);
 }

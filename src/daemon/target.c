@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "daemon/ending.h"
+#include "daemon/pools.h"
 #include "daemon/reserves.h"
 
 /* A mount's name has no '/' except before a class; a path inside a mount has. */
@@ -57,6 +58,11 @@ int target_find(struct registry *r, const char *name, struct target *t, struct e
 		t->fs = registry_find_fs(r, name + 3);
 		return t->fs ? 0 : error_set(err, "there is no fs '%s'", name + 3);
 	}
+	if (strncmp(name, "pool:", 5) == 0) {
+		t->scope = SCOPE_POOL;
+		t->pool = pools_find(r->pools, name + 5);
+		return t->pool ? 0 : error_set(err, "there is no pool '%s'", name + 5);
+	}
 	t->scope = SCOPE_MOUNT;
 	t->mount = registry_find_target(r, name);
 	t->dropped = ending_find_dropped(r, name);
@@ -70,7 +76,8 @@ int target_find(struct registry *r, const char *name, struct target *t, struct e
 
 const char *target_name(const struct target *t)
 {
-	return t->class	    ? t->name
+	return t->pool	    ? t->pool->name
+	       : t->class   ? t->name
 	       : t->mount   ? t->mount->s.name
 	       : t->dropped ? t->dropped->name
 	       : t->fs	    ? t->fs->s.name
@@ -79,7 +86,8 @@ const char *target_name(const struct target *t)
 
 const struct settings *target_settings(const struct target *t)
 {
-	return t->class	  ? t->class
+	return t->pool	  ? t->pool
+	       : t->class ? t->class
 	       : t->mount ? &t->mount->s
 	       : t->fs	  ? &t->fs->s
 			  : &t->registry->global;
@@ -100,7 +108,8 @@ const char *served_paused_by(const struct served_mount *m)
 
 bool target_paused(const struct target *t)
 {
-	return t->class	  ? false
+	return t->pool	  ? false
+	       : t->class ? false
 	       : t->mount ? t->mount->paused
 	       : t->fs	  ? t->fs->paused
 			  : t->registry->paused;
@@ -121,7 +130,7 @@ static int set_shared(struct registry *r, struct served_fs *fs, struct settings 
 	return fs ? registry_set_fs(r, fs, s, err) : registry_set_global(r, s, err);
 }
 
-/* The mount as it is, but for this class. */
+/* The mount's settings, changed only in this class. */
 static int apply_class(struct target *t, struct settings *s, struct error *err)
 {
 	struct settings mount, was;
@@ -142,16 +151,24 @@ static int apply_class(struct target *t, struct settings *s, struct error *err)
 	return rc;
 }
 
+/* For all members of the pool. */
+static int apply_pool(struct target *t, struct settings *s, struct error *err)
+{
+	return pools_set(t->registry->pools, t->pool->name, s, err);
+}
+
 int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err)
 {
-	return t->class	  ? apply_class(t, s, err)
+	return t->pool	  ? apply_pool(t, s, err)
+	       : t->class ? apply_class(t, s, err)
 	       : t->mount ? target_set_mount(t->mount, s, err)
 			  : set_shared(r, t->fs, s, err);
 }
 
 int target_pause(struct registry *r, const struct target *t, bool paused)
 {
-	return t->class	  ? -EOPNOTSUPP
+	return t->pool	  ? -EOPNOTSUPP
+	       : t->class ? -EOPNOTSUPP
 	       : t->mount ? registry_pause_mount(t->mount, paused)
 	       : t->fs	  ? registry_pause_fs(t->fs, paused)
 			  : registry_pause_global(r, paused);

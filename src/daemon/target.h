@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TARGET of ratefsctl: a mountpoint, a mount's name, MOUNT/CLASS, fs:NAME or global. */
+/* TARGET of ratefsctl: a mountpoint, a mount's name, MOUNT/CLASS, fs:NAME, pool:NAME or global. */
 #ifndef DAEMON_TARGET_H
 #define DAEMON_TARGET_H
 
@@ -18,6 +18,7 @@ struct target {
 		*mount;		/* SCOPE_MOUNT, SCOPE_CLASS; NULL: no longer in the configuration */
 	struct settings *class; /* SCOPE_CLASS: one of the mount's */
 	char name[TARGET_NAME_MAX]; /* SCOPE_CLASS: MOUNT/CLASS */
+	const struct settings *pool; /* SCOPE_POOL */
 	struct ending *dropped;	    /* SCOPE_MOUNT: removed by a reload and still being ended */
 };
 
@@ -29,8 +30,8 @@ bool target_covers(const struct target *t, const struct served_mount *m);
 /* "mount", "fs" or "global": the scope whose pause stops the mount; NULL: none. */
 const char *served_paused_by(const struct served_mount *m);
 bool target_paused(const struct target *t);
-/* New settings; reservations must be what the scopes above have.  Takes over what is in *s on success; -1 with err
- * and nothing changed. */
+/* New settings; reservations must not exceed what the scopes above have.  Take over *s on success; -1
+ * with err and nothing changed. */
 int target_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err);
 int target_pause(struct registry *r, const struct target *t, bool paused); /* 0 or -errno */

@@ -25,7 +25,7 @@ void fdlimit_inode_fds(int n);
  * files open as fds are left may not use the last quarter of them, so that one user cannot keep the others from
  * opening files.  Root may use all but the last sixteenth. */
 bool fdlimit_client_try(uid_t uid);
-void fdlimit_client_add(uid_t uid); /* counts it in any case */
+void fdlimit_client_add(uid_t uid); /* always counts it */
 void fdlimit_client_done(uid_t uid);
 
 /* Counts one more inode fd that cannot be closed, because its file has no name any more.  False:

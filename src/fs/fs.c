@@ -170,6 +170,8 @@ static bool handles_work(struct fs *fs)
 	return fd >= 0;
 }
 
+#define MOMENT_S 1e-6 /* of whatever is more than 0 the kernel makes a timer tick or two */
+
 static void set_timeouts(struct fs *fs)
 {
 	double by_mode = fs->cfg.cache == CACHE_STRICT ? 0.0 : 1.0;
@@ -203,6 +205,9 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 		return NULL;
 	}
 	fs->source_checks = source_checks(fs);
+	/* What one user was told is not for another, where the source tells them apart. */
+	if (cfg->cache == CACHE_STRICT && cfg->attr_timeout_s < 0 && !fs->source_checks)
+		fs->moment_s = MOMENT_S;
 	fs->by_handle = handles_work(fs);
 	durable_init(&fs->durable, fs, fs->root_fd);
 	int res = inode_table_init(fs, fs->root_fd);

@@ -47,6 +47,7 @@ struct inode {
 	mode_t type;		     /* S_IFMT part only */
 	int fd;			     /* O_PATH, or -1 */
 	uint32_t users;		     /* operations that currently use fd */
+	_Atomic uint32_t n_open;     /* handles */
 	_Atomic uint32_t n_mappable; /* open files whose mapped stores we do not notice */
 	bool recently_used;
 	bool pinned; /* has no name any more: the fd is the only access to it */

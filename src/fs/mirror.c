@@ -15,6 +15,7 @@
 #include "base/monotonic.h"
 #include "base/util.h"
 #include "fs/fdlimit.h"
+#include "fs/wire.h"
 
 #define HOLD_NS NSEC_PER_SEC /* long enough for the kernel to retry */
 
@@ -157,7 +158,21 @@ double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mod
 	    ((mode & (S_ISUID | S_ISGID)) ||
 	     (inode && atomic_load_explicit(&inode->n_mappable, memory_order_relaxed))))
 		return 0;
-	return fs->attr_timeout_s;
+	return S_ISDIR(mode) && fs->moment_s > 0 ? fs->moment_s : fs->attr_timeout_s;
+}
+
+void mirror_end_moment(const struct fs *fs, uint64_t ino)
+{
+	if (fs->moment_s > 0)
+		wire_notify_attr(fs->dev_fd, ino);
+}
+
+static double entry_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode)
+{
+	bool is_open = atomic_load_explicit(&inode->n_open, memory_order_relaxed);
+	if (fs->moment_s > 0 && !is_open && !(S_ISREG(mode) && (mode & (S_ISUID | S_ISGID))))
+		return fs->moment_s;
+	return mirror_attr_timeout_s(fs, inode, mode);
 }
 
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
@@ -167,7 +182,7 @@ void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct st
 	e->generation = inode->id & COUNTED_ID ? fs->generation
 					       : durable_generation(&fs->durable, inode->id);
 	e->attr = mirror_shown(fs, st);
-	e->attr_timeout = mirror_attr_timeout_s(fs, inode, st->st_mode);
+	e->attr_timeout = entry_attr_timeout_s(fs, inode, st->st_mode);
 	e->entry_timeout = fs->entry_timeout_s;
 }
 

@@ -31,6 +31,9 @@ struct fs {
 	bool by_handle;	    /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
+	/* cache=strict: the shortest time that the kernel knows, for attributes that the call which is
+	 * going on needs again.  0: not even that. */
+	double moment_s;
 	uint64_t generation; /* of counted node IDs: different for each mount */
 	struct durable_ids durable;
 	struct inode_table inodes;
@@ -92,8 +95,16 @@ int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 int mirror_entry_of_fd(struct fs *fs, const struct inode_ref *dir, const char *name, int fd,
 		       struct fuse_entry_param *e);
 /* How long the kernel may cache attributes: not at all if they can change without its notice.
- * `inode` may be NULL for anything but regular files. */
+ * `inode` may be NULL for anything but regular files.
+ *
+ * With cache=strict nothing is cached beyond a call, but within one call the kernel would ask for some attributes twice:
+ * for a permission check it needs those of each directory on the path and of a file to be opened, and after a lookup
+ * those of the file found.  Therefore the attributes of a directory are valid for a moment (until the next timer tick but
+ * one), and so are those of a file that nobody has open, if a lookup brings them.  Every call still reaches the
+ * daemon: with its lookup, or with what it asks of an open file. */
 double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode);
+/* Before a file that was looked up is open, and fstat can be asked of it: the moment is over. */
+void mirror_end_moment(const struct fs *fs, uint64_t ino);
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e);
 

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <limits.h>
+#include <linux/fuse.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -106,6 +108,7 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	memset(m, 0, sizeof(*m));
 	m->g = g;
 	m->gate = gate;
+	m->wanted = cfg->transport;
 	m->fd = m->dead_fd = -1;
 	fs_mount_set(m, &cfg->policy);
 	parked_init(&m->parked);
@@ -161,6 +164,61 @@ static int open_dead_fd(void)
 	return fds[1];
 }
 
+/* --- the answer to INIT, where io_uring is wanted ---
+ * libfuse makes it and does not know io_uring: it is taken along on its way to the kernel. */
+
+static _Thread_local struct fs_mount *initialized;
+
+static ssize_t write_init(int fd, struct iovec *iov, int count, void *userdata)
+{
+	struct fs_mount *m = initialized;
+	struct fuse_init_out *out = count == 2 ? iov[1].iov_base : NULL;
+	bool go = false;
+	if (m && out && iov[1].iov_len >= sizeof(*out) && (out->flags & FUSE_INIT_EXT)) {
+		go = rings_at_init(m, m->init_offers_uring);
+		if (go)
+			out->flags2 |= INIT_OVER_IO_URING;
+	}
+	ssize_t n = writev(fd, iov, count);
+	if (m)
+		rings_go(m, go && n >= 0);
+	return n;
+}
+
+static ssize_t read_nothing(int fd, void *buf, size_t len, void *userdata)
+{
+	errno = EINVAL; /* our receivers read */
+	return -1;
+}
+
+static int listen_to_init(struct fs_mount *m, struct error *err)
+{
+	const struct fuse_custom_io io = {.read = read_nothing, .writev = write_init};
+	int rc = fuse_session_custom_io(m->se, &io, sizeof(io), fuse_session_fd(m->se));
+	if (rc != 0)
+		return error_set(err, "cannot mount: %s", strerror(-rc));
+	return 0;
+}
+
+void mount_init(struct fs_mount *m, void *message, size_t len)
+{
+	struct fuse_buf buf = {.mem = message, .size = len};
+	const struct fuse_init_in *in = (const void *)((const struct fuse_in_header *)message + 1);
+	bool extended =
+		len >= sizeof(struct fuse_in_header) + sizeof(*in) && (in->flags & FUSE_INIT_EXT);
+	m->init_offers_uring = extended && (in->flags2 & INIT_OVER_IO_URING);
+	initialized = m;
+	fuse_session_process_buf(m->se, &buf);
+	initialized = NULL;
+}
+
+const char *fs_mount_transport(const struct fs_mount *m, const char **why_not)
+{
+	bool uring = atomic_load(&m->uses_uring);
+	*why_not = uring || m->wanted != TRANSPORT_URING ? "" : m->why_not_uring;
+	return uring ? "uring" : "dev";
+}
+
 int fs_mount_mount(struct fs_mount *m, struct error *err)
 {
 	m->dead_fd = open_dead_fd();
@@ -179,7 +237,7 @@ int fs_mount_mount(struct fs_mount *m, struct error *err)
 		return -1;
 	}
 	fs_attach(m->fs, m->se);
-	return 0;
+	return m->wanted == TRANSPORT_URING ? listen_to_init(m, err) : 0;
 }
 
 int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *ctx), void *ctx,
@@ -188,6 +246,8 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 	m->on_end = ended;
 	m->on_end_ctx = ctx;
 	m->started = true;
+	if (m->wanted == TRANSPORT_URING)
+		rings_start(m);
 	int rc = receivers_start(m);
 	if (rc == 0)
 		rc = watchdog_start(m); /* last: it starts receivers as well */
@@ -206,6 +266,9 @@ int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 		const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC / 4};
 		nanosleep(&nap, NULL);
 	}
+	if (m->wanted == TRANSPORT_URING && !atomic_load(&m->uses_uring))
+		log_warning("%s: no io_uring, requests come by /dev/fuse: %s", m->mountpoint,
+			    m->why_not_uring);
 	return 0;
 }
 
@@ -318,8 +381,13 @@ static void drain(struct fs_mount *m, uint64_t grace_ns, uint64_t limit_ns)
  * discarded. */
 static void cut_connection(struct fs_mount *m)
 {
+	const struct timespec nap = {.tv_nsec = LOOK_MS * NSEC_PER_MSEC};
+	uint64_t until_ns = monotonic_ns() + KICK_NS;
 	fuse_session_exit(m->se); /* libfuse does not report failing replies any more */
 	atomic_store(&m->cut, true);
+	rings_stop(m);
+	while (!rings_are_gone(m) && !atomic_load(&m->abandon) && monotonic_ns() < until_ns)
+		nanosleep(&nap, NULL);
 	if (fuse_session_fd(m->se) >= 0)
 		dup3(m->dead_fd, fuse_session_fd(m->se), O_CLOEXEC);
 	dup3(m->dead_fd, m->fd, O_CLOEXEC);
@@ -398,6 +466,7 @@ void fs_mount_free(struct fs_mount *m)
 	receivers_join(m);
 	poll_forget_all(m);
 	workers_free(m->workers);
+	rings_free(m);
 	if (m->detaches)
 		pthread_join(m->detacher, NULL);
 	close_fds(m);

@@ -26,11 +26,15 @@ struct mount_policy {
 	enum interrupt_mode interrupt;
 };
 
+/* How requests come from the kernel. */
+enum mount_transport { TRANSPORT_AUTO, TRANSPORT_DEV, TRANSPORT_URING };
+
 struct mount_config {
 	struct fs_config fs;
 	const char *mountpoint;
 	const char *fuse_options; /* "ro,allow_other,fsname=…", NULL or "" for none */
 	bool debug;
+	enum mount_transport transport;
 	struct mount_policy policy;
 };
 
@@ -73,6 +77,12 @@ struct mount_place fs_mount_place(const struct fs_mount *m);
 /* Lists up to n processes that have files open whose reads and writes bypass the daemon; returns
  * their number. */
 unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, unsigned n);
+
+/* The transport in use, "dev" or "uring".  *why_not (never NULL): the reason why a mount with transport=uring does not
+ * use it, else "". */
+const char *fs_mount_transport(const struct fs_mount *m, const char **why_not);
+/* No mount of this process may use io_uring: its system calls are forbidden. */
+void uring_forbid(void);
 
 /* What is in the source now. */
 #define FS_SOURCE_OPS 8

@@ -18,6 +18,7 @@
 #include "fs/mount.h"
 #include "fs/request.h"
 #include "fs/watch.h"
+#include "sched/gate.h"
 #include "sched/workers.h"
 
 #define MESSAGE_MAX (FS_MAX_TRANSFER + (64U << 10)) /* header, arguments and data of a request */
@@ -26,17 +27,22 @@
 #define DELAYED_HASH  256
 #define POLL_HASH     512
 #define RECEIVERS_MAX 64
+#define RINGS_MAX     64
+#define RECEIVERS_ALL (RECEIVERS_MAX + RINGS_MAX) /* ring threads are receivers, too */
 #define WORKERS_MAX   64
-#define READY_NS      (10 * NSEC_PER_SEC)   /* until the kernel has sent its first message */
-#define STOP_GRACE_NS (500 * NSEC_PER_MSEC) /* for what is parked and for open files at the end */
+#define READY_NS      (10 * NSEC_PER_SEC) /* until the kernel has sent its first message */
+/* grace period for parked requests and open files at the end */
+#define STOP_GRACE_NS (500 * NSEC_PER_MSEC)
 
 /* Requests that wait or are being run by a worker, by the kernel's number, for FUSE_INTERRUPT. */
 struct parked_table {
 	pthread_mutex_t lock;
-	struct list hash[PARKED_HASH];		/* lock */
-	struct watch watch;			/* lock: interrupted, or never to be interrupted */
-	unsigned n;				/* lock */
-	struct list delayed;			/* lock: refused, to be told so later (delayed.c) */
+	struct list hash[PARKED_HASH]; /* lock */
+	/* lock: callers that were interrupted, or that are never interrupted */
+	struct watch watch;
+	unsigned n; /* lock */
+	/* lock: refused, but the reply is delayed (delayed.c) */
+	struct list delayed;
 	struct list delayed_hash[DELAYED_HASH]; /* lock */
 	unsigned n_delayed;			/* lock */
 };
@@ -49,16 +55,15 @@ struct poll_table {
 	_Atomic unsigned n;
 };
 
-/* What a thread that carries requests out is at.  Written by that thread for every request, read by
- * those who look. */
+/* What a thread that carries out requests is doing.  Written by that thread for every request. */
 struct runner {
 	_Alignas(CACHE_LINE) _Atomic uint32_t
 		opcode;		   /* of the request in the source, plus 1; 0: none */
 	_Atomic uint64_t entered;  /* how many requests so far */
-	_Atomic uint64_t since_ns; /* of this one; 0: nobody has looked yet */
+	_Atomic uint64_t since_ns; /* start of this request; 0: not dated yet */
 	bool worker;		   /* reads the clock itself */
-	_Atomic bool taken;	   /* a worker's: has a thread */
-	pthread_mutex_t lock;	   /* of the two below */
+	_Atomic bool taken;	   /* of a worker: a thread uses it */
+	pthread_mutex_t lock;	   /* guards the two below */
 	bool holds;		   /* permits, by … */
 	struct grant grant;
 };
@@ -68,7 +73,7 @@ struct receiver {
 	_Alignas(CACHE_LINE) _Atomic uint64_t current; /* unique of the request it runs; 0: none */
 	_Atomic uint64_t served;
 	struct runner runner;
-	uint64_t interrupted;	/* parked.lock: an interrupt came for this request of its */
+	uint64_t interrupted;	/* parked.lock: its request that was interrupted */
 	uint64_t served_before; /* the watchdog's */
 	_Atomic int kick;	/* enum receiver_kick */
 	_Atomic int state;	/* enum receiver_state */
@@ -82,8 +87,8 @@ enum receiver_state {
 	RECEIVER_ENDED
 };
 
-/* A signal that makes a receiver return from reading a message.  It must not meet a call into the source, which
- * it could make fail: see kick() in receive.c. */
+/* A signal that makes a receiver return from reading a message.  It must not arrive during a call
+ * into the source, which it could make fail: see kick() in receive.c. */
 enum receiver_kick { KICK_NONE, KICK_SENT, KICK_CAME };
 
 struct fs_mount {
@@ -98,24 +103,31 @@ struct fs_mount {
 	struct gate *g;
 	struct gate_mount *gate;
 
+	enum mount_transport wanted;
+	struct rings *rings;	 /* NULL: none */
+	char why_not_uring[128]; /* "": no reason */
+	bool init_offers_uring;
+	_Atomic bool uses_uring;
+
 	_Atomic bool nonblock_waits, timeout_is_etimedout;
 	_Atomic int interrupt;
 
 	struct parked_table parked;
 	struct poll_table polls;
 
-	struct receiver receiver[RECEIVERS_MAX];
+	struct receiver receiver[RECEIVERS_ALL];
 	unsigned receivers_busy;  /* as many are there while requests come … */
 	unsigned receivers_floor; /* … or now; the watchdog's */
 	_Atomic unsigned receivers_wanted;
 	unsigned calm_ticks;	       /* the watchdog's */
-	_Atomic bool draining;	       /* what arrives is refused */
-	_Atomic uint64_t waived_bytes; /* write-back that passed the limits since then */
+	_Atomic bool draining;	       /* new requests are refused */
+	_Atomic uint64_t waived_bytes; /* write-back that bypassed the limits since then */
 	uint64_t waived_max;
-	_Atomic bool abandon;		 /* no more waiting for the source */
-	_Atomic bool cut;		 /* the connection has been cut */
-	_Atomic bool stopping;		 /* receivers leave as soon as they see it */
-	_Atomic uint64_t abort_after_ns; /* parked requests are refused past it; 0: run them */
+	_Atomic bool abandon;  /* do not wait for the source any more */
+	_Atomic bool cut;      /* the connection has been cut */
+	_Atomic bool stopping; /* receivers exit when they see it */
+	/* parked requests are refused after this time; 0: run them */
+	_Atomic uint64_t abort_after_ns;
 	_Atomic bool ended_once;
 	_Atomic bool ended; /* the kernel has closed the connection */
 	void (*on_end)(struct fs_mount *m, void *ctx);
@@ -135,14 +147,15 @@ struct fs_mount {
 	bool started;
 };
 
-/* What a request gets that arrives when the mount is ending: the same as from the dead mount a moment
- * later.  No program tries again on it, as many do on EAGAIN and EINTR. */
+/* The error for requests that arrive while the mount is ending: the same as from a dead mount a
+ * moment later.  Programs do not retry after it, as many do after EAGAIN and EINTR. */
 #define ENDING_ERRNO ENOTCONN
 
-/* Going to sleep while requests come.  A receive thread says what it runs, then asks whether the watchdog
- * sleeps; the watchdog says that it sleeps, then asks what is being run.  Each is a store and then a load of
- * the other's: all four are sequentially consistent, or both could miss the other's store, and the watchdog
- * would sleep while requests are stuck. */
+/* Handshake between receivers and a watchdog that goes to sleep.  A receiver announces what it
+ * runs, then checks whether the watchdog sleeps; the watchdog announces that it sleeps, then
+ * checks what is running.  Each stores first and then loads the other's value.  All four accesses
+ * are sequentially consistent; otherwise both could miss the other's store, and the watchdog would
+ * sleep while requests are stuck. */
 
 /* True: the watchdog sleeps and must be woken. */
 static inline bool receiver_begins(struct receiver *r, uint64_t unique)
@@ -158,11 +171,11 @@ static inline void receiver_ends(struct receiver *r)
 	atomic_store_explicit(&r->served, served + 1, memory_order_relaxed);
 }
 
-/* Requests that were begun. */
+/* The number of requests begun so far. */
 static inline uint64_t receivers_begun(const struct fs_mount *m)
 {
 	uint64_t sum = 0;
-	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {
+	for (unsigned i = 0; i < RECEIVERS_ALL; i++) {
 		const struct receiver *r = &m->receiver[i];
 		sum += atomic_load_explicit(&r->served, memory_order_relaxed) +
 		       (atomic_load_explicit(&r->current, memory_order_seq_cst) != 0);
@@ -170,63 +183,91 @@ static inline uint64_t receivers_begun(const struct fs_mount *m)
 	return sum;
 }
 
-/* The watchdog is about to sleep; false: a request has come since `begun` were counted. */
+/* The watchdog is about to sleep; false: a request has arrived since `begun` was counted. */
 static inline bool watchdog_lies_down(struct fs_mount *m, uint64_t begun)
 {
 	atomic_store_explicit(&m->watchdog_sleeps, true, memory_order_seq_cst);
 	return receivers_begun(m) == begun;
 }
 
+/* Around the operation, on the thread that carries it out. */
+static inline void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant)
+{
+	atomic_store_explicit(&r->since_ns, r->worker ? monotonic_ns() : 0, memory_order_relaxed);
+	atomic_store_explicit(&r->entered,
+			      atomic_load_explicit(&r->entered, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_store_explicit(&r->opcode, opcode + 1, memory_order_release);
+	if (!grant || !gate_holds_permits(grant))
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->grant = *grant;
+	r->holds = true;
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* False: the grant has been settled by runners_give_up meanwhile. */
+static inline bool runner_leave(struct runner *r, const struct grant *grant)
+{
+	atomic_store_explicit(&r->opcode, 0, memory_order_release);
+	if (!grant || !gate_holds_permits(grant))
+		return true;
+	pthread_mutex_lock(&r->lock);
+	bool holds = r->holds;
+	r->holds = false;
+	pthread_mutex_unlock(&r->lock);
+	return holds;
+}
+
 /* admit.c: carries a request out, parks it or answers it; it is the transport's again. */
 void admit(struct request *r);
-/* Answers with `err` what may be answered so. */
+/* Replies with `err`, if the request can be replied to in this way. */
 void refuse(struct request *r, int err);
 
 /* parked.c */
 void parked_init(struct parked_table *t);
 void parked_destroy(struct parked_table *t);
 void park(struct request *r);
-/* The same for one that has been admitted: into the device of the mount. */
+/* The same for an admitted request: passes it to the mount's device. */
 void park_granted(struct request *r);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
-/* Looks at callers that may be leaving, and ends the waits of those that are: before due_until_ns at all
- * whose turn it is, then only at those that cannot wait.  True: until_ns came before the end of these. */
+/* Checks callers that may be leaving, and ends the waits of those that are.  Until due_until_ns it
+ * checks all that are due, then only those that cannot be postponed.  True: until_ns came before
+ * it was done. */
 bool parked_look(struct fs_mount *m, uint64_t due_until_ns, uint64_t until_ns);
-bool parked_watches(struct fs_mount *m);   /* somebody, or holds an answer back */
+bool parked_watches(struct fs_mount *m);   /* there are callers to check, or delayed replies */
 unsigned parked_count(struct fs_mount *m); /* that wait or are being run by a worker */
 
 /* running.c */
 void runners_init(struct fs_mount *m);
 void runners_destroy(struct fs_mount *m);
 extern _Thread_local struct runner *runner_self; /* NULL on threads that run no requests */
-void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant);
-/* False: the grant has been settled by runners_give_up meanwhile. */
-bool runner_leave(struct runner *r, const struct grant *grant);
-bool runner_start_worker(void *mount); /* hooks of the pool */
+bool runner_start_worker(void *mount);		 /* hooks of the pool */
 void runner_stop_worker(void *mount);
-/* The watchdog's: who has been at the same request since the last look has a date from now on. */
+/* Called by the watchdog: dates requests that have been running since its last look. */
 void runners_note(struct fs_mount *m, uint64_t now_ns);
-/* Gives back the permits of what is in the source: nobody waits for it any more. */
+/* Releases the permits of requests in the source: nobody waits for them any more. */
 void runners_give_up(struct fs_mount *m);
-/* Who is in the source now; later: how many of them are still at the same request. */
+/* Which requests are in the source now; used later to count those that still are. */
 struct runners_seen {
-	uint64_t entered[RECEIVERS_MAX + WORKERS_MAX]; /* 0: was not there */
+	uint64_t entered[RECEIVERS_ALL + WORKERS_MAX]; /* 0: was not there */
 };
 void runners_see(struct fs_mount *m, struct runners_seen *seen);
 unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);
 
-/* delayed.c: a refusal that is held back, so that who asks again at once does not take the time of
- * others.  Answers EAGAIN then, or when the caller gets a signal. */
+/* delayed.c: delays a refusal, so that callers that retry in a loop do not slow others down.
+ * Replies EAGAIN when it is due, or when the caller gets a signal. */
 void delayed_refuse(struct request *r);
-/* Called with parked.lock held, which it drops if it was a late one; false: it is not. */
+/* Called with parked.lock held, which it releases if the request was a delayed one; false: it was
+ * not. */
 bool delayed_interrupt_unlock(struct fs_mount *m, uint64_t unique);
-/* Up to n of those that are due. */
+/* Replies to up to n requests that are due. */
 void delayed_answer(struct fs_mount *m, uint64_t now_ns, unsigned n);
 
 /* poll.c */
 void poll_init(struct poll_table *t);
 void poll_destroy(struct poll_table *t);
-/* A non-blocking transfer gets less than it asked for, or nothing.  Call before answering it. */
+/* A non-blocking transfer gets less than it asked for, or nothing.  Call before replying to it. */
 void poll_fell_short(const struct request *r);
 void poll_forget(struct fs_mount *m, uint64_t fh); /* the handle is being released */
 void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
@@ -234,8 +275,23 @@ void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
 /* transport_dev.c: reads messages until the connection ends, or this receiver is not wanted any more. */
 void dev_serve(struct receiver *r);
 
+/* mount.c: the kernel's INIT. */
+void mount_init(struct fs_mount *m, void *message, size_t len);
+
+/* transport_uring.c */
+#define INIT_OVER_IO_URING (1U << (41 - 32)) /* in flags2 of INIT */
+/* Makes the rings where they are wanted and can be had; else m->why_not_uring says why.  Before the first message. */
+void rings_start(struct fs_mount *m);
+/* The kernel offers io_uring or does not: true: take it.  Then, when it has been told: */
+bool rings_at_init(struct fs_mount *m, bool offered);
+void rings_go(struct fs_mount *m, bool go);
+void rings_stop(struct fs_mount *m); /* returns immediately */
+bool rings_are_gone(struct fs_mount *m);
+void rings_free(struct fs_mount *m); /* waits for their threads; nobody holds a request any more */
+
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
+void receiver_become(struct receiver *r);
 void connection_ended(struct fs_mount *m);
 bool receiver_is_surplus(const struct receiver *r);
 void receiver_let_kick_come(struct receiver *r);

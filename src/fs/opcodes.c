@@ -59,6 +59,7 @@ static const struct opcode rows[] = {
 	[FUSE_REMOVEXATTR] = {.name = "removexattr", .cls = COST_META, .run = op_removexattr},
 	[FUSE_FSYNC] = {.name = "fsync",
 			.cls = COST_META,
+			.slow = true,
 			.device = DEVICE_SYNC,
 			.handle = OPEN_FILE,
 			.any_user = true,
@@ -66,6 +67,7 @@ static const struct opcode rows[] = {
 			.run = op_fsync},
 	[FUSE_FSYNCDIR] = {.name = "fsyncdir",
 			   .cls = COST_META,
+			   .slow = true,
 			   .device = DEVICE_SYNC,
 			   .handle = OPEN_DIR,
 			   .any_user = true,
@@ -73,6 +75,7 @@ static const struct opcode rows[] = {
 			   .run = op_fsync},
 	[FUSE_FALLOCATE] = {.name = "fallocate",
 			    .cls = COST_META,
+			    .slow = true,
 			    .handle = OPEN_FILE,
 			    ARGS(fuse_fallocate_in),
 			    .run = op_fallocate},
@@ -120,6 +123,7 @@ static const struct opcode rows[] = {
 			.run = op_write},
 	[FUSE_COPY_FILE_RANGE] = {.name = "copy_file_range",
 				  .cls = COST_COPY,
+				  .slow = true,
 				  .bytes = COPY_LENGTH,
 				  .device = DEVICE_COPY,
 				  .handle = OPEN_FILE,
@@ -145,6 +149,7 @@ static const struct opcode rows[] = {
 			.throttling = THROTTLE_CHARGE,
 			.cls = COST_META,
 			.handle = OPEN_FILE,
+			.no_source = true,
 			ARGS(fuse_flush_in),
 			.run = op_flush},
 
@@ -183,6 +188,7 @@ static const struct opcode rows[] = {
 			    ARGS(fuse_interrupt_in),
 			    .run = op_interrupt},
 	[FUSE_POLL] = {.throttling = THROTTLE_EXEMPT,
+		       .no_source = true,
 		       .handle = OPEN_ANY,
 		       ARGS(fuse_poll_in),
 		       .run = op_poll},
@@ -204,7 +210,7 @@ static const struct opcode rows[] = {
 			       .run = op_ignore},
 };
 
-static const struct opcode unknown = {.cls = COST_META, .run = op_unknown};
+static const struct opcode unknown = {.cls = COST_META, .no_source = true, .run = op_unknown};
 
 const struct opcode *opcode_of(uint32_t number)
 {

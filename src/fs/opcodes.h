@@ -48,8 +48,10 @@ struct opcode {
 	uint32_t flag;
 	bool no_caller; /* acts as nobody, or as who opened the file */
 	bool no_reply;
-	bool any_user; /* allow_root does not refuse it to others: they have the file open */
-	uint16_t args; /* bytes of arguments */
+	bool no_source; /* makes no call to the source */
+	bool slow;	/* its call takes long wherever the source is */
+	bool any_user;	/* allow_root does not refuse it to others: they have the file open */
+	uint16_t args;	/* bytes of arguments */
 	void (*run)(struct request *r);
 };
 

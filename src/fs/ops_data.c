@@ -113,6 +113,26 @@ static bool read_from_file(struct request *req, const struct fuse_read_in *in)
 	return true;
 }
 
+/* Reads what the page cache of the source holds.  False: it would block, or gives a part only. */
+static bool read_cached(struct request *req, size_t size, off_t off, ssize_t *n)
+{
+	struct handle *h = req->handle;
+	const struct iovec iov = {req->buffer, size};
+	struct stat st;
+	if (!atomic_load_explicit(&h->cannot_tell, memory_order_relaxed)) {
+		*n = preadv2(h->fd, &iov, 1, off, RWF_NOWAIT);
+		if (*n == (ssize_t)size)
+			return true;
+		if (*n >= 0)
+			return mirror_stat(h->fd, &st) == 0 && off + *n >= st.st_size;
+		if (errno != EOPNOTSUPP)
+			return errno != EAGAIN && errno != EINTR;
+		atomic_store_explicit(&h->cannot_tell, true, memory_order_relaxed);
+	}
+	*n = data_read_all(h->fd, req->buffer, size, off);
+	return true;
+}
+
 void op_read(struct request *req)
 {
 	const struct fuse_read_in *in = req->args;
@@ -125,9 +145,15 @@ void op_read(struct request *req)
 	if (read_from_file(req, in))
 		return;
 	direct_now(h, (int)in->flags);
-	/* A read(2) may be answered short, a page fault may not. */
-	ssize_t n = req->transfer ? read_some(h->fd, req->buffer, size, off)
+	ssize_t n;
+	if (!req->no_wait) {
+		/* A read(2) may be answered short, a page fault may not. */
+		n = req->transfer ? read_some(h->fd, req->buffer, size, off)
 				  : data_read_all(h->fd, req->buffer, size, off);
+	} else if (!read_cached(req, size, off, &n)) {
+		req->again = true;
+		return;
+	}
 	AUTO_FD plain = n < 0 ? open_for_piece(req->fs, h, O_RDONLY, size, off) : -1;
 	if (plain >= 0)
 		n = data_read_all(plain, req->buffer, size, off);

@@ -211,7 +211,7 @@ void op_readdirplus(struct request *req)
 void op_releasedir(struct request *req)
 {
 	struct handle *h = req->handle;
-	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed in any case */
+	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed nevertheless */
 	handle_free(req->fs, h);
 	reply_status(req, 0);
 }

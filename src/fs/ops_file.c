@@ -149,6 +149,7 @@ void op_open(struct request *req)
 		return;
 	}
 	fill_open(h, &fi);
+	mirror_end_moment(fs, ino);
 	if (reply_open(req, &fi) < 0)
 		end_handle(fs, h);
 }
@@ -306,7 +307,7 @@ void op_release(struct request *req)
 {
 	struct handle *h = req->handle;
 	poll_forget(req->mount, h->number);
-	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed in any case */
+	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed nevertheless */
 	end_handle(req->fs, h);
 	reply_status(req, 0);
 }

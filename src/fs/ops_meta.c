@@ -20,7 +20,7 @@
 #include "fs/space_hooks.h"
 #include "fs/wire.h"
 
-/* "." and "..": asked by who has a file handle, to find it and to connect it to the tree. */
+/* "." and "..": looked up for a caller that has a file handle, to find the file and connect it to the tree. */
 static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *name,
 		       struct fuse_entry_param *e)
 {

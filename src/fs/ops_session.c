@@ -2,7 +2,6 @@
 /* What the kernel and the mount say to each other: the beginning and the end, forgotten inodes, interrupted
  * callers, and operations that ratefs does not have. */
 #include <errno.h>
-#include <fuse_lowlevel.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -14,8 +13,7 @@
 /* libfuse knows which abilities the kernel has and what to answer: it asks fs_ops.init, and replies itself. */
 void op_init(struct request *req)
 {
-	struct fuse_buf buf = {.mem = req->in, .size = sizeof(*req->in) + req->payload_len};
-	fuse_session_process_buf(req->mount->se, &buf);
+	mount_init(req->mount, req->in, sizeof(*req->in) + req->payload_len);
 }
 
 void op_destroy(struct request *req)

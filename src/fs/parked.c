@@ -155,7 +155,7 @@ static void interrupted_unlock(struct fs_mount *m, struct request *p)
  * then find the mark.  Table lock held. */
 static bool mark_receiver_locked(struct fs_mount *m, uint64_t unique)
 {
-	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+	for (unsigned i = 0; i < RECEIVERS_ALL; i++)
 		if (atomic_load(&m->receiver[i].current) == unique) {
 			m->receiver[i].interrupted = unique;
 			return true;
@@ -191,6 +191,7 @@ struct looked_at {
 	uint64_t unique;
 	uint32_t pid, process;
 	bool signalled, leaves;
+	bool unsure; /* a signal may have been missed */
 };
 
 static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct looked_at *c)
@@ -201,7 +202,9 @@ static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct lo
 	if (w) {
 		const struct request *p = container_of(w, struct request, watch);
 		*c = (struct looked_at){p->in->unique, p->in->pid, p->process, w->signalled,
-					w->leaves || (w->signalled && any_signal_ends(m, p))};
+					w->leaves || (w->signalled && any_signal_ends(m, p)),
+					/* who waits asynchronously may have ended */
+					p->transport->misses_signals && !p->in_blocks};
 	}
 	pthread_mutex_unlock(&t->lock);
 	return w;
@@ -212,7 +215,7 @@ static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
 	struct parked_table *t = &m->parked;
 	uint32_t process = c->process;
 	bool leaves = c->leaves, killed = false;
-	if (!leaves && c->signalled)
+	if (!leaves && (c->signalled || c->unsure))
 		leaves = caller_is_dying(c->pid, &process, &killed);
 	else if (!leaves)
 		leaves = killed = process_has_died(c->pid, process);

@@ -148,6 +148,7 @@ static bool cache_is_fresh_locked(struct open_state *o, const struct stat *st)
 static void enter_locked(struct handle *h, struct open_state *o)
 {
 	list_push_tail(&o->handles, &h->of_inode);
+	atomic_fetch_add_explicit(&h->inode->n_open, 1, memory_order_relaxed);
 	switch (h->mode) {
 	case IO_DIRECT:
 		o->n_direct++;
@@ -213,6 +214,7 @@ void handle_close_mode(struct fs *fs, struct handle *h)
 	pthread_mutex_lock(lock);
 	struct open_state *o = h->inode->open;
 	list_remove(&h->of_inode);
+	atomic_fetch_sub_explicit(&h->inode->n_open, 1, memory_order_relaxed);
 	switch (h->mode) {
 	case IO_DIRECT:
 		o->n_direct--;

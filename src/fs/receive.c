@@ -37,6 +37,11 @@ struct receiver *receiver_self(void)
 	return self;
 }
 
+void receiver_become(struct receiver *r)
+{
+	self = r;
+}
+
 void connection_ended(struct fs_mount *m)
 {
 	atomic_store(&m->ended, true);
@@ -150,7 +155,8 @@ static void rouse(struct fs_mount *m)
 bool receivers_adapt(struct fs_mount *m, uint64_t came)
 {
 	unsigned stuck = 0, alive = 0;
-	if (came >= LIVELY && m->receivers_floor < m->receivers_busy)
+	bool few = atomic_load_explicit(&m->uses_uring, memory_order_relaxed);
+	if (came >= LIVELY && m->receivers_floor < m->receivers_busy && !few)
 		rouse(m);
 	unsigned wanted = atomic_load(&m->receivers_wanted);
 	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {

@@ -168,7 +168,7 @@ int request_parse(struct request *r)
 	r->cost = (struct cost){.cls = r->op->cls, .ops = r->op->throttling != THROTTLE_EXEMPT};
 	r->transfer = r->nonblock = r->in_blocks = r->no_interrupt = false;
 	r->refusable = true;
-	r->granted = false;
+	r->granted = r->again = false;
 	r->error = 0;
 	r->bytes_moved = 0;
 	r->reserved = NULL;
@@ -181,6 +181,7 @@ int request_parse(struct request *r)
 	    ((const struct fuse_write_in *)r->args)->size > r->payload_len)
 		return -EINVAL;
 	parse_bytes(r);
+	r->no_interrupt |= r->transport->misses_signals;
 	return 0;
 }
 
@@ -242,6 +243,11 @@ static void say(const struct request *r)
 
 void request_run(struct request *r)
 {
+	r->no_wait = false;
+	if (r->transport->may_block && r->transport->may_block(r)) {
+		r->transport->defer(r);
+		return;
+	}
 	struct runner *self = runner_self;
 	const struct grant *grant = r->granted ? &r->grant : NULL;
 	bool mine = true;
@@ -257,6 +263,12 @@ void request_run(struct request *r)
 		r->op->run(r);
 	if (self)
 		mine = runner_leave(self, grant);
+	if (r->again) { /* it would have blocked, and has not been answered */
+		r->again = false;
+		r->granted = r->granted && mine;
+		r->transport->defer(r);
+		return;
+	}
 	if (grant && mine)
 		gate_done(grant, outcome_of(r->error), r->bytes_moved);
 }

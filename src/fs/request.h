@@ -56,6 +56,12 @@ struct transport {
 	 * With `payload` false only for an answer.  NULL: out of memory. */
 	struct request *(*keep)(struct request *r, bool payload);
 	void (*drop)(struct request *r); /* one that was kept, after its reply */
+	/* Where threads that read requests must not block (else NULL).  May the call of this request block here?
+	 * Then defer has a worker carry it out. */
+	bool (*may_block)(struct request *r);
+	void (*defer)(struct request *r);
+	/* A signal of its caller may never be reported: those who wait are looked at. */
+	bool misses_signals;
 };
 
 struct request {
@@ -82,6 +88,8 @@ struct request {
 	 * caller dies, and the caller does not exit before the request is answered. */
 	bool no_interrupt;
 	bool refusable; /* may be answered with an error; false for page faults and write-back */
+	bool no_wait;	/* this thread must not block … */
+	bool again;	/* … and the operation would have: another thread is to run it */
 
 	/* What it was admitted by, and what came of it. */
 	bool granted;

@@ -10,13 +10,13 @@
 
 #include "fs/mount_internal.h"
 
-#define RUNNERS (RECEIVERS_MAX + WORKERS_MAX)
+#define RUNNERS (RECEIVERS_ALL + WORKERS_MAX)
 
 _Thread_local struct runner *runner_self;
 
 static struct runner *runner_at(struct fs_mount *m, unsigned i)
 {
-	return i < RECEIVERS_MAX ? &m->receiver[i].runner : &m->worker[i - RECEIVERS_MAX];
+	return i < RECEIVERS_ALL ? &m->receiver[i].runner : &m->worker[i - RECEIVERS_ALL];
 }
 
 void runners_init(struct fs_mount *m)
@@ -24,7 +24,7 @@ void runners_init(struct fs_mount *m)
 	for (unsigned i = 0; i < RUNNERS; i++) {
 		struct runner *r = runner_at(m, i);
 		pthread_mutex_init(&r->lock, NULL);
-		r->worker = i >= RECEIVERS_MAX;
+		r->worker = i >= RECEIVERS_ALL;
 	}
 }
 
@@ -53,33 +53,6 @@ void runner_stop_worker(void *mount)
 	fs_thread_stop();
 }
 
-void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant)
-{
-	atomic_store_explicit(&r->since_ns, r->worker ? monotonic_ns() : 0, memory_order_relaxed);
-	atomic_store_explicit(&r->entered,
-			      atomic_load_explicit(&r->entered, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-	atomic_store_explicit(&r->opcode, opcode + 1, memory_order_release);
-	if (!grant || !gate_holds_permits(grant))
-		return;
-	pthread_mutex_lock(&r->lock);
-	r->grant = *grant;
-	r->holds = true;
-	pthread_mutex_unlock(&r->lock);
-}
-
-bool runner_leave(struct runner *r, const struct grant *grant)
-{
-	atomic_store_explicit(&r->opcode, 0, memory_order_release);
-	if (!grant || !gate_holds_permits(grant))
-		return true;
-	pthread_mutex_lock(&r->lock);
-	bool holds = r->holds;
-	r->holds = false;
-	pthread_mutex_unlock(&r->lock);
-	return holds;
-}
-
 void runners_give_up(struct fs_mount *m)
 {
 	for (unsigned i = 0; i < RUNNERS; i++) {
@@ -101,7 +74,7 @@ static bool is_running(const struct runner *r)
 
 void runners_note(struct fs_mount *m, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < RECEIVERS_MAX; i++) {
+	for (unsigned i = 0; i < RECEIVERS_ALL; i++) {
 		struct runner *r = runner_at(m, i);
 		if (is_running(r) && !atomic_load_explicit(&r->since_ns, memory_order_relaxed))
 			atomic_store_explicit(&r->since_ns, now_ns, memory_order_relaxed);

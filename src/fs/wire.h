@@ -4,6 +4,7 @@
 #ifndef FS_WIRE_H
 #define FS_WIRE_H
 
+#include <errno.h>
 #include <linux/fuse.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,8 +31,21 @@ struct wire_open_out {
 };
 #define WIRE_FOPEN_PASSTHROUGH (1U << 7)
 
+#define WIRE_PIECES 3 /* of an answer, at most */
+
 /* Answers.  0 or -errno; -ENOENT means that the caller is gone already: not an error here. */
-int wire_reply(int fd, uint64_t unique, int error, const struct iovec *data, unsigned n);
+static inline int wire_reply(int fd, uint64_t unique, int error, const struct iovec *data,
+			     unsigned n)
+{
+	struct fuse_out_header out = {.len = sizeof(out), .unique = unique, .error = error};
+	struct iovec iov[1 + WIRE_PIECES] = {{.iov_base = &out, .iov_len = sizeof(out)}};
+	for (unsigned i = 0; i < n; i++) {
+		iov[1 + i] = data[i];
+		out.len += (uint32_t)data[i].iov_len;
+	}
+	return writev(fd, iov, 1 + (int)n) < 0 ? -errno : 0;
+}
+
 int wire_notify_poll(int fd, uint64_t kh);
 /* What the kernel remembers of an inode's attributes is not true any more. */
 int wire_notify_attr(int fd, uint64_t ino);

@@ -51,9 +51,15 @@ static void write_line(struct bucket_line *l, const struct params *p)
 	atomic_store_explicit(&l->horizon_ns, p->horizon_ns, memory_order_release);
 }
 
+/* When a leased line ends; a plain one never does. */
+static uint64_t end_ns(const struct params *p)
+{
+	return p->epoch_ns == BUCKET_LEASED ? p->horizon_ns : NEVER;
+}
+
 static u128 supply_at(const struct params *p, uint64_t now_ns)
 {
-	return p->base + now_ns * p->rate;
+	return p->base + min_u64(now_ns, end_ns(p)) * p->rate;
 }
 
 /* A line through `supply` at now_ns.  The rate is rounded up, so that the next token of a 1000/s bucket
@@ -71,6 +77,21 @@ static struct params line_through(u128 supply, uint64_t now_ns, const struct buc
 	if (per_sec) {
 		u128 ns = (u128)HORIZON_TOKENS * NSEC_PER_SEC / per_sec + now_ns;
 		p.horizon_ns = ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX;
+	}
+	return p;
+}
+
+/* The same for a lease.  One that ends does so long before its horizon, which is its end instead. */
+static struct params leased_line_through(u128 supply, uint64_t now_ns, const struct bucket_lease *l)
+{
+	uint64_t milli = min_u64(l->milli_per_sec, BUCKET_RATE_MAX);
+	struct bucket_config nominal = {max_u64(milli / 1000, 1), l->capacity, 0};
+	struct params p = line_through(supply, now_ns, &nominal);
+	p.rate = (((u128)milli << 64) + 1000 * NSEC_PER_SEC - 1) / (1000 * NSEC_PER_SEC);
+	p.base = supply - now_ns * p.rate;
+	if (!p.rate || l->until_ns != NEVER) {
+		p.epoch_ns = BUCKET_LEASED;
+		p.horizon_ns = p.rate ? max_u64(l->until_ns, now_ns) : 0;
 	}
 	return p;
 }
@@ -96,7 +117,7 @@ static struct bucket_view view_of(const struct params *p, uint64_t seen, uint64_
 		.from = seen,
 		.supply = (uint64_t)(supply_at(p, now_ns) >> 64),
 		.capacity = p->capacity,
-		.past_horizon = p->rate && now_ns >= p->horizon_ns,
+		.past_horizon = p->rate && now_ns >= p->horizon_ns && p->epoch_ns != BUCKET_LEASED,
 	};
 	i128 level = (int64_t)(v.supply - seen);
 	if (v.past_horizon) { /* what the line has brought since it began, less what was used since then */
@@ -185,16 +206,40 @@ static void spill(struct bucket *b, uint64_t now_ns)
 /* Replaces the line.  The old and the new one agree on the supply at now_ns, to the last fraction of a
  * token.  Overflow is discarded first by the old capacity, so that a larger one creates no tokens, and then
  * by the new one. */
-static void change(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns)
+static u128 begin_change(struct bucket *b, uint64_t now_ns)
 {
 	begin_writing(b);
 	settle_locked(b, now_ns);
 	struct params old = read_line(b);
 	spill(b, now_ns);
-	struct params next = line_through(supply_at(&old, now_ns), now_ns, cfg);
-	publish_line(b, &next);
+	return supply_at(&old, now_ns);
+}
+
+static void end_change(struct bucket *b, const struct params *next, uint64_t now_ns)
+{
+	publish_line(b, next);
 	spill(b, now_ns);
 	end_writing(b);
+}
+
+static void change(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns)
+{
+	struct params next = line_through(begin_change(b, now_ns), now_ns, cfg);
+	end_change(b, &next, now_ns);
+}
+
+void bucket_lease(struct bucket *b, const struct bucket_lease *lease, uint64_t now_ns)
+{
+	struct params next = leased_line_through(begin_change(b, now_ns), now_ns, lease);
+	end_change(b, &next, now_ns);
+}
+
+void bucket_init_leased(struct bucket *b, uint64_t now_ns)
+{
+	const struct bucket_lease none = {.capacity = 1, .until_ns = NEVER};
+	bucket_init(b, &(struct bucket_config){.capacity = 1}, now_ns);
+	bucket_take(b, 1, now_ns);
+	bucket_lease(b, &none, now_ns);
 }
 
 static void set_once(struct bucket *b, uint64_t once)
@@ -319,6 +364,8 @@ static uint64_t supply_time_ns(const struct params *p, uint64_t now_ns, uint64_t
 		return NEVER;
 	uint64_t begun = (uint64_t)supply_at(p, now_ns);
 	u128 due = (((u128)tokens << 64) - begun + p->rate - 1) / p->rate;
+	if (end_ns(p) != NEVER && now_ns + due > end_ns(p))
+		return NEVER;
 	return due < NEVER ? (uint64_t)due : NEVER;
 }
 

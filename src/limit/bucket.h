@@ -38,6 +38,14 @@ struct bucket_config {
 	uint64_t once;	   /* extra tokens at start that never come back */
 };
 
+/* A rate for a limited time. */
+struct bucket_lease {
+	uint64_t milli_per_sec; /* 1/1000 token per second */
+	uint64_t capacity;	/* at least 1 */
+	uint64_t until_ns;	/* the supply ends here; NEVER: it does not */
+};
+#define BUCKET_LEASED UINT64_MAX
+
 /* The supply line, in tokens of 64.64 bits, mod 2^128: supply(t) = base + t × rate. */
 struct bucket_line {
 	_Alignas(CACHE_LINE) _Atomic uint64_t horizon_ns; /* usable until then, see bucket.c */
@@ -45,7 +53,7 @@ struct bucket_line {
 	_Atomic uint64_t rate, rate_part; /* tokens per ns */
 	_Atomic uint64_t capacity;
 	_Atomic uint64_t rate_per_sec;
-	_Atomic uint64_t epoch_ns; /* when it began */
+	_Atomic uint64_t epoch_ns; /* when it began; BUCKET_LEASED: it ends at horizon_ns */
 };
 
 struct bucket {
@@ -89,6 +97,14 @@ void bucket_reconfigure(struct bucket *b, const struct bucket_config *cfg, uint6
 
 /* For a limit that was off: like bucket_reconfigure, but the bucket starts full, with all of cfg->once. */
 void bucket_restart(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns);
+
+/* An empty bucket without a supply, which bucket_lease gives it. */
+void bucket_init_leased(struct bucket *b, uint64_t now_ns);
+
+/* Replaces rate and capacity from now_ns on, like bucket_reconfigure, until the lease ends; from then on
+ * nothing is added, and bucket_wait_ns returns NEVER for what is not there.  A lease creates no tokens: not
+ * if it comes twice, late or in the wrong order.  To bucket_rate it is at least 1, because 0 is a mistake. */
+void bucket_lease(struct bucket *b, const struct bucket_lease *lease, uint64_t now_ns);
 
 /* For display: outdated as soon as they return. */
 int64_t bucket_level(const struct bucket *b,

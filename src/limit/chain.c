@@ -35,14 +35,15 @@ static struct chain_link bucket_link(enum cost_class cls, struct limiter *l, uns
 static unsigned add_buckets(struct chain_link *link, enum cost_class cls, struct limiter *l,
 			    unsigned rank)
 {
-	uint32_t kinds = limiter_kinds_for(l, cls);
+	uint32_t kinds = limiter_kinds_for(l, cls), pooled = limiter_pool_kinds_for(l, cls);
 	unsigned n = 0;
 	for (int k = LIMIT_KINDS - 1; k >= 0; k--) {
-		if (!(kinds & 1U << k))
-			continue;
-		if (l->config.limit[k].peak_per_sec)
+		if (kinds & 1U << k && l->config.limit[k].peak_per_sec)
 			link[n++] = bucket_link(cls, l, (unsigned)k, BUCKET_PEAK, rank);
-		link[n++] = bucket_link(cls, l, (unsigned)k, BUCKET_STEADY, rank);
+		if (kinds & 1U << k)
+			link[n++] = bucket_link(cls, l, (unsigned)k, BUCKET_STEADY, rank);
+		if (pooled & 1U << k)
+			link[n++] = bucket_link(cls, l, (unsigned)k, BUCKET_POOL, rank);
 	}
 	return n;
 }
@@ -108,6 +109,7 @@ static void refuse_link(struct refusal *r, const struct chain_link *l, enum gran
 	r->limiter = l->limiter;
 	r->rank = l->rank;
 	r->kind = l->bucket ? (int)l->kind : -1;
+	r->role = l->role;
 }
 
 /* The common case: no waiters, enough steady tokens, before the horizon. */

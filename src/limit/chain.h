@@ -41,6 +41,7 @@ struct refusal {
 	const struct limiter *limiter; /* the widest scope that refuses */
 	unsigned rank;		       /* of that scope in the chain: 0 is the narrowest */
 	int kind;		       /* enum limit_kind, or -1: its max_inflight */
+	unsigned role;		       /* enum bucket_role, where kind is not -1 */
 	uint64_t wait_ns;	       /* until all buckets would grant; NEVER: only an event helps
 					 * (a permit comes back, a queue runs empty) */
 	bool gave_back;		       /* something was taken and given back: a waiter may have been

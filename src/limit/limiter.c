@@ -24,7 +24,7 @@ const char *scope_kind_name(enum scope_kind scope)
 {
 	static const char *const names[SCOPE_KINDS] = {
 		[SCOPE_GLOBAL] = "global", [SCOPE_FS] = "fs",	[SCOPE_MOUNT] = "mount",
-		[SCOPE_CLASS] = "class",   [SCOPE_KEY] = "key",
+		[SCOPE_CLASS] = "class",   [SCOPE_KEY] = "key", [SCOPE_POOL] = "pool",
 	};
 	return names[scope];
 }
@@ -58,6 +58,8 @@ static struct bucket_config bucket_config_of(const struct limit_config *cfg, enu
 
 static bool has_bucket(const struct limit_config *cfg, enum bucket_role role)
 {
+	if (role == BUCKET_POOL)
+		return cfg->pool_per_sec;
 	return cfg->enabled && (role == BUCKET_STEADY || cfg->peak_per_sec);
 }
 
@@ -70,9 +72,12 @@ static int64_t permits_limit(uint64_t configured)
 uint32_t limiter_config_kinds(const struct limiter_config *cfg)
 {
 	uint32_t kinds = 0;
-	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
 		if (cfg->limit[k].enabled)
 			kinds |= BIT(k);
+		if (cfg->limit[k].pool_per_sec)
+			kinds |= BIT(LIMIT_KINDS + k);
+	}
 	return kinds;
 }
 
@@ -88,7 +93,10 @@ bool limiter_prepare(struct limiter *l, const struct limiter_config *cfg, uint64
 			struct bucket_config bc =
 				bucket_config_of(&cfg->limit[k], role, cfg->window_ns);
 			memset(b, 0, sizeof(*b)); /* tests compare the padding, too */
-			bucket_init(b, &bc, now_ns);
+			if (role == BUCKET_POOL)
+				bucket_init_leased(b, now_ns);
+			else
+				bucket_init(b, &bc, now_ns);
 			l->bucket[k][role] = b;
 		}
 	return true;
@@ -125,7 +133,11 @@ static void configure_bucket(struct limiter *l, unsigned k, enum bucket_role rol
 	struct bucket_config new = bucket_config_of(&cfg->limit[k], role, cfg->window_ns);
 	if (!has_bucket(&cfg->limit[k], role))
 		return; /* kept, because admitted requests may still refund tokens to it */
-	if (!has_bucket(&l->config.limit[k], role))
+	if (role == BUCKET_POOL) {
+		static const struct bucket_lease none = {.capacity = 1, .until_ns = NEVER};
+		if (!has_bucket(&l->config.limit[k], role))
+			bucket_lease(l->bucket[k][role], &none, now_ns);
+	} else if (!has_bucket(&l->config.limit[k], role))
 		bucket_restart(l->bucket[k][role], &new, now_ns);
 	else if (!same_bucket(&old, &new))
 		bucket_reconfigure(l->bucket[k][role], &new, now_ns);
@@ -141,7 +153,7 @@ void limiter_configure(struct limiter *l, const struct limiter_config *cfg, uint
 	l->config = *cfg;
 }
 
-uint32_t limiter_kinds_for(const struct limiter *l, enum cost_class cls)
+static uint32_t kinds_for(uint32_t enabled, enum cost_class cls)
 {
 	static const uint32_t charged[COST_CLASSES] = {
 		[COST_META] = BIT(LIMIT_META_IOPS),
@@ -156,9 +168,18 @@ uint32_t limiter_kinds_for(const struct limiter *l, enum cost_class cls)
 		[COST_META_READ] = BIT(LIMIT_META_IOPS) | BIT(LIMIT_BPS) | BIT(LIMIT_READ_BPS),
 		[COST_META_WRITE] = BIT(LIMIT_META_IOPS) | BIT(LIMIT_BPS) | BIT(LIMIT_WRITE_BPS),
 	};
-	uint32_t enabled = limiter_config_kinds(&l->config);
 	uint32_t kinds = charged[cls];
 	if (kinds & ~enabled & BIT(LIMIT_META_IOPS))
 		kinds |= BIT(LIMIT_IOPS); /* in its place */
 	return kinds & enabled;
+}
+
+uint32_t limiter_kinds_for(const struct limiter *l, enum cost_class cls)
+{
+	return kinds_for(limiter_config_kinds(&l->config) & (BIT(LIMIT_KINDS) - 1), cls);
+}
+
+uint32_t limiter_pool_kinds_for(const struct limiter *l, enum cost_class cls)
+{
+	return kinds_for(limiter_config_kinds(&l->config) >> LIMIT_KINDS, cls);
 }

@@ -26,12 +26,21 @@ enum limit_kind {
 };
 
 /* Wide to narrow: the tree of scopes is global → fs → mount → class → … → key. */
-enum scope_kind { SCOPE_GLOBAL, SCOPE_FS, SCOPE_MOUNT, SCOPE_CLASS, SCOPE_KEY, SCOPE_KINDS };
+enum scope_kind {
+	SCOPE_GLOBAL,
+	SCOPE_FS,
+	SCOPE_MOUNT,
+	SCOPE_CLASS,
+	SCOPE_KEY,
+	SCOPE_POOL, /* of many hosts: not in the tree; scopes of it take part by a bucket of their own */
+	SCOPE_KINDS
+};
 
 /* The buckets of a limit, in series: all must grant. */
 enum bucket_role {
 	BUCKET_STEADY, /* rate, window, burst */
 	BUCKET_PEAK,   /* <limit>_peak: how fast saved-up tokens may be spent */
+	BUCKET_POOL,   /* what is leased here of a limit over many hosts */
 	BUCKET_ROLES
 };
 
@@ -41,6 +50,9 @@ struct limit_config {
 	uint64_t burst;	       /* tokens beyond the steady window */
 	uint64_t once;	       /* extra tokens at start that never come back */
 	uint64_t peak_per_sec; /* 0: saved-up tokens may be spent at any speed */
+	/* The rate of the pool that the scope takes part in, for all hosts together; 0: it does not.  How
+	 * much of it may be used here is leased (limiter_lease); at the start nothing. */
+	uint64_t pool_per_sec;
 };
 
 #define LIMITER_WINDOW_DEFAULT_NS (100 * NSEC_PER_MSEC)
@@ -63,7 +75,7 @@ struct limiter {
 
 /* "iops", "meta_iops", …: the option's name. */
 const char *limit_kind_name(enum limit_kind kind);
-/* "global", "fs", "mount", "class", "key". */
+/* "global", "fs", "mount", "class", "key", "pool". */
 const char *scope_kind_name(enum scope_kind scope);
 /* True where the limit counts bytes, false where it counts ops. */
 bool limit_kind_is_bytes(enum limit_kind kind);
@@ -88,7 +100,11 @@ void limiter_configure(struct limiter *l, const struct limiter_config *cfg, uint
  * operations, opens and closes are limited by meta_iops if the scope has it, otherwise by iops. */
 uint32_t limiter_kinds_for(const struct limiter *l, enum cost_class cls);
 
-/* The limits that the configuration enables, as a bit mask of limit_kind. */
+/* The same for the limits of the scope's pool. */
+uint32_t limiter_pool_kinds_for(const struct limiter *l, enum cost_class cls);
+
+/* The limits that the configuration enables, as a bit mask of limit_kind; those of its pool from bit
+ * LIMIT_KINDS on. */
 uint32_t limiter_config_kinds(const struct limiter_config *cfg);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where control sockets live: $RATEFS_RUNTIME_DIR, else /run/ratefs for root and
- * $XDG_RUNTIME_DIR/ratefs for others (/run/user/UID, /tmp/ratefs-UID where that is not set). */
+/* The directory of control sockets: $RATEFS_RUNTIME_DIR, or else /run/ratefs for root and
+ * $XDG_RUNTIME_DIR/ratefs for others (/run/user/UID/ratefs or /tmp/ratefs-UID if that is not set). */
 #ifndef PROTO_RUNTIME_DIR_H
 #define PROTO_RUNTIME_DIR_H
 

@@ -365,8 +365,10 @@ static void settle_row(struct plan *p, struct plan_row *row)
 	each_apply(f, &cfg->each, p->now_ns);
 	atomic_store(&f->fair, cfg->fair);
 	f->node.weight = cfg->weight ? cfg->weight : 1;
-	if (f->node.parent != &row->parent->node)
-		forget_place(&f->node); /* among its former siblings */
+	if (f->node.parent != &row->parent->node) {
+		forget_place(&f->node);			 /* among its former siblings */
+		memset(f->waited, 0, sizeof(f->waited)); /* other scopes are above it now */
+	}
 	f->node.parent = &row->parent->node;
 	f->max_wait_ns = cfg->max_wait_ns;
 	f->keys.max = cfg->max_keys ? cfg->max_keys : GATE_MAX_KEYS_DEFAULT;

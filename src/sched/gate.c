@@ -147,16 +147,21 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	gate_lock(g);
 	leaf_waited(f, c->cls, wait_ns);
 	const struct node *n = why->limiter->owner;
-	n->res[why->kind < 0 ? RES_INFLIGHT : why->kind * BUCKET_ROLES]->would_wait++;
+	n->res[why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES + why->role]
+		->would_wait++;
 	if (n->kind == SCOPE_KEY)
 		f->each_wait[why->kind].would_wait++;
 	struct key *key = keys_get(f, id, now_ns);
+	unsigned index = why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES;
 	key->ever_parked++;
 	key->ops += c->ops;
 	key->bytes += c->bytes;
-	key->wait_ns = add_sat_u64(key->wait_ns, wait_ns);
-	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
+	key->uid = caller->uid;
+	key_waited(key, limit_of(f, n, index), wait_ns);
+	bool is_new = !key->described;
 	gate_unlock_deliver(g);
+	if (is_new)
+		key_describe(f->mount, caller, c->cls);
 }
 
 /* A dry run never waits.  A request that would have waited takes what is left, so that the next
@@ -194,18 +199,21 @@ static enum gate_verdict go_dry(struct leaf *f, const struct way *paused_or_not,
 }
 
 static enum gate_verdict refused(struct leaf *f, const struct way *w, const struct refusal *why,
-				 enum cost_class cls)
+				 const struct caller *c, const struct cost *cost)
 {
 	struct gate *g = f->node.gate;
+	enum cost_class cls = cost->cls;
 	if (why->gave_back)
 		way_wake(g, w, ALL);
 	if (why->result == GRANT_MISCONFIGURED) {
 		leaf_count(f, cls, COUNT_MISCONFIGURED, 1);
+		event_of_refusal(EVENT_MISCONFIGURED, f, c, cost);
 		return GATE_MISCONFIGURED;
 	}
 	if (atomic_load_explicit(&f->mount->full_rejects, memory_order_relaxed) && w->chain &&
 	    w->chain != g->paused && inflight_is_full(w->chain)) {
 		leaf_count(f, cls, COUNT_FULL, 1);
+		event_of_refusal(EVENT_FULL, f, c, cost);
 		return GATE_FULL;
 	}
 	return GATE_WOULD_BLOCK;
@@ -234,7 +242,7 @@ static enum gate_verdict try_way(struct leaf *f, const struct way *w, const stru
 				   : way_try(w, &grant->cost, now_ns, &why);
 	}
 	if (why.result != GRANT_OK)
-		return refused(f, w, &why, grant->cost.cls);
+		return refused(f, w, &why, c, &grant->cost);
 	grant->chain = w->chain;
 	grant->own = w->own;
 	leaf_grant_begin(f);
@@ -296,6 +304,7 @@ enum gate_verdict gate_try_nonblocking(struct gate_mount *m, const struct cost *
 	*grant = (struct grant){.leaf = f, .cost = *cost};
 	if (!turn_take(m, caller, least, grant)) {
 		leaf_count(grant->leaf, cost->cls, COUNT_WOULD_BLOCK, 1);
+		event_of_refusal(EVENT_WOULD_BLOCK, grant->leaf, caller, cost);
 		return GATE_WOULD_BLOCK;
 	}
 	count_at_once(grant->leaf, &grant->cost);
@@ -374,6 +383,8 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 		   : outcome == OUTCOME_FAILED			     ? COUNT_FAILED
 								     : COUNT_ABORTED,
 		   1);
+	if (outcome == OUTCOME_ERROR)
+		leaf_count(f, cls, COUNT_ERRORS, 1);
 	if (grant->own)
 		settle(f, grant->own, charged, moved);
 	if (grant->chain)
@@ -388,13 +399,14 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 const struct open_way *gate_open_try(struct gate_mount *m, const struct caller *caller)
 {
 	uint64_t now_ns = 0;
-	const struct leaf *f = leaf_of(m, caller, COST_OPENCLOSE, &now_ns);
+	struct leaf *f = leaf_of(m, caller, COST_OPENCLOSE, &now_ns);
 	const struct open_way *way = atomic_load_explicit(&f->open_way, memory_order_acquire);
 	for (unsigned i = 0; i < way->n; i++) {
 		if (permits_try(&way->limiter[i]->open))
 			continue;
 		while (i--)
 			permits_release(&way->limiter[i]->open);
+		leaf_count(f, COST_OPENCLOSE, COUNT_TOO_MANY_OPEN, 1);
 		return NULL;
 	}
 	return way;

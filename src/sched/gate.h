@@ -118,6 +118,29 @@ void gate_weights_free(struct weight_rule *rules,
 		       unsigned n); /* frees a copy that was not handed over */
 void gate_set_weights(struct gate_mount *m, struct weight_rule *rules, unsigned n);
 
+/* A scope that takes part in a limit over many hosts (limit_config.pool_per_sec): the narrowest that is
+ * named. */
+struct gate_pool_scope {
+	struct gate *gate;
+	struct gate_fs *fs;
+	struct gate_mount *mount;
+	const char *class; /* of the mount */
+};
+/* What may be used here of each limit of the pool, from now on.  Takes effect immediately for waiting jobs, and
+ * rebuilds nothing: O(1), beside the jobs that it lets go.  False: there is no such class. */
+struct gate_lease {
+	struct bucket_lease limit[LIMIT_KINDS];
+};
+bool gate_lease(const struct gate_pool_scope *s, const struct gate_lease *lease);
+/* What was used of it: counters that only grow, but for what is given back. */
+struct gate_pool_use {
+	uint64_t tokens[LIMIT_KINDS];
+	uint64_t blocking_ns[LIMIT_KINDS]; /* during which somebody waited for the pool */
+	bool waiting[LIMIT_KINDS];	   /* somebody does so now */
+	int64_t level[LIMIT_KINDS];
+};
+bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out);
+
 /* A paused scope admits nothing, whether limited or not, until it is resumed. */
 int gate_pause_global(struct gate *g, bool paused);
 int gate_pause_fs(struct gate_fs *fs, bool paused);
@@ -247,6 +270,10 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
  * key is a snapshot of a different moment. */
 unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_stats *out,
 			 unsigned n);
+/* How long requests waited, by limit: of requests that no class takes, or of those of one class.  Only limits that
+ * anybody waited for; returns how many of `out` were filled in. */
+unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_wait *out,
+			  unsigned n);
 /* The same for one class; false: there is no class of that name. */
 bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats *out);
 void gate_stats_reset(struct gate *g); /* all scopes */

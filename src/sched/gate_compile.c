@@ -112,12 +112,19 @@ static uint64_t token_ns(uint64_t rate_per_sec)
 	return rate_per_sec ? (NSEC_PER_SEC << 32) / rate_per_sec : 0;
 }
 
+/* What is leased of a pool changes all the time; turns are weighed by the pool's rate. */
+static uint64_t link_rate(const struct chain_link *l)
+{
+	return l->role == BUCKET_POOL ? l->limiter->config.limit[l->kind].pool_per_sec
+				      : bucket_rate(l->bucket);
+}
+
 static struct turn_cost tightest(const struct node *n, enum cost_class cls)
 {
 	const struct chain *own = n->own[cls];
 	struct turn_cost t = n->parent ? n->parent->branch->cost[cls] : (struct turn_cost){0};
 	for (unsigned i = 0; own && i < own->links; i++) {
-		uint64_t ns = token_ns(bucket_rate(own->link[i].bucket));
+		uint64_t ns = token_ns(link_rate(&own->link[i]));
 		t.op_ns = max_u64(t.op_ns, ns * own->link[i].per_op);
 		t.byte_ns = max_u64(t.byte_ns, ns * own->link[i].per_byte);
 	}

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "sched/events.h"
 #include "sched/leaf.h"
 
 /* A late wake-up is treated as if it had come when it was due, but at most this long ago. */
@@ -36,6 +37,7 @@ struct gate {
 	uint64_t stepped_ns;	    /* last wake-up */
 	uint64_t next_ns, armed_ns; /* next event; what the clock was armed for */
 	struct list ready, refused; /* to be delivered after unlocking */
+	struct events events;
 };
 
 /* gate.c */
@@ -44,6 +46,13 @@ void gate_lock(struct gate *g);
 void gate_unlock_deliver(struct gate *g);
 /* True: max_inflight of some scope is reached. */
 bool inflight_is_full(const struct chain *ch);
+
+/* events.c */
+/* What became of a job that was parked.  Call with the lock held. */
+void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns);
+/* A request was refused without being parked.  Call without the lock. */
+void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct caller *c,
+		      const struct cost *cost);
 
 /* gate_step.c: call all of these with the lock held */
 /* Admits what may proceed, in fair order, starting at at_ns (≤ now_ns). */

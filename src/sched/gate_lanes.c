@@ -98,9 +98,17 @@ static void collect_kinds(struct node *n, uint32_t kinds[COST_CLASSES])
 	static const struct limiter_config none;
 	const struct limiter each = {.config = node_is_leaf(n) ? node_leaf(n)->each_limits : none};
 	for (unsigned c = 0; c < COST_CLASSES; c++)
-		kinds[c] |= limiter_kinds_for(n->limiter, c) | limiter_kinds_for(&each, c);
+		kinds[c] |= limiter_kinds_for(n->limiter, c) | limiter_kinds_for(&each, c) |
+			    limiter_pool_kinds_for(n->limiter, c) << LIMIT_KINDS;
 	list_for_each (it, &n->branch->children)
 		collect_kinds(list_entry(it, struct node, sibling), kinds);
+}
+
+static bool class_meets(const struct limiter *l, enum cost_class cls, unsigned resource)
+{
+	uint32_t kinds = resource % BUCKET_ROLES == BUCKET_POOL ? limiter_pool_kinds_for(l, cls)
+								: limiter_kinds_for(l, cls);
+	return kinds & 1U << resource / BUCKET_ROLES;
 }
 
 /* Records which lanes use a limit: what only one lane uses need not be held for it. */
@@ -111,8 +119,7 @@ static void mark_lanes(struct gate *g, struct node *n)
 			n->res[i]->lanes = 0;
 	for (unsigned c = 0; c < COST_CLASSES; c++)
 		for (unsigned i = 0; i < RES_INFLIGHT; i++)
-			if (n->res[i] &&
-			    (limiter_kinds_for(n->limiter, c) & 1U << i / BUCKET_ROLES))
+			if (n->res[i] && class_meets(n->limiter, c, i))
 				n->res[i]->lanes |= 1U << g->lane_of[c];
 	if (node_is_leaf(n))
 		each_mark_lanes(node_leaf(n));

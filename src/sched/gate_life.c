@@ -50,6 +50,7 @@ struct gate *gate_new(const struct clock *clock, void (*dispatch)(void *ctx, str
 			   .next_ns = NEVER,
 			   .armed_ns = NEVER};
 	pthread_mutex_init(&g->lock, NULL);
+	pthread_mutex_init(&g->events.lock, NULL);
 	list_init(&g->ready);
 	list_init(&g->refused);
 	if (!gate_init(g)) {
@@ -71,6 +72,8 @@ void gate_free(struct gate *g)
 	heap_free(&g->vouchers);
 	heap_free(&g->dates);
 	free(g->paused);
+	gate_events_stop(g);
+	pthread_mutex_destroy(&g->events.lock);
 	pthread_mutex_destroy(&g->lock);
 	free(g);
 }

@@ -156,14 +156,19 @@ void jobs_each(struct leaf *f, void (*fn)(struct job *j, void *arg), void *arg)
 	keys_each(&f->keys, key_jobs_each, &e);
 }
 
-static void count_refusal(const struct job *j, enum grant_result why)
+static void count_refusal(const struct job *j, enum grant_result why, uint64_t now_ns)
 {
-	if (!j->probe)
-		leaf_count(j->leaf, j->cost.cls,
-			   why == GRANT_TIMED_OUT	? COUNT_TIMED_OUT
-			   : why == GRANT_MISCONFIGURED ? COUNT_MISCONFIGURED
-							: COUNT_CANCELLED,
-			   1);
+	if (j->probe)
+		return;
+	leaf_count(j->leaf, j->cost.cls,
+		   why == GRANT_TIMED_OUT	? COUNT_TIMED_OUT
+		   : why == GRANT_MISCONFIGURED ? COUNT_MISCONFIGURED
+						: COUNT_CANCELLED,
+		   1);
+	event_of_job(why == GRANT_TIMED_OUT	  ? EVENT_TIMED_OUT
+		     : why == GRANT_MISCONFIGURED ? EVENT_MISCONFIGURED
+						  : EVENT_CANCELLED,
+		     j, now_ns);
 }
 
 void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uint64_t now_ns)
@@ -174,7 +179,7 @@ void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uin
 		j->own->owed_ops = j->own->owed_bytes = 0;
 	if (j->own)
 		return;
-	count_refusal(j, why);
+	count_refusal(j, why, now_ns);
 	j->refusal = why;
 	list_push_tail(&g->refused, &j->link);
 }
@@ -222,6 +227,7 @@ void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
 	j->seq = g->seq++;
 	j->deadline = (struct heap_item){0};
 	j->waited = false;
+	j->blocked_by = (struct limit_ref){0};
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
 	job_set_deadline(g, j);
 	job_enqueue(j, now_ns);
@@ -250,6 +256,7 @@ static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *
 	if (!j->probe) {
 		leaf_count(f, j->cost.cls, COUNT_PARKED, 1);
 		key->ever_parked++;
+		key->uid = j->caller.uid;
 	}
 	return GATE_PARKED;
 }
@@ -301,19 +308,41 @@ static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_
 	return park_locked(f, j, keys_get(f, j->key, now_ns), now_ns);
 }
 
+static void count_verdict(struct leaf *f, const struct job *j, enum gate_verdict verdict)
+{
+	enum cost_class cls = j->cost.cls;
+	if (verdict == GATE_GO) {
+		leaf_count(f, cls, COUNT_AT_ONCE, 1);
+	} else if (verdict == GATE_MISCONFIGURED) {
+		leaf_count(f, cls, COUNT_MISCONFIGURED, 1);
+		event_of_refusal(EVENT_MISCONFIGURED, f, &j->caller, &j->cost);
+	} else {
+		bool room = verdict != GATE_NO_ROOM;
+		leaf_count(f, cls, room ? COUNT_FULL : COUNT_NO_ROOM, 1);
+		event_of_refusal(room ? EVENT_FULL : EVENT_NO_ROOM, f, &j->caller, &j->cost);
+	}
+}
+
+static bool key_is_new(const struct leaf *f, struct fair_key id)
+{
+	const struct key *key = keys_find(&f->keys, id);
+	return key && !key->described;
+}
+
 enum gate_verdict gate_park(struct gate_mount *m, struct job *j)
 {
 	struct gate *g = m->leaf.node.gate;
-	struct leaf *f = leaf_of_lock(m, &j->caller, j->cost.cls, &j->key);
+	const struct caller caller = j->caller; /* the job may end at any time */
+	enum cost_class cls = j->cost.cls;
+	struct leaf *f = leaf_of_lock(m, &j->caller, cls, &j->key);
 	enum gate_verdict verdict = gate_park_locked(f, j, clock_now(g->clock));
+	bool is_new = verdict == GATE_PARKED && !j->probe && key_is_new(f, j->key);
 	gate_arm_locked(g);
 	gate_unlock_deliver(g);
+	if (is_new)
+		key_describe(m, &caller, cls);
 	if (verdict != GATE_PARKED && !j->probe)
-		leaf_count(f, j->cost.cls,
-			   verdict == GATE_GO		   ? COUNT_AT_ONCE
-			   : verdict == GATE_MISCONFIGURED ? COUNT_MISCONFIGURED
-							   : COUNT_FULL,
-			   1);
+		count_verdict(f, j, verdict);
 	return verdict;
 }
 
@@ -327,7 +356,7 @@ bool gate_has_no_room(struct gate_mount *m, struct job *j)
 		none = greedy(m, keys_get(f, j->key, now_ns), j);
 	gate_unlock_deliver(g);
 	if (none)
-		leaf_count(f, j->cost.cls, COUNT_FULL, 1);
+		count_verdict(f, j, GATE_NO_ROOM);
 	return none;
 }
 
@@ -348,7 +377,7 @@ bool gate_cancel(struct gate *g, struct job *j)
 		uint64_t now_ns = clock_now(g->clock);
 		if (j->state == JOB_PARKED) {
 			job_dequeue(j, now_ns);
-			count_refusal(j, GRANT_CANCELLED);
+			count_refusal(j, GRANT_CANCELLED, now_ns);
 		} else {
 			job_abandon_locked(j, now_ns);
 		}

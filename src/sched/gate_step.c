@@ -97,8 +97,9 @@ static void count_admission(struct key *key, const struct job *j, uint64_t wait_
 	leaf_waited(j->leaf, j->cost.cls, wait_ns);
 	key->ops += j->cost.ops;
 	key->bytes += j->cost.bytes;
-	key->wait_ns += wait_ns;
-	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
+	key->uid = j->caller.uid;
+	key_waited(key, j->blocked_by.known ? j->blocked_by : lane_waited_for(j->lane), wait_ns);
+	event_of_job(EVENT_ADMITTED, j, j->parked_ns + wait_ns);
 }
 
 /* Records what was taken, to be settled later.  A dry run has taken nothing. */
@@ -214,6 +215,7 @@ static void resource_due(struct resource *r, uint64_t at_ns)
 	struct job *j = lane_front(l, at_ns);
 	uint64_t wait_ns = front_wait_ns(r, l, j, at_ns);
 	if (wait_ns) {
+		job_blocked_by(j, r);
 		uint64_t due_ns = add_sat_u64(at_ns, wait_ns);
 		resource_set_due(r, due_ns);
 		hold_below(l, due_ns == NEVER ? 0 : due_ns, j, at_ns);

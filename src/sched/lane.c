@@ -140,8 +140,9 @@ static void leave_parent(struct lane *l, uint64_t at_ns)
 	lane_touch(up, at_ns);
 }
 
-void lane_block(struct lane *l, struct resource *r, const struct job *j, uint64_t at_ns)
+void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_ns)
 {
+	job_blocked_by(j, r);
 	lane_hold(l, r, 0, j, at_ns);
 	if (list_empty(&r->waiters))
 		begin_blocking(r, at_ns);
@@ -152,6 +153,8 @@ void lane_block(struct lane *l, struct resource *r, const struct job *j, uint64_
 	if (r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
+	l->refused_by = r->index;
+	l->refused_ns = at_ns;
 	l->turn = NULL;
 	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)

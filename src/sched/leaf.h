@@ -27,6 +27,14 @@ struct key {
 	uint64_t parked_bytes; /* memory that they hold */
 	struct account *accounts;
 	uint64_t ops, bytes, ever_parked, wait_ns, max_wait_ns;
+	uint32_t uid;		 /* of the last caller that had to wait */
+	bool described;		 /* the name has been looked up, or is being looked up */
+	char name[KEY_NAME_MAX]; /* of the program or cgroup, as it was when the key first waited */
+	struct limit_ref blocked_by; /* of the last of its jobs that was refused at the front */
+	struct key_wait {
+		struct limit_ref limit;
+		uint64_t ns;
+	} waits[KEY_WAITS]; /* the limits that it waited for longest; others are dropped */
 	/* used if the leaf has limits for each key: */
 	_Atomic uint32_t pins;	  /* grants that refer to it */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked */
@@ -96,6 +104,8 @@ struct leaf {
 		uint32_t waiting;
 		uint64_t since_ns, sum_ns, would_wait;
 	} each_wait[LIMIT_KINDS];
+	/* by the depth of the limit's scope (see struct limit_ref) and WAIT_* */
+	struct wait_times waited[CHAIN_SCOPES_MAX][WAIT_KINDS];
 	/* used if it is a class: */
 	struct list of_mount; /* in mount->class_leaves, or mount->spare_leaves once removed */
 	struct counter_sums before; /* counted by a class that used this struct before */
@@ -232,6 +242,25 @@ static inline void each_unpin(struct key *key)
 {
 	atomic_fetch_sub_explicit(&key->pins, 1, memory_order_release);
 }
+
+/* waits.c: who waits for which limit */
+/* `r` refuses the job, which is at the front of its lane. */
+void job_blocked_by(struct job *j, const struct resource *r);
+/* A request of the key has waited this long for the limit (in a dry run: would have). */
+void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns);
+/* What refused a lane of this key, or one above it, last: what its jobs waited for that were never at the front
+ * themselves. */
+struct limit_ref lane_waited_for(const struct lane *bottom);
+/* The limit of a node on the way up from a leaf. */
+struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index);
+/* The same for a resource on the way up from a key. */
+struct limit_ref limit_above(const struct key *key, const struct resource *r);
+/* Names a limit for people.  `key` as it is now. */
+void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out);
+/* The same for WAIT_* of the scope that is `depth` above the keys of a leaf. */
+void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out);
+/* Finds out what the program of a new key is called.  Call without gate->lock. */
+void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls);
 
 /* stats.c: adds what the leaf itself has counted */
 void leaf_sums(const struct leaf *f, struct counter_sums *sums);

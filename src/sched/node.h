@@ -89,6 +89,9 @@ struct lane {
 	uint64_t claim_due_ns; /* the date for which it has claimed bytes */
 	/* sequence number of when it last joined the end of a line; NEVER: idle */
 	uint64_t in_line;
+	/* for statistics: what of its own node refused it last (index in node->res), and when; 0: nothing has */
+	unsigned refused_by;
+	uint64_t refused_ns;
 };
 
 /* Time per op and per byte on the tightest limit of a node and its ancestors, in ns << 32. */
@@ -209,7 +212,7 @@ struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns);
 struct job *lane_front(struct lane *l, uint64_t at_ns);
 struct lane *lane_bottom(struct lane *l, uint64_t at_ns);
 /* Queues the lane at `r`, a resource of its own node that refused it; and takes it out again. */
-void lane_block(struct lane *l, struct resource *r, const struct job *j, uint64_t at_ns);
+void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_ns);
 void lane_unblock(struct lane *l, uint64_t at_ns);
 /* Prepays ops and claims bytes for a date (date_ns 0: claims none) of those limits of its own node
  * that precede `end` (NULL: of all). */

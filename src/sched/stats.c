@@ -2,6 +2,7 @@
 /* Statistics.  Nothing here influences scheduling. */
 #include "sched/stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -87,10 +88,13 @@ static void add_class(struct class_stats *c, const uint64_t n[COUNTERS])
 	c->parked += n[COUNT_PARKED];
 	c->would_block += n[COUNT_WOULD_BLOCK];
 	c->full += n[COUNT_FULL];
+	c->no_room += n[COUNT_NO_ROOM];
+	c->too_many_open += n[COUNT_TOO_MANY_OPEN];
 	c->timed_out += n[COUNT_TIMED_OUT];
 	c->cancelled += n[COUNT_CANCELLED];
 	c->misconfigured += n[COUNT_MISCONFIGURED];
 	c->ok += n[COUNT_OK];
+	c->errors += n[COUNT_ERRORS];
 	c->failed += n[COUNT_FAILED];
 	c->aborted += n[COUNT_ABORTED];
 }
@@ -106,7 +110,7 @@ static uint64_t blocking_ns(const struct resource *r, uint64_t now_ns)
 static void fill_limit(struct limit_stats *l, const struct node *n, unsigned kind, uint64_t now_ns)
 {
 	const struct bucket *b = n->limiter->bucket[kind][BUCKET_STEADY];
-	for (unsigned role = 0; role < BUCKET_ROLES; role++) {
+	for (unsigned role = 0; role < BUCKET_POOL; role++) {
 		const struct resource *r = n->res[kind * BUCKET_ROLES + role];
 		l->blocking_ns += blocking_ns(r, now_ns);
 		l->would_wait += r ? r->would_wait : 0;
@@ -199,6 +203,76 @@ bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats
 	return found;
 }
 
+/* --- what is used of a pool, and what is leased of it --- */
+
+static struct node *pool_node_locked(const struct gate_pool_scope *s)
+{
+	struct leaf *f = s->class ? find_class(s->mount, s->class) : NULL;
+	return s->class	  ? f ? &f->node : NULL
+	       : s->mount ? &s->mount->leaf.node
+	       : s->fs	  ? &s->fs->node
+			  : &s->gate->global;
+}
+
+static struct resource *pool_resource(const struct node *n, unsigned kind)
+{
+	return n->res[kind * BUCKET_ROLES + BUCKET_POOL];
+}
+
+bool gate_lease(const struct gate_pool_scope *s, const struct gate_lease *lease)
+{
+	struct gate *g = s->gate;
+	gate_lock(g);
+	uint64_t now_ns = clock_now(g->clock);
+	gate_catch_up_locked(g, now_ns);
+	struct node *n = pool_node_locked(s);
+	for (unsigned k = 0; n && k < LIMIT_KINDS; k++) {
+		struct resource *r = pool_resource(n, k);
+		if (!r)
+			continue;
+		bucket_lease(r->bucket, &lease->limit[k], now_ns);
+		resource_kick(r);
+	}
+	gate_dispatch_locked(g, now_ns, now_ns);
+	gate_arm_locked(g);
+	gate_unlock_deliver(g);
+	return n;
+}
+
+static uint64_t pool_tokens(const struct node *n, const struct counter_sums *sums, unsigned kind)
+{
+	uint64_t tokens = 0;
+	for (unsigned c = 0; c < COST_CLASSES; c++)
+		if (limiter_pool_kinds_for(n->limiter, c) & 1U << kind)
+			tokens += !limit_kind_is_bytes(kind) ? sums->n[c][COUNT_OPS]
+				  : c == COST_COPY && kind == LIMIT_BPS
+					  ? 2 * sums->n[c][COUNT_BYTES]
+					  : sums->n[c][COUNT_BYTES];
+	return tokens;
+}
+
+bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out)
+{
+	struct counter_sums sums = {0};
+	memset(out, 0, sizeof(*out));
+	gate_lock(s->gate);
+	uint64_t now_ns = clock_now(s->gate->clock);
+	struct node *n = pool_node_locked(s);
+	if (n)
+		node_sums(n, &sums);
+	for (unsigned k = 0; n && k < LIMIT_KINDS; k++) {
+		const struct resource *r = pool_resource(n, k);
+		if (!r)
+			continue;
+		out->tokens[k] = pool_tokens(n, &sums, k);
+		out->blocking_ns[k] = blocking_ns(r, now_ns);
+		out->waiting[k] = !list_empty(&r->waiters);
+		out->level[k] = bucket_level(r->bucket, now_ns);
+	}
+	gate_unlock_deliver(s->gate);
+	return n;
+}
+
 /* --- limits of a scope and its ancestors --- */
 
 static void each_look(const struct leaf *f, uint64_t now_ns, struct limit_stats each[LIMIT_KINDS])
@@ -274,6 +348,40 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
 	return n;
 }
 
+/* --- waiting by limit --- */
+
+static bool anybody_waited(const struct wait_times *t)
+{
+	uint64_t n = 0;
+	for (unsigned i = 0; i <= WAIT_BOUNDS; i++)
+		n += t->count[i];
+	return n;
+}
+
+static unsigned copy_times(const struct leaf *f, struct limit_wait *out, unsigned room)
+{
+	unsigned n = 0;
+	for (unsigned depth = 0; depth < CHAIN_SCOPES_MAX; depth++)
+		for (unsigned k = 0; k < WAIT_KINDS && n < room; k++) {
+			if (!anybody_waited(&f->waited[depth][k]))
+				continue;
+			leaf_limit_name(f, depth, k, &out[n].limit);
+			out[n++].times = f->waited[depth][k];
+		}
+	return n;
+}
+
+unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_wait *out,
+			  unsigned n)
+{
+	struct gate *g = m->leaf.node.gate;
+	gate_lock(g);
+	const struct leaf *f = class ? find_class(m, class) : &m->leaf;
+	n = f ? copy_times(f, out, n) : 0;
+	gate_unlock_deliver(g);
+	return n;
+}
+
 /* --- keys: copied in slices, with the gate unlocked in between; sorted without its lock --- */
 
 #define SLICE_BUCKETS  256
@@ -299,6 +407,46 @@ static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_n
 	}
 }
 
+/* The lane that stops this one: itself, or one above it. */
+static const struct resource *stopped_by(const struct lane *l)
+{
+	for (; l; l = lane_parent(l))
+		if (l->blocked)
+			return l->blocked;
+	return NULL;
+}
+
+static const struct job *oldest_job(const struct lane *l)
+{
+	list_for_each (it, (struct list *)&l->jobs) {
+		const struct job *j = list_entry(it, struct job, link);
+		if (!j->own && !j->probe)
+			return j;
+	}
+	return NULL;
+}
+
+static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_ns)
+{
+	const struct key_wait *most = &key->waits[0];
+	for (unsigned i = 1; i < KEY_WAITS; i++)
+		if (key->waits[i].ns > most->ns)
+			most = &key->waits[i];
+	limit_name(key, most->limit, &k->limit);
+	k->limit.wait_ns = most->ns;
+	for (unsigned i = 0; i < key->node.gate->lanes; i++) {
+		const struct lane *l = &key->node.lane[i];
+		const struct job *j = oldest_job(l);
+		uint64_t age_ns = j && now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
+		if (!j || (age_ns <= k->oldest_ns && k->waits_for.known))
+			continue;
+		const struct resource *r = stopped_by(l);
+		k->oldest_ns = age_ns;
+		if (r)
+			limit_name(key, limit_above(key, r), &k->waits_for);
+	}
+}
+
 static void copy_key(struct key_copy *c, const struct key *key)
 {
 	if (key->parked == key->parked_own && !key->ever_parked)
@@ -313,7 +461,12 @@ static void copy_key(struct key_copy *c, const struct key *key)
 		.parked_now = key->parked - key->parked_own,
 		.wait_ns = key->wait_ns,
 		.max_wait_ns = key->max_wait_ns,
+		.uid = key->uid,
 	};
+	memcpy(k->name, key->name, sizeof(k->name));
+	if (key->node.parent->kind == SCOPE_CLASS)
+		snprintf(k->leaf, sizeof(k->leaf), "%s", key->node.parent->branch->name);
+	copy_waits(k, key, c->now_ns);
 	copy_caps(k, key, c->now_ns);
 }
 
@@ -419,6 +572,7 @@ unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_sta
 static void key_reset(struct key *key, void *arg)
 {
 	key->ops = key->bytes = key->ever_parked = key->wait_ns = key->max_wait_ns = 0;
+	memset(key->waits, 0, sizeof(key->waits));
 }
 
 void node_forget_waits(struct node *n, uint64_t now_ns)
@@ -435,6 +589,7 @@ void node_forget_waits(struct node *n, uint64_t now_ns)
 	if (node_is_leaf(n)) {
 		struct leaf *f = node_leaf(n);
 		keys_each(&f->keys, key_reset, NULL);
+		memset(f->waited, 0, sizeof(f->waited));
 		for (unsigned k = 0; k < LIMIT_KINDS; k++)
 			f->each_wait[k] = (struct each_wait){.waiting = f->each_wait[k].waiting,
 							     .since_ns = now_ns};

@@ -23,8 +23,13 @@ struct class_stats {
 	uint64_t ops, bytes;	     /* admitted; refunded bytes are subtracted */
 	uint64_t at_once;	     /* admitted without waiting */
 	uint64_t parked, parked_now; /* had to wait, in total and now */
-	uint64_t would_block, full, timed_out, cancelled, misconfigured;
-	uint64_t ok, failed, aborted; /* outcomes of admitted operations */
+	uint64_t would_block, timed_out, cancelled, misconfigured;
+	uint64_t full;		/* refused by max_inflight with on_full=reject */
+	uint64_t no_room;	/* refused by max_parked or max_parked_bytes */
+	uint64_t too_many_open; /* refused by max_open */
+	/* Outcomes of admitted operations.  An answer such as ENOENT is ok, and counted among the errors as well; failed
+	 * means that the source failed. */
+	uint64_t ok, errors, failed, aborted;
 	struct histogram
 		wait; /* of parked requests (in a dry run: of those that would have been parked) */
 	uint64_t device_now;	 /* now in the device; not included in parked_now */
@@ -64,9 +69,49 @@ struct scope_stats {
 	bool paused;
 };
 
+/* A limit that a request waited for. */
+#define LIMIT_OF_MAX 48
+struct waited_limit {
+	bool known;
+	bool each;	       /* a limit of each key */
+	enum scope_kind scope; /* of each key: the scope that sets it */
+	char of[LIMIT_OF_MAX]; /* the name of a class; "" for other scopes */
+	const char *name;      /* "read_bps", "max_inflight", "pause" */
+	uint64_t wait_ns;
+};
+
+/* What a request can wait for in one scope: a limit of each kind, permits, the end of a pause. */
+enum { WAIT_INFLIGHT = LIMIT_KINDS, WAIT_PAUSE, WAIT_KINDS };
+
+/* Wait times with few, fixed bounds, which a monitoring system can add up. */
+#define WAIT_BOUNDS 15
+extern const uint64_t wait_bound_ns[WAIT_BOUNDS];
+struct wait_times {
+	/* up to and including each bound but above the one before it; the last: above all of them */
+	uint64_t count[WAIT_BOUNDS + 1];
+	uint64_t sum_ns;
+};
+
+/* How long requests of one leaf waited for one limit.  If several limits refused a request one after the
+ * other, its whole wait is counted for the last. */
+struct limit_wait {
+	struct waited_limit limit;
+	struct wait_times times;
+};
+
+#define KEY_NAME_MAX 48
+#define KEY_WAITS    4
+
 struct key_stats {
 	struct fair_key key;
 	uint32_t weight;
+	uint32_t uid;		 /* of its last caller that had to wait */
+	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */
+	char name[KEY_NAME_MAX]; /* of its program or cgroup, as it was when it first had to wait; the end of a long one */
+	struct waited_limit limit; /* the one that it waited for longest … */
+	struct waited_limit
+		waits_for;   /* … and what it waits for now; not known: nothing of it waits */
+	uint64_t oldest_ns;  /* how long its oldest waiting request has waited */
 	uint64_t ops, bytes; /* of its requests that had to wait and were admitted */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;

@@ -346,10 +346,11 @@ static struct chain *make_chain(struct limiter s[SCOPES], const struct limiter_c
 int main(int argc, char **argv)
 {
 	struct limiter_config cfg = {.window_ns = 0}, dry = {.window_ns = 0};
-	cfg.limit[LIMIT_IOPS] = (struct limit_config){true, OPS_PER_SEC, 0, 0, 0};
-	cfg.limit[LIMIT_BPS] = (struct limit_config){true, BYTES_PER_SEC, 0, 0, 0};
-	dry.limit[LIMIT_IOPS] = (struct limit_config){true, 10, 0, 0, 0};
-	dry.limit[LIMIT_BPS] = (struct limit_config){true, 1000000, 0, 0, 0};
+	cfg.limit[LIMIT_IOPS] = (struct limit_config){.enabled = true, .rate_per_sec = OPS_PER_SEC};
+	cfg.limit[LIMIT_BPS] =
+		(struct limit_config){.enabled = true, .rate_per_sec = BYTES_PER_SEC};
+	dry.limit[LIMIT_IOPS] = (struct limit_config){.enabled = true, .rate_per_sec = 10};
+	dry.limit[LIMIT_BPS] = (struct limit_config){.enabled = true, .rate_per_sec = 1000000};
 	chain = make_chain(scope, &cfg);
 	empty_chain = make_chain(empty_scope, &dry);
 	if (!chain || !empty_chain)

@@ -9,6 +9,9 @@ backing tmpfs 4G
 target native
 target auto "$RATEFS" -o allow_other
 target strict "$RATEFS" -o allow_other,cache=strict
+# Off unless somebody has enabled it: a bench changes nothing of the kernel.
+[ "$(cat /sys/module/fuse/parameters/enable_uring 2>/dev/null)" != Y ] ||
+	target uring "$RATEFS" -o allow_other,cache=strict,transport=uring
 target page "$RATEFS" -o allow_other,cache=page
 target bindfs bindfs --multithreaded
 # Before 1.17 it is libfuse's option only.

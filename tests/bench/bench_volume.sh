@@ -10,6 +10,7 @@ target ratefs
 
 ROUNDS=${BENCH_ROUNDS:-${FULL:+15}}
 ROUNDS=${ROUNDS:-5}
+# shellcheck disable=SC2119 # it has options of its own
 start_plugin
 # A daemon is there, as on a machine with more than one volume.
 ok docker volume create -d ratefs -o iops=10k other >/dev/null

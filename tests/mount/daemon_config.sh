@@ -116,7 +116,7 @@ sed -i 's/^fair = gid/fair = uid/' "$CONF"
 
 # Changes that cannot be made while mounted are reported.
 sed -i 's/^fair = uid.*/&\ncache = strict/' "$CONF"
-ctl reload | grep -q "mount 'two': cache counts from the next mount on" || fail "cache changed silently"
+ctl reload | grep -q "mount 'two': cache takes effect at the next mount" || fail "cache changed silently"
 
 umount "$TMP/m2" "$TMP/m3"
 daemon_ended_well

@@ -132,7 +132,7 @@ code 2 ctl stats slow --save
 code 2 ctl pause slow --json
 code 0 ctl --help
 code 0 ctl --version
-equal "$(ctl --dump-commands | wc -l)" 15
+equal "$(ctl --dump-commands | wc -l)" 18
 says 'no daemon has a configuration file' ctl reload
 says 'slow: this daemon has no configuration file' ctl reload slow
 

@@ -5,7 +5,7 @@
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq python3
-LOG_EXPECTED="$LOG_EXPECTED|still in use; its open files end here"
+LOG_EXPECTED="$LOG_EXPECTED|still in use; its open files stop working"
 
 backing tmpfs
 faults_ready
@@ -40,9 +40,9 @@ within 20s gone $writers || fail "writers hang"
 took=$(($(now_ms) - t0))
 wait $writers
 daemon_ended_well
-read -r done refused wrong lost extra <"$TMP/said"
-say "$done done, $refused refused, in $took ms"
+read -r ran refused wrong lost extra <"$TMP/said"
+say "$ran done, $refused refused, in $took ms"
 equal "$wrong $lost $extra" "0 0 0" "other errors, lost writes, writes that were done although they were refused"
-[ "$done" -gt 10 ] || fail "only $done were run"
+[ "$ran" -gt 10 ] || fail "only $ran were run"
 [ "$refused" -gt 100 ] || fail "only $refused were refused: the end waits for all of them"
 [ $took -lt 6000 ] || fail "the end took $took ms"

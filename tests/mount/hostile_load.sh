@@ -52,9 +52,9 @@ hog=$!
 within 20s parked 20 || fail "nothing parked"
 nap 500ms
 # A refused caller cannot retry ten thousand times a second.
-refusals=$(stat_of '.classes.write.full')
+refusals=$(stat_of '.classes.write.no_room')
 nap 1s
-refusals=$(($(stat_of '.classes.write.full') - refusals))
+refusals=$(($(stat_of '.classes.write.no_room') - refusals))
 [ $refusals -gt 0 ] || fail "nobody was refused"
 [ $refusals -lt $((HOGS * 20)) ] || fail "$refusals refusals in a second, of $HOGS callers"
 before $((5 * SLOW))s as_user bob dd if="$MNT/file" of=/dev/null bs=64K status=none

@@ -21,6 +21,7 @@
 #	RATEFS_TEST_KEEP=1	leave the scratch directory of a failed test
 #	RATEFS_TEST_BACKINGS	instead of "tmpfs ext4"; RATEFS_TEST_FULL=1: every mode on each of them
 #	RATEFS_TEST_FILES	how many files many_files.sh makes; RATEFS_TEST_DIFF: lines of a difference shown
+#	RATEFS_TEST_TRANSPORT	transport=… of every mount that mount_ratefs makes
 #	RATEFS_TEST_FLOOD	how many threads gate_flood.sh starts
 #	RATEFS_SEED, RATEFS_ROUNDS	the sequence of differ.sh and storm.sh, and its length
 #
@@ -109,6 +110,7 @@ if [ -x "$RATEFSCTL" ]; then
 	install_bin "$RATEFSCTL"
 	RATEFSCTL=$BIN/${RATEFSCTL##*/}
 fi
+[ ! -x "$builddir/ratefs-pool" ] || install_bin "$builddir/ratefs-pool"	# which ratefs looks for beside itself
 for helper in "$HELPERS"/*; do
 	[ ! -f "$helper" ] || [ ! -x "$helper" ] || install_bin "$helper"
 done
@@ -194,7 +196,8 @@ mount_ratefs() {
 }
 try_mount_ratefs() {
 	: >"$LOG"
-	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f "$SRC" "$MNT" -o allow_other "$@" >>"$LOG" 2>&1 &
+	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f "$SRC" "$MNT" -o "allow_other${RATEFS_TEST_TRANSPORT:+,transport=$RATEFS_TEST_TRANSPORT}" \
+		"$@" >>"$LOG" 2>&1 &
 	DAEMON=$!
 	within 10s answers_or_gone || return 1
 	kill -0 "$DAEMON" 2>/dev/null && answers

@@ -59,8 +59,8 @@ wrong 'plain: not a directory' -C plain true
 wrong 'the system needs' -C / true
 wrong 'the system needs' -C /proc true
 mkdir -p a/b
-wrong 'lies inside' -C a -C a/b true
-wrong 'lies inside' -C a/b -C a true
+wrong 'is inside it' -C a -C a/b true
+wrong 'is inside it' -C a/b -C a true
 wrong 'report=/nonexistent/x: No such' --report=/nonexistent/x true
 nothing_left
 

@@ -52,14 +52,15 @@ rm -f go
 # One that does not stop on Ctrl-Z is not stopped.
 talk '<ready> ' ">ratefs run -q -- sh -c 'trap \"\" TSTP; echo be''gun; read line; echo got=\$line'\r" '<begun' '~300' '>\x1a' '~300' '>more\r' '<got=more' '!Stopped' '<ready> ' '>exit\r'
 # A shell inside, with jobs of its own.
-talk '<ready> ' '>ratefs run -q -- bash --norc --noprofile -i\r' '<ready> ' '>sleep 100\r' '~300' '>\x1a' '<Stopped' '>kill -9 %1\r' '~300' '>exit 12\r' \
+talk '<ready> ' '>ratefs run -q -- bash --norc --noprofile -i\r' '<ready> ' '>sleep 100\r' '~300' '>\x1a' '<Stopped' '>kill -9 %1; while kill -0 %1 2>/dev/null; do sleep 0.1; done; echo gone=$?\r' '<gone=0' '>exit 12\r' \
 	'<ready> ' '>echo code=$?\r' '<code=12' '>exit\r'
 talk '<ready> ' '>ratefs run -q -- bash --norc --noprofile -i\r' '<ready> ' '>sleep 100\r' '~300' '>\x03' '<ready> ' '>echo in''side=$?\r' '<inside=130' \
 	'>exit 0\r' '<ready> ' '>exit\r'
 talk '<ready> ' ">ratefs run -q -- sh -c 'echo be''gun; sleep 100'\r" '<begun' '~300' '>\x1c' '<ready> ' '>echo code=$?\r' '<code=131' '>exit\r'
 nothing_left
 # The terminal goes away.
-ptytalk "$RATEFS" run -q -- sh -c 'echo begun; sleep 100' -- '<begun' '~300' '>\x03'
+ptytalk sh -c 'exec ratefs run -q -- sh -c "echo begun; sleep 100"' -- '<begun' '~300' '^'
+equal $? 129 "exit status after SIGHUP"
 nothing_left
 
 # Children in the background: told about, and the mount ends with the last of them.

@@ -6,7 +6,7 @@
 . "${srcdir:-.}/tests/mount/docker_lib.sh" || exit 1
 
 start_plugin --collect-after=3
-says 'iops: .x.: not a number' docker volume create -d ratefs -o iops=x bad
+says "iops: .x.: " docker volume create -d ratefs -o iops=x bad
 says 'is chosen by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
 says 'not allowed: no source is' docker volume create -d ratefs -o source=/etc bad
 ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o cache=strict vol >/dev/null
@@ -38,6 +38,7 @@ space() {
 	full=$(allocated "$data")
 	[ "$full" -le 8388608 ] && [ "$full" -gt $((8388608 - 8192)) ] || fail "full with $full of 8388608 bytes"
 	run --rm -v full:/data box df /data | grep -Eq ' 8192 .* 100% ' || fail "df: $(run --rm -v full:/data box df /data)"
+	# shellcheck disable=SC2016 # for sh
 	run --rm -v full:/data box sh -c 'echo >/data/f; for i in 1 2 3 4 5 6 7 8 9 0; do touch /data/$i /data/a$i || exit 1; done' \
 		2>/dev/null && fail "more than 20 inodes"
 	[ "$(find "$data" | wc -l)" -le 20 ] || fail "$(find "$data" | wc -l) inodes"
@@ -58,6 +59,10 @@ equal "$(docker volume inspect -f '{{.Mountpoint}}' vol)" "$STATE/mnt/vol"
 ctl list | grep -q "${id:0:12}" || fail "ratefsctl list does not name the container: $(ctl list)"
 ok ctl set vol write_bps=200M >/dev/null
 before 20s docker exec first dd if=/dev/zero of=/data/fast bs=64k count=256 2>/dev/null
+# A class for one container, by its cgroup: 2 MiB at 1 MiB/s, of which 100 ms are there at once.
+ok ctl class add vol noisy "match=cgroup:/$PARENT/$id, cgroup:/$PARENT/$id/**" write_bps=1M >/dev/null
+between 1800ms 40s docker exec first dd if=/dev/zero of=/data/noisy bs=64k count=32 2>/dev/null
+ok ctl class remove vol/noisy >/dev/null
 refused docker volume rm vol
 refused docker exec first ls "$STATE"	# the source is out of reach
 daemon=$(daemon_pid)

@@ -27,7 +27,7 @@ for name in '..' '../../etc' '/etc' 'a/b' 'a b' '-rf' '.hidden' 'a\nb' '[x]' '$(
 	refuses 404 'no such volume' Get "{\"Name\":\"$name\"}"
 	refuses 404 'no such volume' Remove "{\"Name\":\"$name\"}"
 done
-refuses 400 'means something else' Create '{"Name":"global"}'
+refuses 400 "name: 'global'" Create '{"Name":"global"}'
 
 # --- sources
 refuses 400 'not a directory below one that is allowed' Create '{"Name":"bad","Opts":{"source":"/etc"}}'

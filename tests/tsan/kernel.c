@@ -8,6 +8,7 @@
  * Only that: reads that cannot be of requests (they ask for less than the kernel demands of a
  * FUSE buffer) order nothing, so that races between threads stay visible. */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -25,6 +26,14 @@ ssize_t __wrap_read(int fd, void *buf, size_t n);
 ssize_t __wrap_write(int fd, const void *buf, size_t n);
 ssize_t __wrap_writev(int fd, const struct iovec *iov, int n);
 ssize_t __wrap_splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t n, unsigned flags);
+
+/* Both submit answers; the first also waits for requests. */
+struct uring;
+struct io_uring_sqe;
+int __real_uring_enter(struct uring *u, bool wait);
+int __wrap_uring_enter(struct uring *u, bool wait);
+struct io_uring_sqe *__real_uring_get(struct uring *u);
+struct io_uring_sqe *__wrap_uring_get(struct uring *u);
 
 static char kernel;
 
@@ -52,4 +61,18 @@ ssize_t __wrap_splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t n
 {
 	__tsan_release(&kernel);
 	return __real_splice(in, in_at, out, out_at, n, flags);
+}
+
+int __wrap_uring_enter(struct uring *u, bool wait)
+{
+	__tsan_release(&kernel);
+	int res = __real_uring_enter(u, wait);
+	__tsan_acquire(&kernel);
+	return res;
+}
+
+struct io_uring_sqe *__wrap_uring_get(struct uring *u)
+{
+	__tsan_release(&kernel);
+	return __real_uring_get(u);
 }

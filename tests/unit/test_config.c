@@ -79,7 +79,7 @@ START_TEST(unknown_sections_and_keys_are_told_with_the_nearest_name)
 	     "f:1: [golbal]: unknown section; did you mean [global]?\n"
 	     "f:5: [mout:x]: unknown section; did you mean [mount:NAME]?\n"
 	     "f:6: [what ever]: unknown section; there are [global], [weights], [fs:NAME], "
-	     "[mount:NAME] and [class:NAME]");
+	     "[mount:NAME], [class:NAME] and [pool:NAME]");
 	says(MOUNT "iosp = 3\n", "f:4: [mount:m] unknown option 'iosp'; did you mean 'iops'?");
 	says(MOUNT "[global]\nfair = uid\n",
 	     "f:5: [global] fair: belongs to the mount scope, not to global");
@@ -339,7 +339,46 @@ START_TEST(reservations_of_all_mounts_together_are_held_against_the_limits_that_
 }
 END_TEST
 
-UNIT_MAIN("config", every_mount_has_its_own_classes_in_the_order_of_the_file,
+START_TEST(scopes_take_part_in_pools_by_name)
+{
+	ck_assert_int_eq(
+		parse("[pool:farm]\nserver = redis://h:7000/2\nbps = 10M\nwindow = 1s\n"
+		      "bps_burst = 1M\nlease = 2s\non_lost = stop\npool_weight = 3\n"
+		      "[global]\npool = farm\n[class:c]\nmatch = uid:1\npool = farm\n" MOUNT),
+		0);
+	ck_assert_uint_eq(c.n_pools, 1);
+	ck_assert_str_eq(c.pool[0].key, "ratefs:{farm}");
+	ck_assert_uint_eq(c.pool[0].lease_ns, 2 * NSEC_PER_SEC);
+	ck_assert_uint_eq(c.pool[0].on_lost, 1);
+	ck_assert_uint_eq(c.pool[0].pool_weight, 3);
+	ck_assert_uint_eq(c.global.limits.limit[LIMIT_BPS].pool_per_sec, 10 << 20);
+	ck_assert(!c.global.limits.limit[LIMIT_BPS].enabled);
+	ck_assert_uint_eq(c.mount[0].limits.limit[LIMIT_BPS].pool_per_sec, 0);
+	ck_assert_uint_eq(c.mount[0].class[0].limits.limit[LIMIT_BPS].pool_per_sec, 10 << 20);
+	configuration_free(&c);
+}
+END_TEST
+
+START_TEST(what_is_wrong_with_a_pool_is_told)
+{
+	says("[pool:a]\nbps = 1M\n" MOUNT,
+	     "f:1: [pool:a] server: is missing; give redis://HOST[:PORT] or unix:/PATH");
+	says("[pool:a]\nserver = unix:/p\n" MOUNT,
+	     "f:1: [pool:a] has no limit; give bps, iops or another");
+	says("[pool:a]\nserver = redis://u@h\nbps = 1M\n" MOUNT,
+	     "f:1: [pool:a] server: names and passwords go into the file of auth_file");
+	says("[pool:a]\nserver = unix:/p\nbps = 1M\nlease = 10ms\n" MOUNT,
+	     "f:4: [pool:a] lease: '10ms': must be at least 50ms");
+	says("[pool:a]\nserver = unix:/p\nbps = 1M\npool_weight = 0\n" MOUNT,
+	     "f:4: [pool:a] pool_weight: '0': must be at least 1");
+	says(MOUNT "pool = b\n", "f:4: [mount:m] pool: there is no [pool:b]");
+	says(MOUNT "server = redis://h\n",
+	     "f:4: [mount:m] server: belongs to a pool: [pool:NAME] in a file, or -o pool.server");
+}
+END_TEST
+
+UNIT_MAIN("config", scopes_take_part_in_pools_by_name, what_is_wrong_with_a_pool_is_told,
+	  every_mount_has_its_own_classes_in_the_order_of_the_file,
 	  what_is_wrong_with_a_class_is_told_with_its_place,
 	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,
 	  reservations_above_what_there_is_are_told,

@@ -257,7 +257,7 @@ START_TEST(bounds_on_what_is_parked_refuse_the_rest)
 	world_pass(&w, 5 * SEC);
 	struct scope_stats st;
 	gate_stats_mount(m, &st);
-	ck_assert_uint_eq(st.cls[COST_META].full, 2);
+	ck_assert_uint_eq(st.cls[COST_META].no_room, 2);
 	down();
 }
 END_TEST

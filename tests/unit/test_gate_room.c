@@ -62,7 +62,7 @@ START_TEST(who_would_find_no_room_can_know_before)
 	ck_assert(gate_has_no_room(m, &mine)); /* the share is used up … */
 	ck_assert(!gate_has_no_room(m, &other));
 	gate_stats_mount(m, &st);
-	ck_assert_uint_eq(st.cls[COST_META].full, 1);
+	ck_assert_uint_eq(st.cls[COST_META].no_room, 1);
 	cfg.max_parked = 1;
 	gate_set_mount(m, &cfg);
 	ck_assert(gate_has_no_room(m, &other)); /* … or all of it */

@@ -106,10 +106,10 @@ static void make_chains(uint64_t now_ns)
 {
 	struct limiter_config wide = {.window_ns = SEC}, narrow = {.window_ns = SEC};
 	wide.limit[LIMIT_IOPS] = (struct limit_config){.enabled = true, .rate_per_sec = 40000};
-	wide.limit[LIMIT_BPS] = (struct limit_config){true, 400000000, 0, 30000, 0};
+	wide.limit[LIMIT_BPS] = (struct limit_config){true, 400000000, 0, 30000, 0, 0};
 	narrow.limit[LIMIT_READ_IOPS] =
 		(struct limit_config){.enabled = true, .rate_per_sec = 30000};
-	narrow.limit[LIMIT_READ_BPS] = (struct limit_config){true, 200000000, 0, 10000, 0};
+	narrow.limit[LIMIT_READ_BPS] = (struct limit_config){true, 200000000, 0, 10000, 0, 0};
 	narrow.max_inflight = 3;
 	ck_assert(limiter_init(&global, SCOPE_GLOBAL, &wide, now_ns));
 	ck_assert(limiter_init(&fs, SCOPE_FS, &wide, now_ns));
@@ -208,8 +208,9 @@ static void *reconfigure(void *arg)
 	while (!atomic_load(&stop)) {
 		struct limiter_config cfg = {.window_ns = SEC / (1 + unit_random(&seed) % 4)};
 		uint64_t scale = 1 + unit_random(&seed) % 4;
-		cfg.limit[LIMIT_IOPS] = (struct limit_config){true, 20000 * scale, 0, 0, 0};
-		cfg.limit[LIMIT_BPS] = (struct limit_config){true, 200000000 * scale, 0, 30000, 0};
+		cfg.limit[LIMIT_IOPS] = (struct limit_config){true, 20000 * scale, 0, 0, 0, 0};
+		cfg.limit[LIMIT_BPS] =
+			(struct limit_config){true, 200000000 * scale, 0, 30000, 0, 0};
 		limiter_configure(&global, &cfg, atomic_load(&fake_ns));
 	}
 	return NULL;

@@ -166,6 +166,7 @@ START_TEST(wrong_values_are_named_with_what_would_be_right)
 	says("read_bps", "10mbit",
 	     "read_bps: '10mbit': bits are not accepted; write bytes, for example 1250K");
 	says("cache", "fast", "cache: 'fast': must be one of auto|strict|page");
+	says("transport", "tcp", "transport: 'tcp': must be one of auto|dev|uring");
 	says("dry_run", "maybe", "dry_run: 'maybe': must be yes or no");
 	says("window", "1ns", "window: '1ns': must be at least 1ms");
 	says("window", "2h", "window: '2h': must be at most 1h");

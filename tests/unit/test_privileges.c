@@ -41,7 +41,7 @@ static void filter(void)
 {
 	struct error err = ERROR_INIT;
 	MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-	MUST(seccomp_install(&err) == 0);
+	MUST(seccomp_install(false, &err) == 0);
 }
 
 /* The wait status of a child that ran it. */
@@ -101,7 +101,7 @@ static void drop_all(void)
 	struct error err = ERROR_INIT;
 	if (!privileges_privileged())
 		return;
-	MUST(privileges_drop(&err) == 0);
+	MUST(privileges_drop(false, &err) == 0);
 	/* chown, dac_override, dac_read_search, fowner, fsetid, setgid, setuid, linux_immutable,
 	 * sys_admin, mknod, setfcap */
 	unsigned long long list = 0x882002dfULL;

@@ -42,7 +42,8 @@ static void close_handles(void)
 
 static int parse(struct request *r, struct message *m, size_t len)
 {
-	*r = (struct request){.fs = &fs};
+	static const struct transport none;
+	*r = (struct request){.fs = &fs, .transport = &none};
 	request_split(r, m, len);
 	return request_parse(r);
 }

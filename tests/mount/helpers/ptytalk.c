@@ -4,8 +4,8 @@
  *	ptytalk COMMAND [ARG]... -- STEP...
  *
  * A step is ">text" (type it), "<text" (wait until it appears, 10 s), "!text" (it must not have
- * appeared since the last match) or "~ms" (wait).  \r, \n, \e and \xHH are understood.  Exit code: that of the command; 99: a step
- * failed, and what the terminal showed is on standard error. */
+ * appeared since the last match), "~ms" (wait) or "^" (the terminal goes away).  \r, \n, \e and \xHH are understood.
+ * Exit code: that of the command; 99: a step failed, and what the terminal showed is on standard error. */
 #include <errno.h>
 #include <poll.h>
 #include <pty.h>
@@ -73,6 +73,11 @@ static int step(const char *s)
 	long until = now_ms() + (*s == '~' ? atol(text) : STEP_MS);
 	if (*s == '>')
 		return write(terminal, text, n) == (ssize_t)n;
+	if (*s == '^') {
+		close(terminal);
+		terminal = -1; /* which poll ignores */
+		return 1;
+	}
 	if (*s == '~') {
 		while (now_ms() < until)
 			if (!listen_for((int)(until - now_ms())))

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/collect.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "base/cleanup.h"
+#include "base/monotonic.h"
+#include "ctl/client.h"
+
+/* --- names of users ------------------------------------------------------------------------- */
+
+/* Looking a user up takes longer than all else about a key. */
+#define USERS_KNOWN 256
+struct user_name {
+	bool known;
+	uint64_t uid;
+	char name[33];
+};
+
+static const char *user_name(uint64_t uid)
+{
+	static struct user_name cache[USERS_KNOWN];
+	struct user_name *u = &cache[uid % USERS_KNOWN];
+	if (u->known && u->uid == uid)
+		return u->name;
+	const struct passwd *pw = getpwuid((uid_t)uid);
+	u->known = true;
+	u->uid = uid;
+	if (pw)
+		snprintf(u->name, sizeof(u->name), "%s", pw->pw_name);
+	else
+		snprintf(u->name, sizeof(u->name), "%" PRIu64, uid);
+	return u->name;
+}
+
+static void add_user_names(json_t *answer)
+{
+	json_t *key;
+	size_t i;
+	json_array_foreach (get_part(answer, "keys_by_wait"), i, key)
+		json_object_set_new(key, "user", json_string(user_name(get_u64(key, "uid"))));
+}
+
+/* --- one daemon ------------------------------------------------------------------------------ */
+
+struct asked {
+	struct snapshot *snapshot;
+	struct daemon_ref *daemon;
+	const struct collect_options *o;
+	uint64_t pid;
+	bool memory; /* false: out of it */
+};
+
+/* False: the daemon does not answer.  A scope that has gone meanwhile is left out. */
+static bool ask_stats(struct asked *a, const char *target, unsigned keys)
+{
+	struct error err = ERROR_INIT;
+	json_t *request = request_new("stats", target), *answer = NULL;
+	if (request && keys)
+		json_object_set_new(request, "keys", json_integer(keys));
+	enum proto_code code = daemon_call(a->daemon, request, &answer, &err);
+	if (code == PROTO_OK) {
+		add_user_names(answer);
+		a->memory = snapshot_add(a->snapshot, a->pid, answer) && a->memory;
+	}
+	bool answered = code == PROTO_OK || answer;
+	json_decref(answer);
+	return answered;
+}
+
+static bool ask_scope(struct asked *a, const char *format, const char *x, const char *y)
+{
+	AUTO_FREE char *target = NULL;
+	if (asprintf(&target, format, x, y) < 0) {
+		target = NULL;
+		a->memory = false;
+		return true;
+	}
+	return ask_stats(a, target, 0);
+}
+
+static bool ask_mount(struct asked *a, const json_t *m)
+{
+	const char *name = get_text(m, "name");
+	const json_t *class;
+	size_t i;
+	if (a->o->mount && strcmp(a->o->mount, name) != 0)
+		return true;
+	if (!ask_stats(a, name, a->o->keys))
+		return false;
+	json_array_foreach (get_part(m, "classes"), i, class)
+		if (!ask_scope(a, "%s/%s", name, get_text(class, "name")))
+			return false;
+	/* Mounts may share it. */
+	const char *fs = get_text(m, "fs");
+	return !*fs || snapshot_find(a->snapshot, a->pid, "fs", fs) ||
+	       ask_scope(a, "fs:%s%s", fs, "");
+}
+
+/* The configuration file or, without one, the first mountpoint. */
+static const char *name_of(const json_t *list)
+{
+	const char *file = get_text(list, "file");
+	return *file ? file : get_text(json_array_get(get_part(list, "mounts"), 0), "mountpoint");
+}
+
+static bool ask_daemon(struct asked *a)
+{
+	struct error err = ERROR_INIT;
+	AUTO_JSON *list = NULL;
+	const json_t *m;
+	size_t i;
+	if (daemon_call(a->daemon, request_new("list", NULL), &list, &err) != PROTO_OK)
+		return false;
+	a->pid = get_u64(list, "pid");
+	json_array_foreach (get_part(list, "mounts"), i, m)
+		if (!ask_mount(a, m))
+			return false;
+	if (!ask_stats(a, "global", 0))
+		return false;
+	a->memory = snapshot_add_daemon(a->snapshot, a->pid, name_of(list)) && a->memory;
+	return true;
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static void set_timeout(const struct daemon_ref *d, unsigned seconds)
+{
+	const struct timeval limit = {.tv_sec = seconds};
+	setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(d->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+struct snapshot *collect(const struct collect_options *o, struct error *err)
+{
+	struct snapshot *s = snapshot_new(monotonic_ns());
+	struct daemons all;
+	bool memory = true;
+	if (!s)
+		return NULL;
+	if (daemons_find(&all, o->which, err) < 0)
+		return s;
+	for (unsigned i = 0; i < all.n; i++) {
+		struct asked a = {.snapshot = s, .daemon = &all.daemon[i], .o = o, .memory = true};
+		set_timeout(a.daemon, o->timeout_s);
+		if (!ask_daemon(&a)) {
+			s->daemons_failed++;
+			error_set(err, "%s: the daemon does not answer", a.daemon->path);
+		}
+		memory = memory && a.memory;
+	}
+	daemons_free(&all);
+	if (memory)
+		return s;
+	snapshot_free(s);
+	error_set(err, "out of memory");
+	return NULL;
+}

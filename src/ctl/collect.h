@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Asks daemons for the statistics of all their scopes. */
+#ifndef CTL_COLLECT_H
+#define CTL_COLLECT_H
+
+#include "base/error.h"
+#include "ctl/snapshot.h"
+
+struct collect_options {
+	const char *which;  /* daemon: its process id or its socket; NULL: all of this user */
+	const char *mount;  /* only this one and its classes; NULL: all */
+	unsigned keys;	    /* of each mount, at most */
+	unsigned timeout_s; /* how long one answer may take */
+};
+
+/* A daemon that does not answer in time is left out and counted in daemons_failed.  A snapshot without
+ * daemons comes with the reason in err.  NULL: out of memory. */
+struct snapshot *collect(const struct collect_options *o, struct error *err);
+
+#endif

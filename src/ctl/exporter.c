@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* ratefs-exporter: metrics of running ratefs daemons for Prometheus, over HTTP. */
+#include <getopt.h>
+#include <microhttpd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "ctl/collect.h"
+#include "ctl/listen.h"
+#include "ctl/metrics.h"
+#include "proto/proto.h"
+
+#include "config.h"
+
+#define LISTEN_DEFAULT	"127.0.0.1:9944"
+#define USERS_MAX	100
+#define KEYS_MAX	4096 /* of each mount, from which the users are found */
+#define CONNECTIONS_MAX 32
+#define CONNECTION_S	15 /* a client that says nothing is dropped */
+#define DAEMON_S	4  /* a daemon that does not answer; Prometheus waits for 10 */
+
+struct exporter {
+	struct collect_options from;
+	struct metrics_options metrics;
+	const char *listen;
+};
+
+/* --- one request ------------------------------------------------------------------------------ */
+
+static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, char *text, size_t size,
+			     enum MHD_ResponseMemoryMode mode, const char *type)
+{
+	struct MHD_Response *r = MHD_create_response_from_buffer(size, text, mode);
+	if (!r) {
+		if (mode == MHD_RESPMEM_MUST_FREE)
+			free(text);
+		return MHD_NO; /* closes the connection */
+	}
+	MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	enum MHD_Result rc = MHD_queue_response(c, status, r);
+	MHD_destroy_response(r);
+	return rc;
+}
+
+static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char *text)
+{
+	return reply(c, status, (char *)text, strlen(text), MHD_RESPMEM_PERSISTENT,
+		     *text == '<' ? "text/html; charset=utf-8" : "text/plain; charset=utf-8");
+}
+
+static enum MHD_Result reply_metrics(struct exporter *e, struct MHD_Connection *c)
+{
+	struct error err = ERROR_INIT;
+	char *text = NULL;
+	size_t size = 0;
+	struct snapshot *s = collect(&e->from, &err);
+	FILE *out = s ? open_memstream(&text, &size) : NULL;
+	if (out)
+		metrics_write(s, &e->metrics, out);
+	snapshot_free(s);
+	if (!out || fclose(out) != 0 || !text) {
+		free(text);
+		return say(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+	}
+	return reply(c, MHD_HTTP_OK, text, size, MHD_RESPMEM_MUST_FREE,
+		     "text/plain; version=0.0.4; charset=utf-8");
+}
+
+static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *url,
+			      const char *method, const char *version, const char *data,
+			      size_t *size, void **state)
+{
+	static char headers_seen;
+	if (!*state) { /* asked once more when the whole request is there */
+		*state = &headers_seen;
+		return MHD_YES;
+	}
+	if (*size) { /* what somebody uploads is of no interest */
+		*size = 0;
+		return MHD_YES;
+	}
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+		return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is served\n");
+	if (strcmp(url, "/metrics") == 0)
+		return reply_metrics(ctx, c);
+	if (strcmp(url, "/") == 0)
+		return say(c, MHD_HTTP_OK,
+			   "<!DOCTYPE html><title>ratefs-exporter</title>"
+			   "<p>ratefs-exporter: <a href=\"/metrics\">metrics</a></p>\n");
+	return say(c, MHD_HTTP_NOT_FOUND, "there is only /metrics\n");
+}
+
+/* --- the program ------------------------------------------------------------------------------- */
+
+static int complain(const char *text, int status)
+{
+	fprintf(stderr, "ratefs-exporter: %s\n", text);
+	return status;
+}
+
+static int serve(struct exporter *e)
+{
+	struct sockaddr_storage address;
+	struct error err = ERROR_INIT;
+	sigset_t ends;
+	int sig;
+	if (listen_parse(e->listen, &address, &err) < 0)
+		return complain(err.text, 2);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads */
+	signal(SIGPIPE, SIG_IGN);
+	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO |
+			 (address.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+	struct MHD_Daemon *d = MHD_start_daemon(
+		flags, 0, NULL, NULL, handle, e, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_S, MHD_OPTION_END);
+	if (!d) {
+		error_set(&err, "cannot listen at %s: is the address in use?", e->listen);
+		return complain(err.text, 1);
+	}
+	if (!listen_is_local(&address))
+		complain("anybody who reaches this address can read the names of mounts and users",
+			 0);
+	printf("ratefs-exporter: serving metrics at http://%s/metrics\n", e->listen);
+	fflush(stdout);
+	sigwait(&ends, &sig);
+	MHD_stop_daemon(d);
+	return 0;
+}
+
+static void help(void)
+{
+	printf("usage: ratefs-exporter [options]\n\n"
+	       "Serves metrics of running ratefs daemons to Prometheus, at /metrics.\n\n"
+	       "  -l, --listen=ADDRESS:PORT  where to listen (default " LISTEN_DEFAULT ")\n"
+	       "  -d, --daemon=PID|PATH      this daemon only (its process id or socket)\n"
+	       "  -u, --users=N              users of each mount that waited most (default %d; 0: none)\n"
+	       "  -h, --help                 this text\n"
+	       "  -V, --version              the version\n",
+	       METRICS_USERS_DEFAULT);
+}
+
+static int parse_users(const char *text, unsigned *users)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || n > USERS_MAX)
+		return complain("--users takes a number from 0 to 100", 2);
+	*users = (unsigned)n;
+	return -1;
+}
+
+/* -1: go on; else the exit status. */
+static int parse(struct exporter *e, int argc, char **argv)
+{
+	static const struct option names[] = {
+		{"listen", required_argument, NULL, 'l'}, {"daemon", required_argument, NULL, 'd'},
+		{"users", required_argument, NULL, 'u'},  {"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},	  {NULL, 0, NULL, 0},
+	};
+	int flag, rc = -1;
+	while (rc < 0 && (flag = getopt_long(argc, argv, "l:d:u:hV", names, NULL)) != -1) {
+		switch (flag) {
+		case 'l':
+			e->listen = optarg;
+			break;
+		case 'd':
+			e->from.which = optarg;
+			break;
+		case 'u':
+			rc = parse_users(optarg, &e->metrics.users);
+			break;
+		case 'h':
+			help();
+			return 0;
+		case 'V':
+			printf("ratefs-exporter %s\n", PACKAGE_VERSION);
+			return 0;
+		default:
+			return 2;
+		}
+	}
+	if (rc < 0 && optind < argc)
+		return complain("takes no arguments; see ratefs-exporter --help", 2);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct exporter e = {
+		.from = {.keys = KEYS_MAX, .timeout_s = DAEMON_S},
+		.metrics = {.version = PACKAGE_VERSION, .users = METRICS_USERS_DEFAULT},
+		.listen = LISTEN_DEFAULT,
+	};
+	int rc = parse(&e, argc, argv);
+	proto_init();
+	return rc >= 0 ? rc : serve(&e);
+}

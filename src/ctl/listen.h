@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* "ADDRESS:PORT" as a socket address. */
+#ifndef CTL_LISTEN_H
+#define CTL_LISTEN_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+/* 127.0.0.1:9944, [::1]:9944, localhost:9944, or a port alone, which is one of 127.0.0.1.  Every address of the
+ * machine is 0.0.0.0 or [::]; an empty address is an error, so that nobody opens a port to the world by a slip.
+ * 0, or -1 with err. */
+int listen_parse(const char *text, struct sockaddr_storage *out, struct error *err);
+/* Can only this machine reach it? */
+bool listen_is_local(const struct sockaddr_storage *a);
+
+#endif

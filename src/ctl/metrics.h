@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* A snapshot in the text format of Prometheus.
+ *
+ * Names follow its conventions: base units (seconds, bytes), _total for what only grows.  Labels are names of
+ * configuration (daemon, mount, class, limit) and fixed words (op, reason, outcome), never process ids or
+ * commands: their number does not grow with the callers.  Users are shown as the few that waited most. */
+#ifndef CTL_METRICS_H
+#define CTL_METRICS_H
+
+#include <stdio.h>
+
+#include "ctl/snapshot.h"
+
+#define METRICS_USERS_DEFAULT 5
+
+struct metrics_options {
+	const char *version; /* of this program */
+	unsigned users;	     /* of each mount, that waited most; 0: none */
+};
+
+void metrics_write(const struct snapshot *s, const struct metrics_options *o, FILE *out);
+
+#endif

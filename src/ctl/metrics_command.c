@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* `ratefsctl metrics`: for the textfile collector of node_exporter. */
+#include "ctl/collect.h"
+#include "ctl/ctl.h"
+#include "ctl/metrics.h"
+
+#include "config.h"
+
+#define KEYS_MAX  4096
+#define TIMEOUT_S 10
+
+int run_metrics(struct ctl *c)
+{
+	const struct collect_options from = {
+		.which = c->which, .keys = KEYS_MAX, .timeout_s = TIMEOUT_S};
+	const struct metrics_options o = {.version = PACKAGE_VERSION,
+					  .users = METRICS_USERS_DEFAULT};
+	struct error err = ERROR_INIT;
+	struct snapshot *s = collect(&from, &err);
+	if (!s)
+		return ctl_complain(PROTO_NO_MEMORY, "out of memory");
+	metrics_write(s, &o, stdout);
+	snapshot_free(s);
+	return 0; /* a daemon that does not answer is a figure, too */
+}

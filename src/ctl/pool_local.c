@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool without Redis, for the daemons of one machine: whichever helper can, binds the socket and serves the
+ * pools from memory (pool/server.h); the others are its clients.  When it goes, the clients end; their
+ * daemons start them again, and one of them binds the socket.  What the old one knew is lost: the new one
+ * learns for a lease, as any server that lost its data. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "ctl/pool_link.h"
+#include "pool/server.h"
+
+#define CLIENTS 128
+#define POOLS	32
+
+struct served_pool {
+	char key[POOL_KEY_MAX];
+	struct pool_server server;
+};
+
+struct local {
+	int fd;	  /* of a client: to the server; -1: this helper serves */
+	int lock; /* of the server, as long as it lives */
+	int listener;
+	int client[CLIENTS];
+	unsigned n_clients, n_pools;
+	struct served_pool pool[POOLS];
+};
+
+/* --- which of the two --- */
+
+static int address_of(const char *server, struct sockaddr_un *a, struct error *err)
+{
+	const char *path = server + strlen("unix:");
+	a->sun_family = AF_UNIX;
+	if (*path != '/' || strlen(path) >= sizeof(a->sun_path) - 5)
+		return error_set(err, "'%s' is not unix:/PATH, or too long", server);
+	memcpy(a->sun_path, path, strlen(path) + 1);
+	return 0;
+}
+
+static int connect_to(const struct sockaddr_un *a)
+{
+	AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0)
+		return -1;
+	return take_fd(&fd);
+}
+
+/* The lock decides who serves; a socket whose lock nobody holds is a leftover. */
+static int bind_to(struct local *s, const struct sockaddr_un *a)
+{
+	char lock[sizeof(a->sun_path) + 8];
+	snprintf(lock, sizeof(lock), "%s.lock", a->sun_path);
+	AUTO_FD lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (lock_fd < 0 || flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return -1;
+	AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	unlink(a->sun_path);
+	mode_t mask = umask(0177);
+	int rc = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)a, sizeof(*a));
+	umask(mask);
+	if (rc < 0 || listen(fd, CLIENTS) < 0)
+		return -1;
+	s->lock = take_fd(&lock_fd);
+	s->listener = take_fd(&fd);
+	return 0;
+}
+
+static int prepare(struct pool_link *l, struct error *err)
+{
+	struct sockaddr_un a = {0};
+	struct local *s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_set(err, "out of memory");
+	s->fd = s->lock = s->listener = -1;
+	l->state = s;
+	if (address_of(l->setup.server, &a, err) < 0)
+		return -1;
+	/* The one that has the lock may not listen yet. */
+	for (unsigned i = 0; i < 20; i++) {
+		s->fd = connect_to(&a);
+		if (s->fd >= 0 || bind_to(s, &a) == 0)
+			return 0;
+		usleep(10000);
+	}
+	return error_set(err, "%s: %s", a.sun_path, strerror(errno));
+}
+
+/* --- serving --- */
+
+static struct pool_server *pool_of(struct local *s, const char *key)
+{
+	for (unsigned i = 0; i < s->n_pools; i++)
+		if (strcmp(s->pool[i].key, key) == 0)
+			return &s->pool[i].server;
+	if (s->n_pools == POOLS)
+		return NULL;
+	struct served_pool *p = &s->pool[s->n_pools++];
+	snprintf(p->key, sizeof(p->key), "%s", key);
+	pool_server_init(&p->server);
+	return &p->server;
+}
+
+/* Leases run by this clock, which nobody sets. */
+static int64_t server_us(void)
+{
+	return (int64_t)pool_now_ms() * 1000 + 1;
+}
+
+static bool sound(const struct pool_call *c)
+{
+	bool ok = c->id[POOL_ID_MAX - 1] == '\0' && c->who[POOL_WHO_MAX - 1] == '\0' &&
+		  c->weight >= 1 && c->weight <= POOL_WEIGHT_MAX &&
+		  c->lease_ms >= POOL_LEASE_MIN_MS && c->lease_ms <= POOL_LEASE_MAX_MS;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		ok = ok && c->limits.rate[k] <= POOL_DEMAND_ALL && c->hold[k] <= POOL_DEMAND_ALL &&
+		     c->demand[k] <= POOL_DEMAND_ALL && c->limits.capacity[k] <= POOL_CAPACITY_MAX;
+	return ok;
+}
+
+static bool serve(struct local *s, const struct pool_local_call *c, struct pool_answer *out)
+{
+	struct pool_server *p = NULL;
+	if (c->key[POOL_KEY_MAX - 1] == '\0' && sound(&c->call))
+		p = pool_of(s, c->key);
+	if (p)
+		pool_serve(p, &c->call, server_us(), false, out);
+	return p;
+}
+
+static bool serve_client(struct local *s, int fd)
+{
+	struct pool_local_call c;
+	struct pool_answer a;
+	ssize_t n = recv(fd, &c, sizeof(c), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	return n == sizeof(c) && serve(s, &c, &a) &&
+	       send(fd, &a, sizeof(a), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(a);
+}
+
+static void accept_client(struct local *s)
+{
+	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0 && s->n_clients < CLIENTS)
+		s->client[s->n_clients++] = fd;
+	else if (fd >= 0)
+		close(fd);
+}
+
+static unsigned watch(struct pool_link *l, struct pollfd *fds, unsigned max)
+{
+	struct local *s = l->state;
+	unsigned n = 0;
+	if (s->fd >= 0) {
+		fds[n++] = (struct pollfd){.fd = s->fd, .events = 0}; /* for its end */
+		return n;
+	}
+	fds[n++] = (struct pollfd){.fd = s->listener, .events = POLLIN};
+	for (unsigned i = 0; i < s->n_clients && n < max; i++)
+		fds[n++] = (struct pollfd){.fd = s->client[i], .events = POLLIN};
+	return n;
+}
+
+static void ready(struct pool_link *l, const struct pollfd *fds, unsigned n)
+{
+	struct local *s = l->state;
+	if (s->fd >= 0) {
+		if (n && fds[0].revents)
+			_exit(0); /* the server is gone: the next life of this helper may be it */
+		return;
+	}
+	for (unsigned i = n; i-- > 1;) {
+		if (!fds[i].revents || serve_client(s, fds[i].fd))
+			continue;
+		close(s->client[i - 1]);
+		s->client[i - 1] = s->client[--s->n_clients];
+	}
+	if (n && fds[0].revents)
+		accept_client(s);
+}
+
+static int call(struct pool_link *l, const struct pool_call *c, struct pool_answer *out,
+		struct error *err)
+{
+	struct local *s = l->state;
+	struct pool_local_call lc = {.call = *c};
+	memcpy(lc.key, l->setup.key, sizeof(lc.key));
+	if (s->fd < 0)
+		return serve(s, &lc, out) ? 0 : error_set(err, "too many pools");
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+	if (send(s->fd, &lc, sizeof(lc), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(lc))
+		_exit(0);
+	do { /* an answer to an earlier call may have come too late */
+		int rc = poll(&p, 1, (int)l->setup.lease_ms);
+		if (rc <= 0)
+			return error_set(err, "the helper that serves the pool does not answer");
+		if (recv(s->fd, out, sizeof(*out), 0) != sizeof(*out))
+			_exit(0);
+	} while (out->seq != c->seq);
+	return 0;
+}
+
+/* A client does not know. */
+static bool list(struct pool_link *l, struct pool_listing *out)
+{
+	struct local *s = l->state;
+	const struct pool_server *p = s->fd < 0 ? pool_of(s, l->setup.key) : NULL;
+	for (unsigned i = 0; p && i < p->n && out->n < POOL_LISTED; i++) {
+		struct pool_listed *m = &out->member[out->n++];
+		memcpy(m->who, p->member[i].who, sizeof(m->who));
+		m->weight = p->member[i].weight;
+		m->age_us = (uint64_t)(p->last_us - p->member[i].called_us);
+		memcpy(m->charged, p->member[i].charged, sizeof(m->charged));
+	}
+	return p;
+}
+
+const struct pool_link_ops pool_local_ops = {
+	.prepare = prepare, .call = call, .list = list, .watch = watch, .ready = ready};

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool in Redis or Valkey: one script call per call of the member.  The script is loaded when the server
+ * does not have it; a connection that fails is made anew, with a growing pause in between. */
+#include "config.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#ifdef HAVE_HIREDIS_SSL
+#include <hiredis/hiredis_ssl.h>
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "ctl/pool_link.h"
+#include "ctl/pool_script.h"
+
+#define PAUSE_FIRST_MS 50
+#define PAUSE_MOST_MS  2000
+#define CONNECT_MS     2000 /* at least */
+#define ARGS	       (4 + 7 + 4 * POOL_LIMITS)
+
+struct redis {
+	redisContext *c;
+	char host[POOL_SERVER_MAX], port[8], db[12];
+	bool tls;
+	char sha[41];		     /* of the script; "": to be loaded */
+	uint64_t pause_ms, retry_ms; /* after a failure: how long, until when */
+	struct error last;
+};
+
+/* --- the address --- */
+
+/* redis://HOST[:PORT][/DB]; an IPv6 address in brackets. */
+static int parse_server(struct redis *r, const char *text, struct error *err)
+{
+	const char *at = strncmp(text, "redis://", 8) == 0    ? text + 8
+			 : strncmp(text, "rediss://", 9) == 0 ? text + 9
+							      : NULL;
+	if (!at)
+		return error_set(err, "'%s' is neither redis://HOST[:PORT] nor unix:/PATH", text);
+	r->tls = text[5] == 's';
+	bool bracket = *at == '[';
+	size_t n = bracket ? strcspn(at, "]") - 1 : strcspn(at, ":/");
+	snprintf(r->host, sizeof(r->host), "%.*s", (int)n, at + bracket);
+	at += n + (bracket ? 2 : 0);
+	snprintf(r->port, sizeof(r->port), "6379");
+	if (*at == ':') {
+		n = strcspn(++at, "/");
+		snprintf(r->port, sizeof(r->port), "%.*s", (int)(n < 7 ? n : 7), at);
+		at += n;
+	}
+	snprintf(r->db, sizeof(r->db), "%s", *at == '/' ? at + 1 : "");
+	unsigned long port = strtoul(r->port, NULL, 10);
+	if (!*r->host || !port || port > 65535 || strspn(r->db, "0123456789") != strlen(r->db))
+		return error_set(err, "'%s' is not redis://HOST[:PORT][/DB]", text);
+	return 0;
+}
+
+static int prepare(struct pool_link *l, struct error *err)
+{
+	struct redis *r = calloc(1, sizeof(*r));
+	if (!r)
+		return error_set(err, "out of memory");
+	l->state = r;
+	if (parse_server(r, l->setup.server, err) < 0)
+		return -1;
+#ifndef HAVE_HIREDIS_SSL
+	if (r->tls)
+		return error_set(err, "rediss: this ratefs-pool was built without TLS");
+#endif
+	return 0;
+}
+
+/* --- the connection --- */
+
+static void disconnect(struct redis *r)
+{
+	if (r->c)
+		redisFree(r->c);
+	r->c = NULL;
+	r->sha[0] = '\0';
+}
+
+static void pause_after_failure(struct redis *r, const struct error *why)
+{
+	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
+	if (r->pause_ms > PAUSE_MOST_MS)
+		r->pause_ms = PAUSE_MOST_MS;
+	r->retry_ms = pool_now_ms() + r->pause_ms;
+	r->last = *why;
+}
+
+static int failed(struct redis *r, struct error *err, const char *what)
+{
+	const char *text = !r->c					  ? "out of memory"
+			   : r->c->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time"
+			   : r->c->errstr[0]				  ? r->c->errstr
+									  : strerror(errno);
+	error_set(err, "%s:%s: %s%s", r->host, r->port, what, text);
+	disconnect(r);
+	pause_after_failure(r, err);
+	return -1;
+}
+
+/* Of one command.  NULL: it failed; an error reply has been told, and the connection is kept. */
+static redisReply *command(struct redis *r, int n, const char **word, struct error *err)
+{
+	errno = 0;
+	redisReply *reply = redisCommandArgv(r->c, n, word, NULL);
+	if (!reply) {
+		failed(r, err, "");
+		return NULL;
+	}
+	if (reply->type != REDIS_REPLY_ERROR)
+		return reply;
+	error_set(err, "%s:%s: %.*s", r->host, r->port, (int)strcspn(reply->str, "\r\n"),
+		  reply->str);
+	freeReplyObject(reply);
+	return NULL;
+}
+
+/* The same for one whose reply is of no interest. */
+static int tell(struct redis *r, int n, const char **word, struct error *err)
+{
+	redisReply *reply = command(r, n, word, err);
+	if (!reply) {
+		if (r->c) {
+			disconnect(r);
+			pause_after_failure(r, err);
+		}
+		return -1;
+	}
+	freeReplyObject(reply);
+	return 0;
+}
+
+static int log_in(struct pool_link *l, struct redis *r, struct error *err)
+{
+	char auth[POOL_AUTH_MAX];
+	memcpy(auth, l->setup.auth, sizeof(auth));
+	char *password = strchr(auth, ':');
+	if (password)
+		*password++ = '\0';
+	const char *both[] = {"AUTH", auth, password}, *select[] = {"SELECT", r->db};
+	if (*auth && tell(r, password ? 3 : 2, both, err) < 0)
+		return -1;
+	return *r->db ? tell(r, 2, select, err) : 0;
+}
+
+static int start_tls(struct redis *r, struct error *err)
+{
+#ifdef HAVE_HIREDIS_SSL
+	static redisSSLContext *tls;
+	redisSSLContextError why = REDIS_SSL_CTX_NONE;
+	if (!tls) {
+		redisInitOpenSSL();
+		tls = redisCreateSSLContext(NULL, "/etc/ssl/certs", NULL, NULL, r->host, &why);
+	}
+	if (!tls)
+		return error_set(err, "TLS: %s", redisSSLContextGetError(why));
+	if (redisInitiateSSLWithContext(r->c, tls) != REDIS_OK)
+		return failed(r, err, "TLS: ");
+#endif
+	return 0;
+}
+
+static struct timeval timeval_of(uint64_t ms)
+{
+	return (struct timeval){.tv_sec = (time_t)(ms / 1000), .tv_usec = (long)(ms % 1000) * 1000};
+}
+
+static int connect_redis(struct pool_link *l, struct redis *r, struct error *err)
+{
+	uint64_t lease_ms = l->setup.lease_ms;
+	if (r->c)
+		return 0;
+	if (pool_now_ms() < r->retry_ms) {
+		*err = r->last;
+		return -1;
+	}
+	errno = 0;
+	r->c = redisConnectWithTimeout(r->host, (int)strtol(r->port, NULL, 10),
+				       timeval_of(lease_ms > CONNECT_MS ? lease_ms : CONNECT_MS));
+	if (!r->c || r->c->err)
+		return failed(r, err, "");
+	redisEnableKeepAlive(r->c);
+	if (start_tls(r, err) < 0 || redisSetTimeout(r->c, timeval_of(lease_ms)) != REDIS_OK)
+		return r->c ? failed(r, err, "") : -1;
+	return log_in(l, r, err);
+}
+
+/* --- the script --- */
+
+static int load_script(struct redis *r, struct error *err)
+{
+	const char *word[] = {"SCRIPT", "LOAD", pool_script};
+	redisReply *reply = command(r, 3, word, err);
+	if (!reply)
+		return -1;
+	bool ok = reply->type == REDIS_REPLY_STRING && reply->len == 40;
+	if (ok)
+		memcpy(r->sha, reply->str, sizeof(r->sha));
+	else
+		error_set(err, "%s:%s: SCRIPT LOAD gave no hash", r->host, r->port);
+	freeReplyObject(reply);
+	return ok ? 0 : -1;
+}
+
+struct text_args {
+	const char *word[ARGS];
+	char number[ARGS][24];
+	int n;
+};
+
+static void put_text(struct text_args *a, const char *text)
+{
+	a->word[a->n++] = *text ? text : "-";
+}
+
+static void put_number(struct text_args *a, uint64_t n)
+{
+	snprintf(a->number[a->n], sizeof(a->number[0]), "%llu", (unsigned long long)n);
+	a->word[a->n] = a->number[a->n];
+	a->n++;
+}
+
+static void put_numbers(struct text_args *a, const uint64_t n[POOL_LIMITS])
+{
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		put_number(a, n[k]);
+}
+
+static void put_call(struct text_args *a, const char *sha, const char *key,
+		     const struct pool_call *c)
+{
+	put_text(a, "EVALSHA");
+	put_text(a, sha);
+	put_text(a, "1");
+	put_text(a, key);
+	put_text(a, c->id);
+	put_text(a, c->who);
+	put_number(a, c->seq);
+	put_number(a, (uint64_t)c->lease_ms * 1000);
+	put_number(a, c->weight);
+	put_number(a, c->leave);
+	put_number(a, c->set);
+	put_numbers(a, c->limits.rate);
+	put_numbers(a, c->limits.capacity);
+	put_numbers(a, c->hold);
+	put_numbers(a, c->demand);
+}
+
+static bool number_of(const redisReply *reply, uint64_t *out)
+{
+	char *end;
+	if (reply->type != REDIS_REPLY_STRING || reply->len == 0 || reply->str[0] == '-')
+		return false;
+	errno = 0;
+	*out = strtoull(reply->str, &end, 10);
+	return errno == 0 && *end == '\0' && *out <= POOL_DEMAND_ALL;
+}
+
+/* What a foreign server sends is believed only if it makes sense. */
+static bool parse_answer(const redisReply *reply, struct pool_answer *out)
+{
+	uint64_t head[4], status;
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5 + 3 * POOL_LIMITS ||
+	    reply->element[4]->type != REDIS_REPLY_STRING)
+		return false;
+	for (unsigned i = 0; i < 4; i++)
+		if (!number_of(reply->element[i], &head[i]))
+			return false;
+	status = head[0];
+	if (status > POOL_FULL || head[1] > UINT32_MAX)
+		return false;
+	out->status = (enum pool_status)status;
+	out->members = (uint32_t)head[1];
+	out->wants_more = head[2];
+	out->version = head[3];
+	snprintf(out->who, sizeof(out->who), "%s", reply->element[4]->str);
+	make_one_line(out->who);
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (!number_of(reply->element[5 + 3 * k], &out->limits.rate[k]) ||
+		    !number_of(reply->element[6 + 3 * k], &out->limits.capacity[k]) ||
+		    !number_of(reply->element[7 + 3 * k], &out->grant[k]) ||
+		    out->grant[k] > out->limits.rate[k])
+			return false;
+	return true;
+}
+
+/* Of a cluster: another node has the key.  "MOVED 3999 127.0.0.1:6381" */
+static bool follow(struct redis *r, const struct error *err)
+{
+	const char *moved = strstr(err->text, ": MOVED "), *at = moved ? strrchr(moved, ' ') : NULL;
+	const char *colon = at ? strrchr(at, ':') : NULL;
+	if (!colon || colon - at < 2)
+		return false;
+	snprintf(r->host, sizeof(r->host), "%.*s", (int)(colon - at - 1), at + 1);
+	snprintf(r->port, sizeof(r->port), "%.7s", colon + 1);
+	disconnect(r);
+	return true;
+}
+
+static int call_once(struct pool_link *l, const struct pool_call *c, struct pool_answer *out,
+		     struct error *err)
+{
+	struct redis *r = l->state;
+	struct text_args a = {.n = 0};
+	if (connect_redis(l, r, err) < 0 || (!r->sha[0] && load_script(r, err) < 0))
+		return -1;
+	put_call(&a, r->sha, l->setup.key, c);
+	redisReply *reply = command(r, a.n, a.word, err);
+	if (!reply)
+		return -1;
+	bool ok = parse_answer(reply, out);
+	freeReplyObject(reply);
+	if (!ok) {
+		error_set(err, "%s:%s: the answer makes no sense", r->host, r->port);
+		disconnect(r);
+		pause_after_failure(r, err);
+		return -1;
+	}
+	r->pause_ms = 0;
+	return 0;
+}
+
+static int call(struct pool_link *l, const struct pool_call *c, struct pool_answer *out,
+		struct error *err)
+{
+	struct redis *r = l->state;
+	int rc = call_once(l, c, out, err);
+	if (rc < 0 && r->c && strstr(err->text, "NOSCRIPT")) {
+		r->sha[0] = '\0';
+		rc = call_once(l, c, out, err);
+	} else if (rc < 0 && follow(r, err)) {
+		rc = call_once(l, c, out, err);
+	}
+	/* What a restart or a new primary mends needs a new connection, to the name as it is then. */
+	if (rc < 0 && r->c &&
+	    (strstr(err->text, "READONLY") || strstr(err->text, "LOADING") ||
+	     strstr(err->text, "MASTERDOWN"))) {
+		disconnect(r);
+		pause_after_failure(r, err);
+		parse_server(r, l->setup.server, &(struct error)ERROR_INIT);
+	}
+	return rc;
+}
+
+/* --- who takes part --- */
+
+/* "seq called expires weight charge demand … host", as pool.lua writes it. */
+static bool parse_member(const char *text, struct pool_listed *m, double *called_us)
+{
+	double v[4 + 2 * POOL_LIMITS];
+	char *end = NULL;
+	for (unsigned i = 0; i < 4 + 2 * POOL_LIMITS; i++) {
+		v[i] = strtod(text, &end);
+		if (end == text || !(v[i] >= 0 && v[i] < 1e17))
+			return false;
+		text = end;
+	}
+	*called_us = v[1];
+	m->weight = v[3] <= POOL_WEIGHT_MAX ? (uint32_t)v[3] : 0;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		m->charged[k] = (uint64_t)v[4 + 2 * k];
+	snprintf(m->who, sizeof(m->who), "%.63s", *text == ' ' ? text + 1 : text);
+	make_one_line(m->who);
+	return true;
+}
+
+/* Ages are told against the newest call. */
+static bool list(struct pool_link *l, struct pool_listing *out)
+{
+	struct redis *r = l->state;
+	struct error err = ERROR_INIT;
+	const char *word[] = {"HGETALL", l->setup.key};
+	double called_us[POOL_LISTED], newest_us = 0;
+	redisReply *reply = r->c ? command(r, 2, word, &err) : NULL;
+	if (!reply)
+		return false;
+	for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+		const redisReply *key = reply->element[i], *value = reply->element[i + 1];
+		if (key->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING ||
+		    strncmp(key->str, "m:", 2) != 0 || out->n == POOL_LISTED)
+			continue;
+		if (parse_member(value->str, &out->member[out->n], &called_us[out->n]))
+			out->n++;
+	}
+	freeReplyObject(reply);
+	for (unsigned i = 0; i < out->n; i++)
+		newest_us = called_us[i] > newest_us ? called_us[i] : newest_us;
+	for (unsigned i = 0; i < out->n; i++)
+		out->member[i].age_us = (uint64_t)(newest_us - called_us[i]);
+	return true;
+}
+
+const struct pool_link_ops pool_redis_ops = {.prepare = prepare, .call = call, .list = list};

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* What happened between two snapshots, per second.  Pure arithmetic.
+ *
+ * A counter that has become smaller was reset, or belongs to a daemon that was started anew: what it shows
+ * now is what happened since.  Without an earlier snapshot (NULL), or without the scope in it, all rates
+ * are 0. */
+#ifndef CTL_RATES_H
+#define CTL_RATES_H
+
+#include "ctl/snapshot.h"
+
+/* Seconds between the two; 0 without `before`. */
+double snapshot_seconds(const struct snapshot *now, const struct snapshot *before);
+
+struct scope_rates {
+	double ops_per_sec, bytes_per_sec, refused_per_sec;
+};
+struct scope_rates scope_rates(const struct snap_scope *now, const struct snap_scope *before,
+			       double seconds);
+
+/* A limit in the scope that it belongs to. */
+struct limit_rates {
+	const struct snap_limit *limit;
+	const struct snap_scope *seen_from; /* the mount in whose answer it is */
+	double used;	      /* per second; of permits: in use now; of each key: the busiest */
+	double refused_share; /* of the time, 0 to 1 */
+};
+
+struct key_rates {
+	const struct snap_key *key;
+	const struct snap_scope *mount;
+	double ops_per_sec, bytes_per_sec;
+	double waiting; /* of the time, 0 to 1; with several requests at a time it may be more */
+};
+
+/* Every key of every mount, and every limit of every mount once, for which the keys are needed.  To be freed;
+ * NULL: out of memory. */
+struct key_rates *key_rates(const struct snapshot *now, const struct snapshot *before, unsigned *n);
+struct limit_rates *limit_rates(const struct snapshot *now, const struct snapshot *before,
+				const struct key_rates *keys, unsigned n_keys, unsigned *n);
+
+/* What `set` calls the scope that has the limit: "data", "data/backup", "fs:data", "global". */
+#define RATES_TARGET_MAX 600
+const char *limit_target(const struct limit_rates *l, char buf[RATES_TARGET_MAX]);
+/* "write_bps"; of other scopes "global.bps", "class:backup.iops". */
+const char *limit_label(const struct snap_limit *l, char buf[RATES_TARGET_MAX]);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* Statistics of all scopes of all daemons at one moment, as `top`, `metrics` and the exporter need them.
+ *
+ * A snapshot is made of the answers to the control command "stats", one for each scope.  Figures that an
+ * answer lacks are 0, text is "": a newer program can look at an older daemon.
+ * Ownership  a snapshot keeps its answers alive; all text points into them.
+ * Errors     only memory: snapshot_add returns false, and the snapshot stays as it was. */
+#ifndef CTL_SNAPSHOT_H
+#define CTL_SNAPSHOT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One class of operations: "read", "meta", … */
+struct snap_op {
+	const char *name;
+	uint64_t ops, bytes;
+	uint64_t at_once, parked_total, parked_now;
+	uint64_t would_block, full, timed_out, cancelled, misconfigured;
+	uint64_t ok, failed, aborted;
+};
+
+/* A limit that requests of the scope meet; it may belong to another scope. */
+struct snap_limit {
+	const char *scope, *of, *name, *value;
+	bool rate;  /* else a number of permits */
+	bool bytes; /* the unit of a rate; else operations */
+	bool each;  /* of every key: there is no one level */
+	bool bottleneck;
+	double per_sec, capacity, level;
+	uint64_t permits, used; /* of permits */
+	uint64_t blocking_ns, would_wait;
+};
+
+/* "write_bps", "global.bps", "class:backup.iops", "each.iops"; "": none */
+#define SNAP_LIMIT_MAX 120
+
+struct snap_key {
+	const char *kind, *user, *command, *class;
+	char limit[SNAP_LIMIT_MAX]; /* that it waits for now, or waited for longest */
+	uint64_t id, ops, bytes, parked_now, wait_ns, oldest_ns;
+};
+
+/* Wait times of one class of callers for one limit. */
+#define SNAP_BOUNDS_MAX 32
+struct snap_wait {
+	const char *class;
+	char limit[SNAP_LIMIT_MAX];
+	uint64_t count[SNAP_BOUNDS_MAX + 1]; /* by bound; the last: above all */
+	uint64_t sum_ns;
+};
+
+struct snap_scope {
+	uint64_t daemon; /* process id */
+	const char *scope,
+		*name; /* "mount" "data", "class" "data/backup", "fs" "data", "global" "global" */
+	const char *mountpoint, *source;
+	double seconds;			   /* since its counters began */
+	uint64_t mounted, paused, dry_run; /* 0 or 1 */
+	uint64_t parked_now, parked_bytes_now, in_flight, open, keys_now, device_now;
+	uint64_t passthrough_handles, passthrough_maps, stuck;
+
+	struct snap_op *op;
+	struct snap_limit *limit;
+	struct snap_key *key;
+	struct snap_wait *wait;
+	unsigned ops, limits, keys, waits;
+	uint64_t bound_ns[SNAP_BOUNDS_MAX];
+	unsigned bounds;
+};
+
+/* A daemon has a name that it will have again when it is started anew: its configuration file or, without
+ * one, where it is mounted. */
+struct snap_daemon {
+	uint64_t pid;
+	char *name;
+};
+
+struct snapshot {
+	uint64_t at_ns; /* on a monotonic clock */
+	struct snap_scope *scope;
+	json_t **answer; /* of the scope of the same index */
+	unsigned scopes;
+	struct snap_daemon *daemon;
+	unsigned daemons, daemons_failed; /* that answered; that did not */
+};
+
+struct snapshot *snapshot_new(uint64_t at_ns);
+void snapshot_free(struct snapshot *s); /* NULL is allowed */
+bool snapshot_add_daemon(struct snapshot *s, uint64_t pid, const char *name);
+/* "" when it is unknown. */
+const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid);
+/* One answer to "stats" of the daemon; takes a reference of its own. */
+bool snapshot_add(struct snapshot *s, uint64_t daemon, json_t *answer);
+/* NULL: there is none, or s is NULL. */
+const struct snap_scope *snapshot_find(const struct snapshot *s, uint64_t daemon, const char *scope,
+				       const char *name);
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/* The lines of `ratefsctl top`:
+ *
+ *	title, totals
+ *	LIMIT ...	a bar for each limit, at most half of the screen
+ *	USER ...	a row for each key, as many as there is room for
+ *	what the keyboard does, or what is being typed */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/util.h"
+#include "ctl/top_view.h"
+
+#define FIXED_ROWS 5 /* title, totals, two heads, foot */
+
+/* --- cells -------------------------------------------------------------------------------------- */
+
+/* A line that is being filled from the left. */
+struct pen {
+	char *text;
+	unsigned at, room;
+};
+
+static void put_char(struct pen *p, char c)
+{
+	if (p->at < p->room)
+		p->text[p->at++] = c;
+}
+
+/* One column of the screen for each character, whatever the text: names may be any bytes. */
+static unsigned next_char(const char **text, char *out)
+{
+	unsigned char c = (unsigned char)*(*text)++;
+	*out = c < ' ' || c >= 0x7f ? '?' : (char)c;
+	while (c >= 0xc0 && ((unsigned char)**text & 0xc0) == 0x80)
+		(*text)++;
+	return 1;
+}
+
+static unsigned length(const char *text)
+{
+	unsigned n = 0;
+	char c;
+	while (*text)
+		n += next_char(&text, &c);
+	return n;
+}
+
+/* A text that does not fit ends in '+'. */
+static void left(struct pen *p, const char *text, unsigned width)
+{
+	unsigned n = length(text);
+	for (unsigned i = 0; i < width; i++) {
+		char c = ' ';
+		if (*text)
+			next_char(&text, &c);
+		put_char(p, n > width && i == width - 1 ? '+' : c);
+	}
+}
+
+static void right(struct pen *p, const char *text, unsigned width)
+{
+	unsigned n = length(text);
+	for (; width > n; width--)
+		put_char(p, ' ');
+	left(p, text, width);
+}
+
+static void gap(struct pen *p)
+{
+	put_char(p, ' ');
+}
+
+static void amount(struct pen *p, double n, bool bytes, unsigned width)
+{
+	char buf[TEXT_AMOUNT_MAX];
+	/* "0.4 operations per second" is none that people care about */
+	right(p, text_amount(bytes || n >= 10 ? n : round(n * 10) / 10, bytes ? 1024 : 1000, buf),
+	      width);
+}
+
+static void percent(struct pen *p, double share, unsigned width)
+{
+	char buf[16];
+	snprintf(buf, sizeof(buf), "%.0f%%", 100 * (share < 10 ? share : 9.99));
+	right(p, buf, width);
+}
+
+static void end_line(struct pen *p)
+{
+	while (p->at && p->text[p->at - 1] == ' ')
+		p->at--;
+	p->text[p->at] = '\0';
+}
+
+static struct pen begin_line(struct top_line *l, unsigned columns)
+{
+	return (struct pen){l->text, 0, columns < TOP_COLUMNS_MAX ? columns : TOP_COLUMNS_MAX};
+}
+
+static void set_line(struct top_line *l, enum top_style style, const char *text, unsigned columns)
+{
+	struct pen p = begin_line(l, columns);
+	l->style = style;
+	left(&p, text, p.room);
+	end_line(&p);
+}
+
+/* --- the title ---------------------------------------------------------------------------------- */
+
+static void draw_title(const struct top_view *v, const struct top_data *d, struct top_line *line,
+		       unsigned columns)
+{
+	char text[TOP_COLUMNS_MAX + 1], ops[TEXT_AMOUNT_MAX], bytes[TEXT_AMOUNT_MAX],
+		refused[TEXT_AMOUNT_MAX];
+	uint64_t parked = 0, in_flight = 0, open = 0, bypassing = 0, stuck = 0;
+	for (unsigned i = 0; i < d->now->scopes; i++) {
+		const struct snap_scope *s = &d->now->scope[i];
+		if (strcmp(s->scope, "mount") != 0)
+			continue;
+		parked += s->parked_now;
+		in_flight += s->in_flight;
+		open += s->open;
+		bypassing += s->passthrough_handles;
+		stuck += s->stuck;
+	}
+	snprintf(text, sizeof(text), "ratefs top  %s  %u mount%s  sorted by %s%s%s%s", d->time,
+		 d->mounts, d->mounts == 1 ? "" : "s", top_sort_name(v->sort),
+		 *v->filter ? "  filter " : "", v->filter, v->paused ? "  PAUSED" : "");
+	set_line(&line[0], STYLE_TITLE, text, columns);
+	snprintf(text, sizeof(text),
+		 "%s ops/s  %s bytes/s  refused %s/s  waiting %llu  in flight %llu  open %llu",
+		 text_amount(d->total.ops_per_sec, 1000, ops),
+		 text_amount(d->total.bytes_per_sec, 1024, bytes),
+		 text_amount(d->total.refused_per_sec, 1000, refused), (unsigned long long)parked,
+		 (unsigned long long)in_flight, (unsigned long long)open);
+	size_t n = strlen(text);
+	if (bypassing)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "  bypassing %llu",
+				      (unsigned long long)bypassing);
+	if (stuck && n < sizeof(text))
+		snprintf(text + n, sizeof(text) - n, "  STUCK %llu", (unsigned long long)stuck);
+	set_line(&line[1], stuck ? STYLE_HOT : STYLE_PLAIN, text, columns);
+}
+
+/* --- limits ------------------------------------------------------------------------------------- */
+
+struct limit_columns {
+	unsigned name, bar;
+};
+
+static struct limit_columns limit_columns(unsigned columns)
+{
+	unsigned more = columns > TOP_COLUMNS_MIN ? columns - TOP_COLUMNS_MIN : 0;
+	return (struct limit_columns){24 + more / 2, 20 + more - more / 2};
+}
+
+static void limit_head(struct top_line *line, unsigned columns)
+{
+	struct limit_columns w = limit_columns(columns);
+	struct pen p = begin_line(line, columns);
+	line->style = STYLE_HEAD;
+	left(&p, "  LIMIT", w.name + 3);
+	left(&p, "IN USE", w.bar + 1);
+	right(&p, "NOW/S", 7);
+	right(&p, "RATE/S", 8);
+	right(&p, "LEVEL", 8);
+	right(&p, "REFUSED", 8);
+	end_line(&p);
+}
+
+static void bar(struct pen *p, double share, unsigned width)
+{
+	unsigned inside = width - 2, full = (unsigned)((share > 1 ? 1 : share) * inside + 0.5);
+	put_char(p, '[');
+	for (unsigned i = 0; i < inside; i++)
+		put_char(p, i < full ? '#' : '.');
+	put_char(p, ']');
+}
+
+static void limit_row(const struct limit_rates *r, bool is_selected, struct top_line *line,
+		      unsigned columns)
+{
+	char name[RATES_TARGET_MAX + 64], target[RATES_TARGET_MAX];
+	const struct snap_limit *l = r->limit;
+	double most = l->rate ? l->per_sec : (double)l->permits;
+	struct limit_columns w = limit_columns(columns);
+	struct pen p = begin_line(line, columns);
+	snprintf(name, sizeof(name), "%s.%s", limit_target(r, target), l->name);
+	line->style = is_selected		? STYLE_SELECTED
+		      : r->refused_share >= 0.5 ? STYLE_HOT
+						: STYLE_PLAIN;
+	left(&p, is_selected ? "> " : "  ", 2);
+	left(&p, name, w.name);
+	gap(&p);
+	bar(&p, most > 0 ? r->used / most : 0, w.bar);
+	gap(&p);
+	amount(&p, r->used, l->bytes, 7);
+	amount(&p, most, l->bytes, 8);
+	if (l->rate && !l->each)
+		amount(&p, l->level, l->bytes, 8);
+	else
+		right(&p, l->each ? "each" : "-", 8);
+	percent(&p, r->refused_share, 8);
+	end_line(&p);
+}
+
+/* The part of the list that shows the selected one. */
+static unsigned draw_limits(const struct top_view *v, const struct top_data *d,
+			    struct top_line *line, unsigned rows, unsigned columns)
+{
+	unsigned shown = d->limits < rows ? d->limits : rows;
+	unsigned chosen = v->selected < d->limits ? v->selected : d->limits - (d->limits > 0);
+	unsigned first = shown && chosen >= shown ? chosen - shown + 1 : 0;
+	for (unsigned i = 0; i < shown; i++)
+		limit_row(&d->limit[first + i], first + i == chosen, &line[i], columns);
+	return shown;
+}
+
+/* --- keys --------------------------------------------------------------------------------------- */
+
+struct key_columns {
+	unsigned mount, id, class, limit; /* 0: not shown */
+};
+
+static struct key_columns key_columns(unsigned columns)
+{
+	struct key_columns w = {.class = 8, .limit = 13};
+	unsigned more = columns > TOP_COLUMNS_MIN ? columns - TOP_COLUMNS_MIN : 0;
+	if (more >= 9) {
+		w.id = 8;
+		more -= 9;
+	}
+	if (more >= 11) {
+		w.mount = 10;
+		more -= 11;
+	}
+	w.class += more / 2;
+	w.limit += more - more / 2;
+	return w;
+}
+
+static void key_head(struct top_line *line, unsigned columns)
+{
+	struct key_columns w = key_columns(columns);
+	struct pen p = begin_line(line, columns);
+	line->style = STYLE_HEAD;
+	if (w.mount)
+		left(&p, "MOUNT", w.mount + 1);
+	left(&p, "USER", 9);
+	if (w.id)
+		left(&p, "ID", w.id + 1);
+	left(&p, "COMMAND", 14);
+	left(&p, "CLASS", w.class + 1);
+	right(&p, "OPS/S", 6);
+	right(&p, "BYTES/S", 8);
+	right(&p, "WAIT", 6);
+	gap(&p);
+	left(&p, "FOR", w.limit + 1);
+	right(&p, "QUEUE", 5);
+	right(&p, "OLDEST", 7);
+	end_line(&p);
+}
+
+static void key_row(const struct key_rates *r, struct top_line *line, unsigned columns)
+{
+	char buf[TEXT_AMOUNT_MAX];
+	const struct snap_key *k = r->key;
+	struct key_columns w = key_columns(columns);
+	struct pen p = begin_line(line, columns);
+	line->style = STYLE_PLAIN;
+	if (w.mount) {
+		left(&p, r->mount->name, w.mount);
+		gap(&p);
+	}
+	left(&p, k->user, 8);
+	gap(&p);
+	if (w.id) {
+		snprintf(buf, sizeof(buf), "%llu", (unsigned long long)k->id);
+		left(&p, buf, w.id);
+		gap(&p);
+	}
+	left(&p, k->command, 13);
+	gap(&p);
+	left(&p, *k->class ? k->class : "-", w.class);
+	gap(&p);
+	amount(&p, r->ops_per_sec, false, 6);
+	amount(&p, r->bytes_per_sec, true, 8);
+	percent(&p, r->waiting, 6);
+	gap(&p);
+	left(&p, *k->limit ? k->limit : "-", w.limit);
+	gap(&p);
+	snprintf(buf, sizeof(buf), "%llu", (unsigned long long)k->parked_now);
+	right(&p, buf, 5);
+	right(&p, text_ns(k->oldest_ns, buf), 7);
+	end_line(&p);
+}
+
+static void draw_keys(const struct top_view *v, const struct top_data *d, struct top_line *line,
+		      unsigned rows, unsigned columns)
+{
+	unsigned skipped = v->skipped < d->keys ? v->skipped : 0;
+	for (unsigned i = 0; i < rows; i++) {
+		if (skipped + i < d->keys)
+			key_row(&d->key[skipped + i], &line[i], columns);
+		else
+			set_line(&line[i], STYLE_PLAIN, "", columns);
+	}
+	if (!d->keys && rows)
+		set_line(&line[0], STYLE_PLAIN,
+			 *v->filter ? "nobody who matches the filter has waited"
+				    : "nobody has waited",
+			 columns);
+}
+
+/* --- the whole ---------------------------------------------------------------------------------- */
+
+static void draw_foot(const struct top_view *v, struct top_line *line, unsigned columns)
+{
+	char text[TOP_COLUMNS_MAX + 1];
+	if (v->mode != TOP_WATCH)
+		snprintf(text, sizeof(text), "%s: %s_",
+			 v->mode == TOP_TYPES_FILTER ? "show keys that contain"
+						     : "new value of the limit",
+			 v->input);
+	else if (*v->message)
+		snprintf(text, sizeof(text), "%s", v->message);
+	else
+		snprintf(
+			text, sizeof(text),
+			"q quit  s sort  / filter  p pause  up/down limit  +/- change  = value  h help");
+	set_line(line, STYLE_TITLE, text, columns);
+}
+
+static void draw_help(struct top_line *line, unsigned rows, unsigned columns)
+{
+	static const char *const text[] = {
+		"All rates are those of the last second.",
+		"",
+		"LIMIT    scope and name, as for 'ratefsctl set'; IN USE: the share of its rate that is used",
+		"LEVEL    tokens saved up; less than 0 is debt; 'each': every key has its own",
+		"REFUSED  share of the time in which requests waited for it",
+		"WAIT     share of the time in which requests of the key waited, FOR this limit",
+		"OPS/S, BYTES/S of a key count only requests that had to wait",
+		"QUEUE    requests that wait now; OLDEST: how long the first of them has waited",
+		"",
+		"s S      next and previous order        /  show only keys that contain a text",
+		"p space  the picture stands still       Esc  no filter",
+		"up down  choose a limit                 + -  a tenth more or less",
+		"= Enter  type its value (off: no limit) PgUp PgDn  more keys",
+		"q        quit",
+	};
+	for (unsigned i = 0; i < rows; i++)
+		set_line(&line[i], STYLE_PLAIN, i < ARRAY_SIZE(text) ? text[i] : "", columns);
+}
+
+unsigned top_rows(const struct top_data *d)
+{
+	return FIXED_ROWS - 1 + d->limits + (d->keys ? d->keys : 1);
+}
+
+void top_draw(const struct top_view *v, const struct top_data *d, struct top_line *line,
+	      unsigned rows, unsigned columns)
+{
+	struct top_line spare[FIXED_ROWS];
+	if (rows < FIXED_ROWS) { /* as many as there are, from the top */
+		top_draw(v, d, spare, FIXED_ROWS, columns);
+		memcpy(line, spare, rows * sizeof(*line));
+		return;
+	}
+	unsigned room = rows - FIXED_ROWS,
+		 half = d->keys < room / 2 ? room - d->keys : room - room / 2;
+	draw_title(v, d, line, columns);
+	draw_foot(v, &line[rows - 1], columns);
+	if (v->help) {
+		draw_help(&line[2], rows - 3, columns);
+		return;
+	}
+	limit_head(&line[2], columns);
+	unsigned shown = draw_limits(v, d, &line[3], half, columns);
+	key_head(&line[3 + shown], columns);
+	draw_keys(v, d, &line[4 + shown], room - shown, columns);
+}

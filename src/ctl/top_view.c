@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/top_view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "base/util.h"
+
+#define PAGE 10 /* keys that a page is */
+
+/* --- the figures ------------------------------------------------------------------------------ */
+
+static bool is_mount(const struct snap_scope *s)
+{
+	return strcmp(s->scope, "mount") == 0;
+}
+
+bool top_data_make(struct top_data *d, const struct snapshot *now, const struct snapshot *before,
+		   const char *time)
+{
+	*d = (struct top_data){.now = now, .time = time};
+	double seconds = snapshot_seconds(now, before);
+	for (unsigned i = 0; i < now->scopes; i++) {
+		const struct snap_scope *s = &now->scope[i];
+		if (!is_mount(s))
+			continue;
+		struct scope_rates r = scope_rates(
+			s, snapshot_find(before, s->daemon, s->scope, s->name), seconds);
+		d->mounts++;
+		d->total.ops_per_sec += r.ops_per_sec;
+		d->total.bytes_per_sec += r.bytes_per_sec;
+		d->total.refused_per_sec += r.refused_per_sec;
+	}
+	d->key = key_rates(now, before, &d->keys);
+	if (d->key)
+		d->limit = limit_rates(now, before, d->key, d->keys, &d->limits);
+	if (d->limit)
+		return true;
+	top_data_free(d);
+	return false;
+}
+
+void top_data_free(struct top_data *d)
+{
+	free(d->limit);
+	free(d->key);
+	*d = (struct top_data){0};
+}
+
+static bool matches(const struct key_rates *k, const char *filter)
+{
+	const char *const text[] = {k->key->user, k->key->command, k->key->class, k->key->limit,
+				    k->mount->name};
+	for (unsigned i = 0; i < ARRAY_SIZE(text); i++)
+		if (strcasestr(text[i], filter))
+			return true;
+	return false;
+}
+
+static int descending(double x, double y)
+{
+	return x > y ? -1 : x < y;
+}
+
+/* qsort has no argument for it; one thread draws. */
+static enum top_sort sorted_by;
+
+static int compare(const void *a, const void *b)
+{
+	const struct key_rates *x = a, *y = b;
+	int rc = 0;
+	switch (sorted_by) {
+	case SORT_OPS:
+		rc = descending(x->ops_per_sec, y->ops_per_sec);
+		break;
+	case SORT_BYTES:
+		rc = descending(x->bytes_per_sec, y->bytes_per_sec);
+		break;
+	case SORT_QUEUE:
+		rc = descending((double)x->key->parked_now, (double)y->key->parked_now);
+		break;
+	case SORT_OLDEST:
+		rc = descending((double)x->key->oldest_ns, (double)y->key->oldest_ns);
+		break;
+	case SORT_USER:
+		rc = strcmp(x->key->user, y->key->user);
+		break;
+	case SORT_COMMAND:
+		rc = strcmp(x->key->command, y->key->command);
+		break;
+	default:
+		break;
+	}
+	rc = rc ? rc : descending(x->waiting, y->waiting);
+	rc = rc ? rc : descending((double)x->key->oldest_ns, (double)y->key->oldest_ns);
+	return rc ? rc : descending((double)y->key->id, (double)x->key->id);
+}
+
+void top_data_sort(struct top_data *d, const struct top_view *v)
+{
+	unsigned kept = 0;
+	for (unsigned i = 0; i < d->keys; i++)
+		if (matches(&d->key[i], v->filter))
+			d->key[kept++] = d->key[i];
+	d->keys = kept;
+	sorted_by = v->sort;
+	if (kept)
+		qsort(d->key, kept, sizeof(*d->key), compare);
+}
+
+const char *top_sort_name(enum top_sort sort)
+{
+	static const char *const names[SORTS] = {"wait",   "ops",  "bytes",  "queue",
+						 "oldest", "user", "command"};
+	return names[sort];
+}
+
+/* --- changing a limit -------------------------------------------------------------------------- */
+
+/* A tenth more or less, as a round number: the largest unit of which there are at least ten. */
+static uint64_t step(double value, double by, bool bytes)
+{
+	double base = bytes ? 1024 : 10, unit = 1, next = value * by;
+	while (next / (unit * base) >= (bytes ? 10 : 100))
+		unit *= base;
+	uint64_t rounded = (uint64_t)(next / unit + 0.5) * (uint64_t)unit;
+	if (rounded == (uint64_t)value) /* small numbers change by one */
+		rounded = by > 1 ? rounded + 1 : rounded - 1;
+	return rounded ? rounded : 1; /* 0 would be no limit at all */
+}
+
+static const struct limit_rates *selected(const struct top_view *v, const struct top_data *d)
+{
+	if (!d->limits)
+		return NULL;
+	return &d->limit[v->selected < d->limits ? v->selected : d->limits - 1];
+}
+
+static enum top_action change(struct top_view *v, const struct top_data *d, const char *value,
+			      struct top_change *set)
+{
+	const struct limit_rates *l = selected(v, d);
+	if (!l)
+		return TOP_NOTHING;
+	set->daemon = l->seen_from->daemon;
+	limit_target(l, set->target);
+	snprintf(set->option, sizeof(set->option), "%s", l->limit->name);
+	snprintf(set->value, sizeof(set->value), "%s", value);
+	return TOP_SET;
+}
+
+static enum top_action nudge(struct top_view *v, const struct top_data *d, double by,
+			     struct top_change *set)
+{
+	const struct limit_rates *l = selected(v, d);
+	char text[UNITS_TEXT_MAX];
+	if (!l)
+		return TOP_NOTHING;
+	uint64_t next = step(l->limit->rate ? l->limit->per_sec : (double)l->limit->permits, by,
+			     l->limit->bytes);
+	return change(v, d,
+		      l->limit->bytes ? units_format_bytes(next, text)
+				      : units_format_count(next, text),
+		      set);
+}
+
+/* --- keys --------------------------------------------------------------------------------------- */
+
+static enum top_action type(struct top_view *v, const struct top_data *d, int key,
+			    struct top_change *set)
+{
+	size_t n = strlen(v->input);
+	int mode = v->mode;
+	if (key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE)
+		v->mode = TOP_WATCH;
+	if (key == TOP_KEY_ENTER && mode == TOP_TYPES_FILTER)
+		memcpy(v->filter, v->input, sizeof(v->filter));
+	if (key == TOP_KEY_ENTER && mode == TOP_TYPES_VALUE && n)
+		return change(v, d, v->input, set);
+	if (key == TOP_KEY_BACKSPACE && n)
+		v->input[n - 1] = '\0';
+	else if (key >= ' ' && key < 0x7f && n + 1 < sizeof(v->input))
+		memcpy(v->input + n, (const char[]){(char)key, '\0'}, 2);
+	return TOP_REDRAW;
+}
+
+static void start_typing(struct top_view *v, int mode)
+{
+	v->mode = mode;
+	v->input[0] = '\0';
+}
+
+static void move(struct top_view *v, const struct top_data *d, int key)
+{
+	unsigned last = d->limits ? d->limits - 1 : 0;
+	if (v->selected > last)
+		v->selected = last;
+	if (key == TOP_KEY_UP && v->selected)
+		v->selected--;
+	else if (key == TOP_KEY_DOWN && v->selected < last)
+		v->selected++;
+	else if (key == TOP_KEY_PAGE_UP)
+		v->skipped -= v->skipped < PAGE ? v->skipped : PAGE;
+	else if (key == TOP_KEY_PAGE_DOWN && v->skipped + PAGE < d->keys)
+		v->skipped += PAGE;
+}
+
+enum top_action top_key(struct top_view *v, const struct top_data *d, int key,
+			struct top_change *set)
+{
+	v->message[0] = '\0';
+	if (v->mode != TOP_WATCH)
+		return type(v, d, key, set);
+	switch (key) {
+	case 'q':
+		return TOP_QUIT;
+	case 's':
+	case 'S':
+		v->sort = (v->sort + (key == 's' ? 1 : SORTS - 1)) % SORTS;
+		break;
+	case 'p':
+	case ' ':
+		v->paused = !v->paused;
+		break;
+	case 'h':
+	case '?':
+		v->help = !v->help;
+		break;
+	case '/':
+		start_typing(v, TOP_TYPES_FILTER);
+		break;
+	case '=':
+	case TOP_KEY_ENTER:
+		if (d->limits)
+			start_typing(v, TOP_TYPES_VALUE);
+		break;
+	case '+':
+		return nudge(v, d, 1.1, set);
+	case '-':
+		return nudge(v, d, 1 / 1.1, set);
+	case TOP_KEY_ESCAPE:
+		v->filter[0] = '\0';
+		v->help = false;
+		break;
+	case 'k':
+		move(v, d, TOP_KEY_UP);
+		break;
+	case 'j':
+		move(v, d, TOP_KEY_DOWN);
+		break;
+	default:
+		move(v, d, key);
+	}
+	return TOP_REDRAW;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* What `ratefsctl top` shows, and how it answers to keys.  Pure functions: no terminal, no socket, no clock. */
+#ifndef CTL_TOP_VIEW_H
+#define CTL_TOP_VIEW_H
+
+#include "ctl/rates.h"
+
+enum top_sort {
+	SORT_WAIT,
+	SORT_OPS,
+	SORT_BYTES,
+	SORT_QUEUE,
+	SORT_OLDEST,
+	SORT_USER,
+	SORT_COMMAND,
+	SORTS
+};
+const char *top_sort_name(enum top_sort sort);
+
+#define TOP_INPUT_MAX 64
+
+struct top_view {
+	enum top_sort sort;
+	char filter[TOP_INPUT_MAX]; /* keys that contain it are shown; "": all */
+	bool paused;		    /* the picture stands still */
+	bool help;
+	unsigned selected; /* of the limits */
+	unsigned skipped;  /* of the keys, at the top */
+	enum { TOP_WATCH, TOP_TYPES_FILTER, TOP_TYPES_VALUE } mode;
+	char input[TOP_INPUT_MAX];
+	char message[256]; /* the outcome of the last change; until the next key */
+};
+
+/* One picture: the figures that the last two snapshots give. */
+struct top_data {
+	const struct snapshot *now;
+	const char *time; /* "12:34:56" */
+	struct scope_rates total;
+	struct limit_rates *limit;
+	struct key_rates *key;
+	unsigned limits, keys;
+	unsigned mounts;
+};
+/* `before` may be NULL.  False: out of memory. */
+bool top_data_make(struct top_data *d, const struct snapshot *now, const struct snapshot *before,
+		   const char *time);
+void top_data_free(struct top_data *d);
+/* Puts the keys that the filter leaves into order; the others are dropped. */
+void top_data_sort(struct top_data *d, const struct top_view *v);
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+#define TOP_COLUMNS_MIN 80
+#define TOP_COLUMNS_MAX 300
+enum top_style { STYLE_PLAIN, STYLE_TITLE, STYLE_HEAD, STYLE_SELECTED, STYLE_HOT };
+struct top_line {
+	char text[TOP_COLUMNS_MAX + 1]; /* printable ASCII, without trailing spaces */
+	enum top_style style;
+};
+
+/* Fills exactly `rows` lines for a terminal of that size; on a narrow one, the ends of the lines are cut. */
+void top_draw(const struct top_view *v, const struct top_data *d, struct top_line *line,
+	      unsigned rows, unsigned columns);
+/* How many lines show everything. */
+unsigned top_rows(const struct top_data *d);
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* Beside characters. */
+enum {
+	TOP_KEY_UP = 0x100,
+	TOP_KEY_DOWN,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_ENTER,
+	TOP_KEY_ESCAPE,
+	TOP_KEY_BACKSPACE
+};
+
+enum top_action { TOP_NOTHING, TOP_REDRAW, TOP_QUIT, TOP_SET };
+/* With TOP_SET, `set` says what is to be changed. */
+struct top_change {
+	uint64_t daemon;
+	char target[RATES_TARGET_MAX];
+	char option[64], value[TOP_INPUT_MAX];
+};
+enum top_action top_key(struct top_view *v, const struct top_data *d, int key,
+			struct top_change *set);
+
+#endif

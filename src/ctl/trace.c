@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* ratefsctl trace: events as they happen, of one target or of all daemons. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "ctl/ctl.h"
+#include "ctl/render.h"
+
+/* --- asking ---------------------------------------------------------------------------------- */
+
+static int add_filters(const struct ctl *c, json_t *request)
+{
+	char *end;
+	if (c->min_wait_ns && json_object_set_new(request, "min_wait_ns",
+						  json_integer((json_int_t)c->min_wait_ns)) < 0)
+		return -1;
+	if (!c->key)
+		return 0;
+	long long id = strtoll(c->key, &end, 10);
+	json_t *key = *c->key && !*end ? json_integer(id) : json_string(c->key);
+	return json_object_set_new(request, "key", key);
+}
+
+static int subscribe(struct ctl *c, struct daemon_ref *d, const char *target)
+{
+	struct error err = ERROR_INIT;
+	AUTO_JSON *request = request_new("subscribe", target), *answer = NULL;
+	if (!request || add_filters(c, request) < 0)
+		return ctl_complain(PROTO_NO_MEMORY, "out of memory");
+	enum proto_code code = daemon_call(d, json_incref(request), &answer, &err);
+	return code ? ctl_complain(code, err.text) : 0;
+}
+
+/* --- printing -------------------------------------------------------------------------------- */
+
+static void put_time(const json_t *event, FILE *out)
+{
+	double at = get_real(event, "time");
+	time_t seconds = (time_t)at;
+	struct tm tm;
+	char text[16] = "";
+	if (localtime_r(&seconds, &tm))
+		strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	fprintf(out, "%s.%03u", text, (unsigned)((at - (double)seconds) * 1000));
+}
+
+/* "17:04:11.250 slow/backup  admitted  read  64.0K after 120ms for read_bps  process 17 dd (alice)" */
+static void put_request(const json_t *event, FILE *out)
+{
+	char amount[TEXT_AMOUNT_MAX], wait[TEXT_AMOUNT_MAX], user[TEXT_AMOUNT_MAX];
+	char name[RENDER_NAME_MAX];
+	const char *class = get_text(event, "class");
+	const json_t *limit = get_part(event, "limit");
+	AUTO_FREE char *where = NULL;
+	if (asprintf(&where, "%s%s%s", get_text(event, "mount"), *class ? "/" : "", class) < 0)
+		return;
+	put_time(event, out);
+	fprintf(out, " %-16s %-13s %-9s %7s", where, get_text(event, "event"),
+		get_text(event, "op"),
+		get_u64(event, "bytes") ? text_amount(get_u64(event, "bytes"), 1024, amount) : "");
+	if (get_u64(event, "wait_ns"))
+		fprintf(out, " after %s", text_ns(get_u64(event, "wait_ns"), wait));
+	if (limit)
+		fprintf(out, " for %s", render_limit_name(event, limit, name));
+	fprintf(out, "  %s %" PRIu64 " %s (%s)\n", get_text(event, "kind"), get_u64(event, "id"),
+		get_text(event, "command"), render_user(get_u64(event, "uid"), user));
+}
+
+static void put_change(const json_t *event, FILE *out)
+{
+	const char *key = get_text(event, "key"), *scope = get_text(event, "scope");
+	AUTO_FREE char *where = NULL;
+	if (asprintf(&where, "%s%s", strcmp(scope, "fs") == 0 ? "fs:" : "",
+		     get_text(event, "name")) < 0)
+		return;
+	put_time(event, out);
+	fprintf(out, " %-16s %-13s", where, get_text(event, "event"));
+	if (*key)
+		fprintf(out, " %s=%s", key, get_text(event, "value"));
+	fputc('\n', out);
+}
+
+static void put_event(const struct ctl *c, json_t *event, FILE *out)
+{
+	if (c->json) {
+		json_dumpf(event, out, JSON_COMPACT | JSON_REAL_PRECISION(16));
+		fputc('\n', out);
+		return;
+	}
+	render_prepare(event, true);
+	if (strcmp(get_text(event, "event"), "dropped") == 0)
+		fprintf(out, "... %" PRIu64 " events were dropped: nobody read them in time\n",
+			get_u64(event, "count"));
+	else if (json_object_get(event, "op"))
+		put_request(event, out);
+	else
+		put_change(event, out);
+}
+
+/* --- the stream ------------------------------------------------------------------------------ */
+
+/* Everything that a daemon has sent; -1: go on. */
+static int drain(const struct ctl *c, struct daemon_ref *d)
+{
+	struct error err = ERROR_INIT;
+	for (;;) {
+		AUTO_JSON *event = NULL;
+		enum proto_code code = daemon_next(d, 0, &event, &err);
+		if (code)
+			return ctl_complain(code, err.text);
+		if (!event)
+			return -1;
+		put_event(c, event, stdout);
+	}
+}
+
+static int stream(const struct ctl *c, struct daemon_ref *d, unsigned n)
+{
+	AUTO_FREE struct pollfd *p = calloc(n, sizeof(*p));
+	int rc = -1;
+	if (!p)
+		return ctl_complain(PROTO_NO_MEMORY, "out of memory");
+	for (unsigned i = 0; i < n; i++)
+		p[i] = (struct pollfd){.fd = d[i].fd, .events = POLLIN};
+	for (unsigned i = 0; i < n && rc < 0; i++)
+		rc = drain(c, &d[i]); /* what came with the answer */
+	while (rc < 0 && fflush(stdout) == 0) {
+		if (poll(p, n, -1) < 0 && errno != EINTR)
+			return ctl_complain(PROTO_FAILED, strerror(errno));
+		for (unsigned i = 0; i < n && rc < 0; i++)
+			if (p[i].revents)
+				rc = drain(c, &d[i]);
+	}
+	return rc < 0 ? 0 : rc;
+}
+
+int run_trace(struct ctl *c)
+{
+	struct error err = ERROR_INIT;
+	struct daemon_ref *d = NULL;
+	AUTO_FREE char *name = NULL;
+	if (c->n) {
+		enum proto_code code = daemons_locate(&c->daemons, c->word[0], &d, &name, &err);
+		if (code)
+			return ctl_complain(code, err.text);
+		int rc = subscribe(c, d, name);
+		return rc ? rc : stream(c, d, 1);
+	}
+	for (unsigned i = 0; i < c->daemons.n; i++) {
+		int rc = subscribe(c, &c->daemons.daemon[i], NULL);
+		if (rc)
+			return rc;
+	}
+	return stream(c, c->daemons.daemon, c->daemons.n);
+}

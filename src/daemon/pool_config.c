@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/pool_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/options.h"
+#include "pool/wire.h"
+
+_Static_assert(LIMIT_KINDS == POOL_LIMITS, "pools know the limits of scopes by their number");
+
+static int check_server(const char *server, struct error *err)
+{
+	if (!server)
+		return error_set(err, "server: is missing; give redis://HOST[:PORT] or unix:/PATH");
+	if (strlen(server) >= POOL_SERVER_MAX)
+		return error_set(err, "server: is too long");
+	if (strncmp(server, "redis://", 8) && strncmp(server, "rediss://", 9) &&
+	    strncmp(server, "unix:/", 6))
+		return error_set(err,
+				 "server: '%s' is neither redis://HOST[:PORT][/DB] nor unix:/PATH",
+				 server);
+	if (strchr(server, '@'))
+		return error_set(err, "server: names and passwords go into the file of auth_file");
+	return 0;
+}
+
+static int check_limits(const struct settings *pool, struct error *err)
+{
+	bool any = false;
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
+		const struct limit_config *l = &pool->limits.limit[k];
+		any |= l->enabled;
+		if (l->enabled && (!l->rate_per_sec || l->rate_per_sec > POOL_RATE_MAX))
+			return error_set(err, "%s: the limit of a pool is between 1 and 4T",
+					 limit_kind_name(k));
+	}
+	return any ? 0 : error_set(err, "has no limit; give bps, iops or another");
+}
+
+int pool_config_check(struct settings *pool, struct error *err)
+{
+	if (check_server(pool->server, err) < 0 || check_limits(pool, err) < 0)
+		return -1;
+	if (strlen(pool->name) >= 64)
+		return error_set(err, "the name is too long");
+	if (pool->key && (!*pool->key || strlen(pool->key) >= POOL_KEY_MAX))
+		return error_set(err, "key: must have between 1 and %d characters",
+				 POOL_KEY_MAX - 1);
+	if (!pool->key && asprintf(&pool->key, "ratefs:{%s}", pool->name) < 0) {
+		pool->key = NULL;
+		return error_set(err, "out of memory");
+	}
+	return 0;
+}
+
+static const struct settings *find(const struct settings *pool, unsigned n, const char *name)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (pool[i].name && strcmp(pool[i].name, name) == 0)
+			return &pool[i];
+	return NULL;
+}
+
+static int join(struct settings *s, const struct settings *pool, unsigned n, struct error *err)
+{
+	bool none = !s->pool || strcmp(s->pool, "none") == 0;
+	const struct settings *p = none ? NULL : find(pool, n, s->pool);
+	if (!none && !p)
+		return error_set(err, "pool: there is no [pool:%s]", s->pool);
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		s->limits.limit[k].pool_per_sec =
+			p && p->limits.limit[k].enabled ? p->limits.limit[k].rate_per_sec : 0;
+	return 0;
+}
+
+int pool_config_join(struct settings *s, const struct settings *pool, unsigned n, struct error *err)
+{
+	int rc = join(s, pool, n, err);
+	for (unsigned i = 0; i < s->n_classes && rc == 0; i++)
+		rc = join(&s->class[i], pool, n, err);
+	return rc;
+}
+
+void pool_config_limits(const struct settings *pool, struct pool_limits *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
+		const struct limit_config *l = &pool->limits.limit[k];
+		if (!l->enabled)
+			continue;
+		out->rate[k] = l->rate_per_sec * POOL_MILLI;
+		out->capacity[k] =
+			min_u64(limit_capacity(l, pool->limits.window_ns), POOL_CAPACITY_MAX);
+	}
+}

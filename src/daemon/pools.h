@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* The pools that this daemon takes part in: one member and one helper process for each.
+ *
+ *	scopes with pool=NAME ─ use ─▶ pool_member ─ calls ─▶ ratefs-pool ─▶ server
+ *	        ◀─ gate_lease ─ split ─           ◀─ answers ─
+ *
+ * All scopes of this daemon that name a pool are one member of it; its lease is divided between them by
+ * demand.  The daemon itself opens no network socket.
+ * Threads  the main thread only; nothing here waits.  A lease ends by itself (limit/bucket.h), so a main
+ *          thread that is late loses tokens and creates none. */
+#ifndef DAEMON_POOLS_H
+#define DAEMON_POOLS_H
+
+#include "base/error.h"
+#include "daemon/settings.h"
+#include "pool/member.h"
+#include "pool/wire.h"
+#include "proto/json_out.h"
+
+struct loop;
+struct pools;
+struct registry;
+
+/* Before the system call filter: starts the process that starts helpers, if there are pools. */
+int pools_prepare(const struct configuration *c, struct error *err);
+/* 0 or -errno. */
+int pools_open(struct registry *r, const struct configuration *c, struct loop *l);
+/* Leaves all pools.  May be called without pools_open. */
+void pools_close(struct registry *r);
+
+/* pool_config_join by the pools that there are. */
+int pools_join(const struct pools *ps, struct settings *s, struct error *err);
+/* Other settings of the pools, and other pools.  Before the scopes that name them. */
+void pools_reload(struct pools *ps, const struct configuration *c);
+
+/* What there is to say about a pool. */
+struct pool_look {
+	const struct settings *settings;
+	const struct pool_member *member;
+	enum pool_mode mode;
+	uint64_t rate[POOL_LIMITS]; /* that may be used here, 1/1000 token per second */
+	uint64_t now_ns;
+	unsigned scopes;		    /* of this daemon that take part */
+	const char *error;		    /* the last; "": none since the last answer */
+	unsigned restarts;		    /* of its helper */
+	const struct pool_listing *listing; /* the last; NULL: there was none */
+	uint64_t listed_ns;		    /* when that was */
+};
+unsigned pools_count(const struct pools *ps);
+void pools_look(const struct pools *ps, unsigned i, struct pool_look *out);
+/* NULL: there is none of that name. */
+const struct settings *pools_find(const struct pools *ps, const char *name);
+/* Sets the limits of a pool for all its members; takes over *s.  -1 with err: nothing has changed. */
+int pools_set(struct pools *ps, const char *name, struct settings *s, struct error *err);
+/* The member "pools" of statistics: all of them, or one.  Without pools it puts nothing. */
+void put_pools(struct json_out o, const struct pools *ps, const struct settings *only);
+/* "leased", "share", …: stable, used in statistics. */
+const char *pool_mode_name(enum pool_mode mode);
+
+#endif

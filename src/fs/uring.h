@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* One io_uring, as far as FUSE needs it: 128-byte submissions, one registered file, completions in a batch.
+ * By system call, since the functions that a release's liburing has differ.
+ * Threads  all of it belongs to the thread that called uring_open.
+ * Errors   0 or -errno. */
+#ifndef FS_URING_H
+#define FS_URING_H
+
+#include <linux/io_uring.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct uring {
+	int fd;	      /* -1: not open */
+	int enter_fd; /* the same, or its registered number */
+	unsigned enter_flags;
+	unsigned *sq_head, *sq_tail, sq_mask, sq_entries;
+	unsigned *cq_head, *cq_tail, cq_mask;
+	char *sqes; /* of 128 bytes */
+	struct io_uring_cqe *cqes;
+	unsigned queued; /* submissions that the kernel has not got yet */
+	void *rings;
+	size_t rings_size, sqes_size;
+};
+
+/* `file` becomes registered file 0. */
+int uring_open(struct uring *u, unsigned entries, unsigned completions, int file);
+void uring_close(struct uring *u);
+/* An empty submission; hands what is queued to the kernel if there is no room.  NULL: it does not take it. */
+struct io_uring_sqe *uring_get(struct uring *u);
+/* Submits, and waits for a completion if `wait`. */
+int uring_enter(struct uring *u, bool wait);
+/* Takes the next completion; false: there is none. */
+bool uring_take(struct uring *u, struct io_uring_cqe *out);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "pool/member.h"
+
+#include <string.h>
+
+#include "base/util.h"
+#include "pool/divide.h"
+
+/* Calls per lease: usually, while more was promised than could be had, and at most. */
+#define CALLS	    2
+#define CALLS_SHORT 8
+#define CALLS_MOST  32
+/* Both clocks run at the same speed up to this part of a lease. */
+#define DRIFT 64
+
+static uint64_t lease_ns(const struct pool_member *m)
+{
+	return m->cfg.lease_ms * NSEC_PER_MSEC;
+}
+
+void pool_member_init(struct pool_member *m, const struct pool_member_config *cfg, uint64_t now_ns)
+{
+	memset(m, 0, sizeof(*m));
+	m->cfg = *cfg;
+	m->limits = cfg->limits;
+	m->began_ns = m->next_ns = m->called_ns = now_ns;
+}
+
+void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
+{
+	m->cfg.limits = *limits;
+	m->set = true;
+	m->next_ns = now_ns;
+}
+
+void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
+			   uint64_t now_ns)
+{
+	bool changed = memcmp(&m->cfg.limits, &cfg->limits, sizeof(cfg->limits)) != 0;
+	m->cfg = *cfg;
+	m->set |= changed;
+	m->next_ns = now_ns;
+}
+
+uint64_t pool_member_due_ns(const struct pool_member *m)
+{
+	return m->next_ns;
+}
+
+static bool lease_holds(const struct pool_member *m, uint64_t now_ns)
+{
+	return m->leased && now_ns < m->ends_ns;
+}
+
+uint64_t pool_member_ends_ns(const struct pool_member *m)
+{
+	return m->leased ? m->ends_ns : NEVER;
+}
+
+static void call_by(struct pool_member *m, uint64_t at_ns)
+{
+	uint64_t earliest_ns = m->sent_ns + lease_ns(m) / CALLS_MOST;
+	m->next_ns = min_u64(m->next_ns, max_u64(at_ns, m->sent_ns ? earliest_ns : 0));
+}
+
+void pool_member_waits(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
+{
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (use->waiting[k] && m->demand[k] != POOL_DEMAND_ALL)
+			call_by(m, now_ns);
+}
+
+/* --- demand --- */
+
+/* Whoever makes somebody wait wants all that can be had.  Others want a little more than they use: what
+ * they are given and do not use is lost, and as soon as it does not suffice somebody waits. */
+static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			  uint64_t dt_ns)
+{
+	uint64_t blocked_ns = use->blocking_ns[k] - m->before.blocking_ns[k];
+	uint64_t used = use->tokens[k] - m->before.tokens[k];
+	if (use->waiting[k] || blocked_ns > dt_ns / 10)
+		return POOL_DEMAND_ALL;
+	if (used > POOL_RATE_MAX) /* given back more than was used */
+		used = 0;
+	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / dt_ns * 33 / 32;
+	rate += m->limits.rate[k] / 256 / max_u64(m->members, 1) + 1;
+	return rate < POOL_DEMAND_ALL ? (uint64_t)rate : POOL_DEMAND_ALL;
+}
+
+static void look_at_use(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
+{
+	uint64_t dt_ns = now_ns - m->called_ns;
+	if (m->seq && dt_ns < lease_ns(m) / (2 * CALLS_MOST))
+		return; /* too short to tell */
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		m->demand[k] = m->cfg.limits.rate[k] ? demand_of(m, use, k, max_u64(dt_ns, 1)) : 0;
+	m->before = *use;
+	m->called_ns = now_ns;
+}
+
+/* --- calls --- */
+
+static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call *out)
+{
+	memset(out, 0, sizeof(*out));
+	memcpy(out->id, m->cfg.id, sizeof(out->id));
+	memcpy(out->who, m->cfg.who, sizeof(out->who));
+	out->seq = ++m->seq;
+	out->lease_ms = m->cfg.lease_ms;
+	out->weight = m->cfg.weight;
+	out->limits = m->cfg.limits;
+	m->sent_ns = now_ns;
+	m->next_ns = now_ns + lease_ns(m) / CALLS;
+}
+
+void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_t now_ns,
+		      struct pool_call *out)
+{
+	look_at_use(m, use, now_ns);
+	begin_call(m, now_ns, out);
+	out->set = m->set;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		/* What is not needed is given back before the call says so. */
+		m->grant[k] = lease_holds(m, now_ns) ? min_u64(m->grant[k], m->demand[k]) : 0;
+		out->hold[k] = m->grant[k];
+		out->demand[k] = m->demand[k];
+	}
+}
+
+void pool_member_leave(struct pool_member *m, uint64_t now_ns, struct pool_call *out)
+{
+	begin_call(m, now_ns, out);
+	out->leave = true;
+	m->leased = false;
+}
+
+static void take_note(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns)
+{
+	m->answered = a->seq;
+	m->answered_ns = now_ns;
+	m->limits = a->limits;
+	m->version = a->version;
+	m->members = a->members;
+	memcpy(m->set_by, a->who, sizeof(m->set_by));
+	m->learning = a->status == POOL_LEARNING;
+	if (m->set && memcmp(&a->limits, &m->cfg.limits, sizeof(a->limits)) == 0)
+		m->set = false;
+}
+
+bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns)
+{
+	uint64_t ends_ns = m->sent_ns + lease_ns(m) - lease_ns(m) / DRIFT;
+	if (a->seq != m->seq || a->seq == m->answered || a->status > POOL_LEARNING ||
+	    now_ns >= ends_ns)
+		return false;
+	bool held = lease_holds(m, now_ns), shrunk = false, any = false;
+	take_note(m, a, now_ns);
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		any |= a->grant[k] != 0;
+		shrunk |= held && a->grant[k] + a->grant[k] / 16 < m->grant[k];
+	}
+	/* While a server learns it has nothing for those who hold nothing: they stay on their fallback. */
+	if (m->learning && !held && !any) {
+		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
+		return true;
+	}
+	memcpy(m->grant, a->grant, sizeof(m->grant));
+	m->leased = true;
+	m->ends_ns = ends_ns;
+	if (shrunk) /* others wait for it to be confirmed */
+		call_by(m, now_ns);
+	else if (a->wants_more || m->set)
+		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
+	return true;
+}
+
+/* --- what may be used --- */
+
+static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns)
+{
+	if (lease_holds(m, now_ns))
+		return POOL_MODE_LEASED;
+	/* Until the first lease: two leases' patience with a server that says nothing, and more with one that
+	 * answers and learns. */
+	uint64_t heard_ns = m->answered_ns ? m->answered_ns : m->began_ns + lease_ns(m);
+	if (!m->leased && now_ns < heard_ns + lease_ns(m))
+		return POOL_MODE_STARTING;
+	if (m->cfg.on_lost == POOL_LOST_OPEN)
+		return POOL_MODE_OPEN;
+	/* Without a word from the server nobody knows what a share is. */
+	return m->cfg.on_lost == POOL_LOST_SHARE && m->members ? POOL_MODE_SHARE : POOL_MODE_STOP;
+}
+
+static uint64_t rate_of(const struct pool_member *m, enum pool_mode mode, unsigned k)
+{
+	if (!m->limits.rate[k] && mode == POOL_MODE_LEASED)
+		return POOL_DEMAND_ALL; /* the pool does not limit it */
+	switch (mode) {
+	case POOL_MODE_LEASED:
+		return m->grant[k];
+	case POOL_MODE_SHARE:
+		return m->limits.rate[k] / max_u64(m->members, 1);
+	case POOL_MODE_OPEN:
+		return POOL_DEMAND_ALL;
+	default:
+		return 0;
+	}
+}
+
+/* Its part of the pool's capacity, so that the parts of all members add up to no more than that. */
+static uint64_t capacity_of(const struct pool_member *m, uint64_t rate, unsigned k)
+{
+	if (rate >= POOL_DEMAND_ALL || !m->limits.rate[k])
+		return POOL_CAPACITY_MAX;
+	return max_u64(1, (uint64_t)((u128)m->limits.capacity[k] *
+				     min_u64(rate, m->limits.rate[k]) / m->limits.rate[k]));
+}
+
+static void count_lost(struct pool_member *m, enum pool_mode mode, uint64_t now_ns)
+{
+	if (mode <= POOL_MODE_LEASED) {
+		m->lost_sum_ns += m->lost_ns ? now_ns - m->lost_ns : 0;
+		m->lost_ns = 0;
+	} else if (!m->lost_ns) {
+		m->lost_ns = max_u64(m->leased ? m->ends_ns : now_ns, 1);
+	}
+}
+
+void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates *out)
+{
+	out->mode = mode_of(m, now_ns);
+	count_lost(m, out->mode, now_ns);
+	out->until_ns = out->mode == POOL_MODE_LEASED ? m->ends_ns : NEVER;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		out->rate[k] = rate_of(m, out->mode, k);
+		out->capacity[k] = capacity_of(m, out->rate[k], k);
+	}
+}
+
+void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, uint64_t *share)
+{
+	struct pool_wish wish[64];
+	n = n < ARRAY_SIZE(wish) ? n : ARRAY_SIZE(wish);
+	for (unsigned i = 0; i < n; i++)
+		wish[i] =
+			(struct pool_wish){.demand = (double)min_u64(demand[i], rate), .weight = 1};
+	struct pool_level l = pool_divide((double)rate, wish, n);
+	uint64_t left = rate;
+	for (unsigned i = 0; i < n; i++) {
+		double mine = pool_share(&l, (double)rate, (double)min_u64(demand[i], rate), 1);
+		share[i] = min_u64((uint64_t)mine, left);
+		left -= share[i];
+	}
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* pool.lua says the same in the same order; tests/pool compares the two call by call. */
+#include "pool/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+
+void pool_server_init(struct pool_server *s)
+{
+	memset(s, 0, sizeof(*s));
+}
+
+void pool_server_free(struct pool_server *s)
+{
+	free(s->member);
+	free(s->wish);
+	pool_server_init(s);
+}
+
+/* --- members --- */
+
+static struct pool_record *find(struct pool_server *s, const char *id)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (strcmp(s->member[i].id, id) == 0)
+			return &s->member[i];
+	return NULL;
+}
+
+static bool make_room(struct pool_server *s)
+{
+	if (s->n < s->room)
+		return true;
+	unsigned room = s->room ? 2 * s->room : 8;
+	if (room > POOL_MEMBERS_MAX)
+		return false;
+	struct pool_record *member = realloc(s->member, room * sizeof(*member));
+	if (member)
+		s->member = member;
+	struct pool_wish *wish = realloc(s->wish, room * sizeof(*wish));
+	if (wish)
+		s->wish = wish;
+	if (!member || !wish)
+		return false;
+	s->room = room;
+	return true;
+}
+
+static struct pool_record *add(struct pool_server *s, const char *id)
+{
+	if (!make_room(s))
+		return NULL;
+	struct pool_record *m = &s->member[s->n++];
+	memset(m, 0, sizeof(*m));
+	memcpy(m->id, id, sizeof(m->id));
+	return m;
+}
+
+static void drop(struct pool_server *s, struct pool_record *m)
+{
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		s->charged[k] -= m->charged[k];
+	*m = s->member[--s->n];
+}
+
+static void drop_expired(struct pool_server *s)
+{
+	for (unsigned i = s->n; i-- > 0;)
+		if (s->member[i].expires_us <= s->last_us)
+			drop(s, &s->member[i]);
+}
+
+/* --- time --- */
+
+/* Moves the time on.  Learns when leases may be out of which nothing is known here: there is no data, or it may
+ * be old, or no call came for a lease (then all members should be gone; or the clock was set). */
+static void tell_time(struct pool_server *s, int64_t now_us, int64_t lease_us, bool doubtful)
+{
+	int64_t t = now_us + s->offset_us;
+	s->lease_us = lease_us > s->lease_us ? lease_us : s->lease_us;
+	bool learn = doubtful || !s->last_us || t - s->last_us > s->lease_us;
+	if (t - s->last_us > POOL_FORGET * s->lease_us) {
+		s->version = 0;
+		s->lease_us = lease_us;
+	}
+	if (t < s->last_us) {
+		s->offset_us += s->last_us - t;
+		t = s->last_us;
+		learn = true;
+	}
+	s->last_us = t;
+	if (learn)
+		s->learn_until_us = t + s->lease_us;
+}
+
+static bool is_learning(const struct pool_server *s)
+{
+	return s->last_us < s->learn_until_us;
+}
+
+/* --- the levels --- */
+
+static void compute_levels(struct pool_server *s)
+{
+	drop_expired(s);
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		if (!s->limits.rate[k])
+			continue;
+		for (unsigned i = 0; i < s->n; i++)
+			s->wish[i] =
+				(struct pool_wish){.demand = (double)min_u64(s->member[i].demand[k],
+									     s->limits.rate[k]),
+						   .weight = s->member[i].weight};
+		s->level[k] = pool_divide((double)s->limits.rate[k], s->wish, s->n);
+	}
+	s->computed_us = s->last_us;
+}
+
+/* --- a call --- */
+
+static bool same_limits(const struct pool_limits *a, const struct pool_limits *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* The limits are those of the first member, until somebody sets others. */
+static bool adopt_limits(struct pool_server *s, const struct pool_call *c)
+{
+	if (s->version && !c->set)
+		return false;
+	if (s->version && same_limits(&s->limits, &c->limits))
+		return false;
+	s->limits = c->limits;
+	s->version++;
+	memcpy(s->who, c->who, sizeof(s->who));
+	return true;
+}
+
+static void take_note(struct pool_server *s, struct pool_record *m, const struct pool_call *c)
+{
+	m->seq = c->seq;
+	m->weight = c->weight;
+	m->called_us = s->last_us;
+	m->expires_us = s->last_us + (int64_t)c->lease_ms * 1000;
+	memcpy(m->who, c->who, sizeof(m->who));
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		s->charged[k] += c->hold[k] - m->charged[k];
+		m->charged[k] = c->hold[k];
+		m->demand[k] = c->demand[k];
+	}
+}
+
+static uint64_t grant_of(struct pool_server *s, struct pool_record *m, unsigned k, bool *wants_more)
+{
+	uint64_t rate = s->limits.rate[k], hold = m->charged[k];
+	uint64_t others = s->charged[k] - hold, room = rate > others ? rate - others : 0;
+	double demand = (double)min_u64(m->demand[k], rate);
+	uint64_t want = is_learning(s) ? hold
+				       : (uint64_t)pool_share(&s->level[k], (double)rate, demand,
+							      m->weight);
+	uint64_t grant = min_u64(want, room);
+	*wants_more |= want > room;
+	m->charged[k] = max_u64(hold, grant);
+	s->charged[k] = others + m->charged[k];
+	return grant;
+}
+
+static bool holds_any(const struct pool_call *c)
+{
+	uint64_t any = 0;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		any |= c->hold[k];
+	return any;
+}
+
+static void grant_all(struct pool_server *s, struct pool_record *m, struct pool_answer *out)
+{
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		out->grant[k] = s->limits.rate[k] ? grant_of(s, m, k, &out->wants_more) : 0;
+	out->status = is_learning(s) ? POOL_LEARNING : POOL_GRANTED;
+}
+
+static enum pool_status serve_member(struct pool_server *s, struct pool_record *m,
+				     const struct pool_call *c, struct pool_answer *out)
+{
+	bool new = !m, changed = adopt_limits(s, c);
+	if (new && !(m = add(s, c->id)))
+		return POOL_FULL;
+	if (new &&holds_any(c)) /* a lease that nothing is known of */
+		s->learn_until_us = s->last_us + s->lease_us;
+	take_note(s, m, c);
+	if (new || changed || s->n <= POOL_FEW || s->last_us - s->computed_us >= s->lease_us / 16) {
+		compute_levels(s);
+		m = find(s, c->id); /* dropping others moves it */
+	}
+	grant_all(s, m, out);
+	return out->status;
+}
+
+void pool_serve(struct pool_server *s, const struct pool_call *c, int64_t now_us, bool doubtful,
+		struct pool_answer *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->seq = c->seq;
+	tell_time(s, now_us, (int64_t)c->lease_ms * 1000, doubtful);
+	struct pool_record *m = find(s, c->id);
+	if (m && c->seq <= m->seq)
+		out->status = POOL_STALE;
+	else if (c->leave && m)
+		drop(s, m);
+	else if (!c->leave)
+		out->status = serve_member(s, m, c, out);
+	out->members = s->n;
+	out->limits = s->limits;
+	out->version = s->version;
+	memcpy(out->who, s->who, sizeof(out->who));
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The server of a pool, in memory: the same rules as pool.lua, which runs in Redis.
+ * Pure: time is an argument.  One thread.
+ * Cost  a call is O(1); every lease/16, or with few members at every call, one look at all members. */
+#ifndef POOL_SERVER_H
+#define POOL_SERVER_H
+
+#include "pool/divide.h"
+#include "pool/pool.h"
+
+#define POOL_MEMBERS_MAX 4096
+#define POOL_FEW	 32 /* with so few members the levels are computed at every call */
+#define POOL_FORGET	 20 /* after so many leases without a call, limits that were set are forgotten */
+
+struct pool_record {
+	char id[POOL_ID_MAX], who[POOL_WHO_MAX];
+	uint64_t seq;
+	int64_t called_us, expires_us;
+	uint32_t weight;
+	uint64_t charged[POOL_LIMITS], demand[POOL_LIMITS];
+};
+
+struct pool_server {
+	struct pool_record *member;
+	struct pool_wish *wish; /* scratch */
+	unsigned n, room;
+	struct pool_limits limits;
+	uint64_t version;
+	char who[POOL_WHO_MAX];
+	int64_t lease_us;  /* the longest that any member asked for */
+	int64_t last_us;   /* of the last call; 0: there was none */
+	int64_t offset_us; /* what the clock was set back by, in all */
+	int64_t learn_until_us;
+	int64_t computed_us; /* the levels */
+	struct pool_level level[POOL_LIMITS];
+	uint64_t charged[POOL_LIMITS]; /* of all members */
+};
+
+void pool_server_init(struct pool_server *s);
+void pool_server_free(struct pool_server *s);
+
+/* Answers a call at now_us, of a clock that may be set.  `doubtful`: data may have been lost since the last
+ * call.  Out of memory is answered as POOL_FULL. */
+void pool_serve(struct pool_server *s, const struct pool_call *call, int64_t now_us, bool doubtful,
+		struct pool_answer *out);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the daemon and its helper ratefs-pool, one packet each, on one machine and of one build:
+ *	daemon → helper   struct pool_setup once, then struct pool_call as often as it is due
+ *	helper → daemon   struct pool_report
+ * and between helpers that share a pool without a server: struct pool_local_call, struct pool_answer. */
+#ifndef POOL_WIRE_H
+#define POOL_WIRE_H
+
+#include "pool/pool.h"
+
+#define POOL_HELPER_FD	3
+#define POOL_SERVER_MAX 256
+#define POOL_KEY_MAX	128
+#define POOL_AUTH_MAX	512
+#define POOL_ERROR_MAX	200
+
+struct pool_setup {
+	char name[64];
+	char server[POOL_SERVER_MAX]; /* redis://HOST[:PORT][/DB], rediss://…, unix:/PATH */
+	char key[POOL_KEY_MAX];
+	char auth[POOL_AUTH_MAX]; /* "PASSWORD" or "USER:PASSWORD"; "": none */
+	uint32_t lease_ms;
+};
+
+/* Who takes part: for people, and outdated as soon as it is there.  Not of a pool of more than
+ * POOL_LIST_MEMBERS, which would be asked for too much. */
+#define POOL_LISTED	  16
+#define POOL_LIST_MEMBERS 64
+#define POOL_LIST_MS	  2000 /* how often, at most */
+struct pool_listing {
+	uint32_t n;
+	struct pool_listed {
+		char who[POOL_WHO_MAX];
+		uint32_t weight;
+		uint64_t age_us;	       /* of its last call */
+		uint64_t charged[POOL_LIMITS]; /* the most that it may use now */
+	} member[POOL_LISTED];
+};
+
+struct pool_report {
+	bool answered;		    /* else `error` says why not */
+	bool listed;		    /* `listing` is there */
+	struct pool_answer answer;  /* its seq is always that of the call */
+	char error[POOL_ERROR_MAX]; /* one line */
+	struct pool_listing listing;
+};
+
+struct pool_local_call {
+	char key[POOL_KEY_MAX];
+	struct pool_call call;
+};
+
+#endif

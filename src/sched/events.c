@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "sched/events.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/gate_internal.h"
+
+#include "config.h"
+
+#ifdef HAVE_SYS_SDT_H
+#include <sys/sdt.h>
+#define PROBE(name, mount, key, uid, c, wait_ns)                                                   \
+	DTRACE_PROBE6(ratefs, name, mount, key, uid, (c)->ops, (c)->bytes, wait_ns)
+#else
+#define PROBE(name, mount, key, uid, c, wait_ns)                                                   \
+	((void)(mount), (void)(key), (void)(uid), (void)(c), (void)(wait_ns))
+#endif
+
+const char *event_kind_name(enum event_kind kind)
+{
+	static const char *const names[EVENT_KINDS] = {
+		[EVENT_ADMITTED] = "admitted",
+		[EVENT_WOULD_BLOCK] = "would_block",
+		[EVENT_FULL] = "full",
+		[EVENT_NO_ROOM] = "no_room",
+		[EVENT_TIMED_OUT] = "timed_out",
+		[EVENT_CANCELLED] = "cancelled",
+		[EVENT_MISCONFIGURED] = "misconfigured",
+	};
+	return names[kind];
+}
+
+/* --- the ring --- */
+
+int gate_events_start(struct gate *g, void (*wake)(void *ctx), void *ctx)
+{
+	struct events *ev = &g->events;
+	struct event *ring = calloc(EVENTS_MAX, sizeof(*ring));
+	if (!ring)
+		return -ENOMEM;
+	pthread_mutex_lock(&ev->lock);
+	ev->ring = ring;
+	ev->first = ev->n = 0;
+	ev->dropped = 0;
+	ev->wake = wake;
+	ev->ctx = ctx;
+	pthread_mutex_unlock(&ev->lock);
+	atomic_store(&ev->on, true);
+	return 0;
+}
+
+void gate_events_stop(struct gate *g)
+{
+	struct events *ev = &g->events;
+	atomic_store(&ev->on, false);
+	pthread_mutex_lock(&ev->lock);
+	free(ev->ring);
+	ev->ring = NULL;
+	ev->n = 0;
+	pthread_mutex_unlock(&ev->lock);
+}
+
+unsigned gate_events_take(struct gate *g, struct event *out, unsigned n, uint64_t *dropped)
+{
+	struct events *ev = &g->events;
+	unsigned taken = 0;
+	pthread_mutex_lock(&ev->lock);
+	for (; taken < n && ev->n; taken++, ev->n--) {
+		out[taken] = ev->ring[ev->first];
+		ev->first = (ev->first + 1) % EVENTS_MAX;
+	}
+	*dropped = ev->dropped;
+	ev->dropped = 0;
+	pthread_mutex_unlock(&ev->lock);
+	return taken;
+}
+
+static void put(struct events *ev, const struct event *e)
+{
+	void (*wake)(void *ctx) = NULL;
+	pthread_mutex_lock(&ev->lock);
+	void *ctx = ev->ctx;
+	if (ev->ring && ev->n == EVENTS_MAX) {
+		ev->dropped++;
+	} else if (ev->ring) {
+		ev->ring[(ev->first + ev->n) % EVENTS_MAX] = *e;
+		wake = ev->n++ ? NULL : ev->wake;
+	}
+	pthread_mutex_unlock(&ev->lock);
+	if (wake)
+		wake(ctx);
+}
+
+/* --- what happens --- */
+
+static void probe(enum event_kind kind, const struct leaf *f, uint64_t key, uint32_t uid,
+		  const struct cost *c, uint64_t wait_ns)
+{
+	const char *mount = f->mount->leaf.node.branch->name;
+	switch (kind) {
+	case EVENT_ADMITTED:
+		PROBE(admitted, mount, key, uid, c, wait_ns);
+		break;
+	case EVENT_WOULD_BLOCK:
+		PROBE(would_block, mount, key, uid, c, wait_ns);
+		break;
+	case EVENT_FULL:
+		PROBE(full, mount, key, uid, c, wait_ns);
+		break;
+	case EVENT_NO_ROOM:
+		PROBE(no_room, mount, key, uid, c, wait_ns);
+		break;
+	case EVENT_TIMED_OUT:
+		PROBE(timed_out, mount, key, uid, c, wait_ns);
+		break;
+	case EVENT_CANCELLED:
+		PROBE(cancelled, mount, key, uid, c, wait_ns);
+		break;
+	default:
+		PROBE(misconfigured, mount, key, uid, c, wait_ns);
+	}
+}
+
+static bool anybody_listens(const struct gate *g)
+{
+	return atomic_load_explicit(&g->events.on, memory_order_relaxed);
+}
+
+/* Call with gate->lock held: classes are renamed under it. */
+static void put_class(struct event *e, const struct leaf *f)
+{
+	if (f->node.kind == SCOPE_CLASS)
+		snprintf(e->class, sizeof(e->class), "%s", f->node.branch->name);
+}
+
+void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns)
+{
+	const struct key *key = lane_key(j->lane);
+	struct gate *g = j->leaf->node.gate;
+	uint64_t wait_ns = now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
+	probe(kind, j->leaf, j->key.id, j->caller.uid, &j->cost, wait_ns);
+	if (!anybody_listens(g))
+		return;
+	struct event e = {
+		.kind = kind,
+		.at_ns = now_ns,
+		.mount = j->leaf->mount,
+		.key = j->key,
+		.uid = j->caller.uid,
+		.tid = j->caller.tid,
+		.cost = j->cost,
+		.wait_ns = wait_ns,
+	};
+	limit_name(key, j->blocked_by.known ? j->blocked_by : key->blocked_by, &e.limit);
+	memcpy(e.name, key->name, sizeof(e.name));
+	put_class(&e, j->leaf);
+	put(&g->events, &e);
+}
+
+void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct caller *c,
+		      const struct cost *cost)
+{
+	struct gate *g = f->node.gate;
+	probe(kind, f, c->tid, c->uid, cost, 0);
+	if (!anybody_listens(g))
+		return;
+	struct event e = {.kind = kind,
+			  .at_ns = clock_now(g->clock),
+			  .mount = f->mount,
+			  .uid = c->uid,
+			  .tid = c->tid,
+			  .cost = *cost};
+	e.key = caller_key(c, g->callers, atomic_load(&f->fair), e.at_ns);
+	if (g->callers && c->tid)
+		g->callers->name(c, e.name);
+	gate_lock(g);
+	put_class(&e, f);
+	gate_unlock_deliver(g);
+	put(&g->events, &e);
+}

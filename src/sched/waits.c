@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* Who waits for which limit.  Nothing here influences scheduling. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sched/gate_internal.h"
+
+/* --- limits --- */
+
+static struct limit_ref ref_of(const struct node *bottom, unsigned depth, const struct node *n,
+			       unsigned index)
+{
+	for (; bottom; bottom = bottom->parent, depth++)
+		if (bottom == n)
+			return (struct limit_ref){true, (uint8_t)depth, (uint8_t)index};
+	return (struct limit_ref){0};
+}
+
+struct limit_ref limit_above(const struct key *key, const struct resource *r)
+{
+	return ref_of(&key->node, 0, r->node, r->index);
+}
+
+struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index)
+{
+	if (n->kind == SCOPE_KEY) /* its own */
+		return (struct limit_ref){true, 0, (uint8_t)index};
+	return ref_of(&f->node, 1, n, index);
+}
+
+static const char *index_name(unsigned index)
+{
+	if (index == RES_INFLIGHT)
+		return "max_inflight";
+	return index == RES_PAUSE ? "pause" : limit_kind_name(index / BUCKET_ROLES);
+}
+
+static unsigned kind_of(unsigned index)
+{
+	return index == RES_INFLIGHT ? WAIT_INFLIGHT
+	       : index == RES_PAUSE  ? WAIT_PAUSE
+				     : index / BUCKET_ROLES;
+}
+
+static unsigned index_of(unsigned kind)
+{
+	return kind == WAIT_INFLIGHT ? RES_INFLIGHT
+	       : kind == WAIT_PAUSE  ? RES_PAUSE
+				     : kind * BUCKET_ROLES;
+}
+
+/* `n`: the node that has the limit; NULL: there is none. */
+static void name_limit(const struct node *n, bool each, unsigned index, struct waited_limit *out)
+{
+	*out = (struct waited_limit){.known = n != NULL, .each = each};
+	if (!n)
+		return;
+	out->scope = n->kind;
+	out->name = index_name(index);
+	if (n->kind == SCOPE_CLASS)
+		snprintf(out->of, sizeof(out->of), "%s", n->branch->name);
+}
+
+/* The limits of a key are set by its leaf. */
+static const struct node *scope_above(const struct node *leaf, unsigned depth)
+{
+	for (; leaf && depth > 1; depth--)
+		leaf = leaf->parent;
+	return leaf;
+}
+
+void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out)
+{
+	name_limit(scope_above(&f->node, depth), depth == 0, index_of(kind), out);
+}
+
+void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out)
+{
+	const struct node *n = limit.known ? scope_above(key->node.parent, limit.depth) : NULL;
+	name_limit(n, limit.depth == 0, limit.index, out);
+}
+
+/* --- waiting --- */
+
+void job_blocked_by(struct job *j, const struct resource *r)
+{
+	struct key *key = lane_key(j->lane);
+	j->blocked_by = limit_above(key, r);
+	if (!j->own)
+		key->blocked_by = j->blocked_by;
+}
+
+static bool same(struct limit_ref a, struct limit_ref b)
+{
+	return a.known && b.known && a.depth == b.depth && a.index == b.index;
+}
+
+/* Where there are more limits than places, the one with the shortest wait loses its place; who comes into it inherits its
+ * wait, so that a limit that matters gets there in the end. */
+static struct key_wait *place_of(struct key *key, struct limit_ref limit)
+{
+	struct key_wait *least = &key->waits[0];
+	for (unsigned i = 0; i < KEY_WAITS; i++) {
+		struct key_wait *w = &key->waits[i];
+		if (same(w->limit, limit))
+			return w;
+		if (w->ns < least->ns)
+			least = w;
+	}
+	least->limit = limit;
+	return least;
+}
+
+/* A request that had to wait did so because a lane on its way was refused; those behind it in the queue waited for
+ * the same.  Of equal dates the widest scope counts: it was asked last. */
+struct limit_ref lane_waited_for(const struct lane *bottom)
+{
+	struct limit_ref last = {0};
+	uint64_t last_ns = 0;
+	uint8_t depth = 0;
+	for (const struct lane *l = bottom; l; l = lane_parent(l), depth++)
+		if (l->refused_ns && l->refused_ns >= last_ns) {
+			last = (struct limit_ref){true, depth, (uint8_t)l->refused_by};
+			last_ns = l->refused_ns;
+		}
+	return last;
+}
+
+const uint64_t wait_bound_ns[WAIT_BOUNDS] = {
+	1 * NSEC_PER_MSEC,   2500 * NSEC_PER_USEC, 5 * NSEC_PER_MSEC,	 10 * NSEC_PER_MSEC,
+	25 * NSEC_PER_MSEC,  50 * NSEC_PER_MSEC,   100 * NSEC_PER_MSEC,	 250 * NSEC_PER_MSEC,
+	500 * NSEC_PER_MSEC, 1 * NSEC_PER_SEC,	   2500 * NSEC_PER_MSEC, 5 * NSEC_PER_SEC,
+	10 * NSEC_PER_SEC,   30 * NSEC_PER_SEC,	   60 * NSEC_PER_SEC,
+};
+
+static void wait_times_add(struct wait_times *t, uint64_t ns)
+{
+	unsigned i = 0;
+	while (i < WAIT_BOUNDS && ns > wait_bound_ns[i])
+		i++;
+	t->count[i]++;
+	t->sum_ns = add_sat_u64(t->sum_ns, ns);
+}
+
+void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns)
+{
+	key->wait_ns = add_sat_u64(key->wait_ns, wait_ns);
+	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
+	if (!limit.known)
+		return;
+	struct key_wait *w = place_of(key, limit);
+	w->ns = add_sat_u64(w->ns, wait_ns);
+	struct leaf *f = node_leaf(key->node.parent);
+	wait_times_add(&f->waited[limit.depth][kind_of(limit.index)], wait_ns);
+}
+
+/* --- names --- */
+
+/* The end of a name is what tells it from others. */
+static void put_name(char out[KEY_NAME_MAX], const char *name)
+{
+	size_t n = strlen(name);
+	if (n >= KEY_NAME_MAX)
+		name += n - (KEY_NAME_MAX - 1);
+	memcpy(out, name, strlen(name) + 1);
+}
+
+static void name_key(struct leaf *f, struct fair_key id, const char *name)
+{
+	struct key *key = keys_find(&f->keys, id);
+	if (key && !key->name[0])
+		put_name(key->name, name);
+}
+
+void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls)
+{
+	struct gate *g = m->leaf.node.gate;
+	char text[CALLER_PATH_MAX] = "";
+	struct fair_key id;
+	struct leaf *f = leaf_of_lock(m, c, cls, &id);
+	struct key *key = keys_find(&f->keys, id);
+	bool mine = key && !key->described;
+	if (mine)
+		key->described = true; /* by this thread */
+	gate_unlock_deliver(g);
+	if (!mine || !g->callers)
+		return;
+	if (id.kind == FAIR_CGROUP)
+		g->callers->cgroup_path(id.id, text, sizeof(text));
+	else if (id.kind == FAIR_PROCESS || id.kind == FAIR_HANDLE)
+		g->callers->name(c, text);
+	gate_lock(g);
+	name_key(&m->leaf, id, text); /* classes may have changed meanwhile */
+	list_for_each (it, &m->class_leaves)
+		name_key(list_entry(it, struct leaf, of_mount), id, text);
+	gate_unlock_deliver(g);
+}

@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Metrics say what was done, over HTTP and as a file; hostile clients of the exporter harm nobody.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+requires helper:iogen jq
+EXPORTER=${EXPORTER:-$builddir/ratefs-exporter}
+install_bin "$EXPORTER"
+
+backing tmpfs
+head -c 8M /dev/zero >"$SRC/file"
+cat >"$TMP/conf" <<END
+[global]
+bps = 1G
+[mount:da"ta]
+source = $SRC
+mountpoint = $MNT
+read_bps = 4M
+max_inflight = 8
+allow_other = yes
+[class:batch]
+match = uid:1001
+write_bps = 1M
+END
+: >"$LOG"
+"$RATEFS" -f -c "$TMP/conf" >>"$LOG" 2>&1 &
+DAEMON=$!
+within 10s answers || fail "the mount did not come up"
+chmod 777 "$MNT"
+iogen --op read --size 64K --count 64 --path "$MNT/file" >"$TMP/read" || fail "iogen read"
+iogen --op write --size 16K --count 32 --uids 1001 --path "$MNT/new" >"$TMP/write" || fail "iogen write"
+
+# value NAME LABELS...: of the sample that has all of these labels
+value() {
+	local name=$1 label lines
+	shift
+	lines=$(grep -F "$name{" "$TMP/metrics" | grep "^$name{")
+	for label in "$@"; do lines=$(grep -F "$label" <<<"$lines"); done
+	[ "$(wc -l <<<"$lines")" = 1 ] || fail "not one $name $*: '$lines'"
+	echo "${lines##* }"
+}
+ok ctl metrics >"$TMP/metrics"
+M='mount="da\"ta"'
+equal "$(value ratefs_operations_total "$M" 'op="read"')" "$(json .total.ops "$TMP/read")" "reads"
+equal "$(value ratefs_bytes_total "$M" 'op="read"')" "$(json .total.bytes "$TMP/read")" "bytes read"
+equal "$(value ratefs_class_bytes_total "$M" 'op="write"' 'class="batch"')" "$(json .total.bytes "$TMP/write")" "bytes of the class"
+equal "$(value ratefs_limit_bytes_per_second 'limit="read_bps"')" 4194304
+equal "$(value ratefs_limit_permits 'limit="max_inflight"')" 8
+equal "$(value ratefs_limit_bytes_per_second 'scope="global"')" 1073741824
+equal "$(value ratefs_mounted "$M")" 1
+# Who waited, for what: reads for read_bps, writes of the class for its own limit.
+waited=$(ctl stats 'da"ta' --json | jq .classes.read.parked_total)
+[ "$waited" -gt 30 ] || fail "only $waited reads have waited"
+equal "$(value ratefs_wait_seconds_count 'class=""' 'limit="read_bps"')" "$waited" "waits for read_bps"
+[ "$(value ratefs_wait_seconds_count 'class="batch"' 'limit="class:batch.write_bps"')" -gt 10 ] || fail "waits of the class"
+equal "$(value ratefs_wait_seconds_bucket 'class=""' 'limit="read_bps"' 'le="+Inf"')" "$waited"
+awk -v s="$(value ratefs_wait_seconds_sum 'class=""' 'limit="read_bps"')" 'BEGIN { exit !(s > 0.4) }' || fail "the sum of waits"
+awk -v s="$(value ratefs_limit_blocking_seconds_total 'limit="read_bps"' 'scope="mount"')" 'BEGIN { exit !(s > 0.4 && s < 60) }' ||
+	fail "time that read_bps refused"
+value ratefs_top_user_wait_seconds "$M" 'user="root"' >/dev/null
+if command -v promtool >/dev/null; then
+	ok promtool check metrics <"$TMP/metrics"
+	ok promtool check rules "$srcdir/conf/prometheus/ratefs.rules.yml" >/dev/null
+fi
+ok jq -e '.panels | length > 10' "$srcdir/conf/grafana/ratefs.json" >/dev/null
+# Every metric that rules and dashboard ask for exists.
+grep -Eoh '\bratefs_[a-z_]+' "$srcdir/conf/prometheus/ratefs.rules.yml" "$srcdir/conf/grafana/ratefs.json" | sort -u >"$TMP/names"
+while read -r name; do
+	grep -q "^# TYPE ${name%_bucket} " "$TMP/metrics" || fail "there is no metric $name"
+done <"$TMP/names"
+
+# Over HTTP.
+PORT=$((20000 + RANDOM % 20000))
+ratefs-exporter --listen "127.0.0.1:$PORT" >"$TMP/exporter" 2>&1 &
+exporter=$!
+# get PATH [METHOD]: the body; the status and the type in $TMP/head.  False: the status is not 200.
+get() {
+	local line
+	exec 5<>"/dev/tcp/127.0.0.1/$PORT" || return
+	printf '%s %s HTTP/1.0\r\n\r\n' "${2:-GET}" "$1" >&5
+	read -t 15 -r _ status _ <&5 || return
+	echo "$status" >"$TMP/head"
+	while read -t 15 -r line <&5 && [ "$line" != $'\r' ]; do
+		case $line in Content-Type:*) echo "${line%$'\r'}" >>"$TMP/head" ;; esac
+	done
+	cat <&5
+	exec 5>&-
+	[ "$status" = 200 ]
+}
+within 10s get / >/dev/null 2>&1 || fail "the exporter does not answer: $(cat "$TMP/exporter")"
+ok get /metrics >"$TMP/metrics"
+equal "$(paste -sd ' ' "$TMP/head")" "200 Content-Type: text/plain; version=0.0.4; charset=utf-8"
+equal "$(value ratefs_bytes_total "$M" 'op="read"')" "$(json .total.bytes "$TMP/read")" "bytes read, over HTTP"
+refused get /other
+refused get /metrics POST
+equal "$(get /metrics HEAD 2>/dev/null)" ""
+says 'ADDRESS:PORT' ratefs-exporter --listen :80
+says 'cannot listen' ratefs-exporter --listen "127.0.0.1:$PORT"
+says 'number from 0 to 100' ratefs-exporter --users many
+# Nobody else than this machine is served by default.
+ratefs-exporter --help | grep -q 'default 127.0.0.1:' || fail "the default address"
+
+# Hostile clients: garbage, half a request, many that never read.
+socks=()
+for i in {1..60}; do
+	exec {sock}<>"/dev/tcp/127.0.0.1/$PORT" || break
+	socks+=("$sock")
+	case $((i % 4)) in
+	0) printf 'GET /metrics HTTP/1.1\r\n' ;;
+	1) head -c 1000 /dev/urandom ;;
+	2) printf 'GET /metrics HTTP/1.0\r\n\r\n' ;;
+	3) head -c 4096 /dev/zero | tr '\0' A ;;
+	esac >&"$sock"
+done
+[ ${#socks[@]} -ge 32 ] || fail "only ${#socks[@]} hostile clients"
+for sock in "${socks[@]}"; do exec {sock}>&-; done
+within 20s get /metrics >/dev/null 2>&1 || fail "the exporter does not answer after hostile clients"
+
+# A daemon that does not answer is counted, and does not hold up a scrape for ever.
+kill -STOP "$DAEMON"
+before 15s get /metrics >"$TMP/metrics"
+kill -CONT "$DAEMON"
+grep -q '^ratefs_daemons_failed 1$' "$TMP/metrics" || fail "a daemon that does not answer"
+
+# Without a daemon, it says so.
+stop_ratefs
+get /metrics >"$TMP/metrics"
+grep -q '^ratefs_daemons 0$' "$TMP/metrics" || fail "no daemon"
+kill "$exporter"
+within 5s gone "$exporter" || fail "the exporter does not end"
+wait "$exporter" || fail "the exporter ended with $?"
+! grep -Eq 'Sanitizer|runtime error' "$TMP/exporter" || fail "$(cat "$TMP/exporter")"

@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Pools in a configuration file: several scopes of a daemon are one member; limits change for all members.
+. "${srcdir:-.}/tests/mount/pool_lib.sh"
+requires jq
+
+mkdir -p "$TMP/sa" "$TMP/sb" "$TMP/ma" "$TMP/mb"
+head -c 64M /dev/zero >"$TMP/sa/file"
+ln "$TMP/sa/file" "$TMP/sb/file"
+conf() {	# BPS
+	cat >"$TMP/conf" <<-END
+		[pool:p]
+		server = unix:$TMP/p.sock
+		bps = $1
+		[pool:q]
+		server = unix:$TMP/p.sock
+		iops = 50
+		[mount:a]
+		source = $TMP/sa
+		mountpoint = $TMP/ma
+		allow_other = yes
+		pool = p
+		[mount:b]
+		source = $TMP/sb
+		mountpoint = $TMP/mb
+		pool = p
+		[class:slow]
+		match = uid:4242
+		mounts = a
+		pool = q
+	END
+}
+conf 4M
+"$RATEFS" -f -c "$TMP/conf" >"$LOG" 2>&1 &
+DAEMON=$!
+HOST[a]=$DAEMON
+both() { mountpoint -q "$TMP/ma" && mountpoint -q "$TMP/mb"; }
+within 10s both || fail "the mounts did not come up"
+leased() { ctl stats pool:p -j | jq -e '.pools[0].mode == "leased" and .pools[0].limits.bps.granted > 1000' >/dev/null; }
+within 10s leased || fail "nothing is leased: $(ctl stats pool:p -j)"
+
+# Two mounts, one member: together they stay below the pool's rate, and share it.
+equal "$(ctl stats pool:p -j | jq -c '.pools[0] | [.members, .scopes]')" '[1,2]' "members and scopes"
+rates 2 a b
+rates 4 a b
+near "$SUM" $((4 << 20)) 7 "two mounts"
+near "${RATE[a]}" $((2 << 20)) 20 "half of it"
+rates 2 a
+rates 3 a
+near "$SUM" $((4 << 20)) 7 "one of two mounts"
+
+# A class takes part in a pool of its own: 50 operations per second.
+at_least 3s as_user 4242 bash -c "for ((i = 0; i < 200; i++)); do stat --cached=never '$TMP/ma/file'; done" >/dev/null
+
+# ratefsctl set changes the limit here and on the other host, which says who did it.
+host_up 2 -o "pool.server=unix:$TMP/p.sock,pool.key=ratefs:{p},pool.bps=4M"
+ok ctl set pool:p bps=8M >/dev/null
+within 5s host_said 2 "pool 'pool': bps=8388608.*, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
+rates 2 a b 2
+rates 4 a b 2
+near "$SUM" $((8 << 20)) 7 "after ratefsctl set"
+near "${RATE[2]}" $((4 << 20)) 15 "hosts share, not mounts"
+equal "$(ctl show pool:p -j | jq -r .options.bps.value)" 8M "show"
+ctl stats | grep -q '^pool p at unix:.*: leased, 2 members' || fail "stats do not show the pool"
+says 'no daemon has' ctl set pool:x bps=1M
+says 'between 1 and|no limit' ctl set pool:p bps=off
+# A limit of another kind is met, too.
+ok ctl set pool:p iops=20 >/dev/null
+nap 1s
+at_least 2s bash -c "for ((i = 0; i < 60; i++)); do stat --cached=never '$TMP/mb/file'; done" >/dev/null
+ok ctl set pool:p iops=off >/dev/null
+
+# A reload with another limit does the same; without the pool, the mounts are free of it.
+conf 2M
+ok ctl reload >/dev/null
+nap 1s
+rates 4 a b 2
+near "$SUM" $((2 << 20)) 10 "after a reload"
+host_down 2
+sed -i '/^pool = p/d' "$TMP/conf"
+ok ctl reload >/dev/null
+before 5s cat "$TMP/ma/file" >/dev/null
+kill "$DAEMON"
+within 10s gone "$DAEMON" || fail "the daemon does not end"
+wait "$DAEMON" || fail "the daemon ended with $?"
+DAEMON=

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Hosts of a pool for the mount tests: each a daemon with a source, a mount and a log of its own.
+# Sourced before lib.sh: the test gets a network of its own, so that its ports are nobody else's.
+if [ -z "${POOL_TEST_NET:-}" ]; then
+	unshare --net true 2>/dev/null || { echo "${0##*/}: skipped: needs network namespaces" >&2; exit 77; }
+	POOL_TEST_NET=1 exec unshare --net bash "$0" "$@"
+fi
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires ip nsenter
+ip link set lo up
+declare -A HOST	# pid by number
+LOG_POOL='^ratefs: (serving|mount .*: unmounted$|limits?[ :]|.* limits?: |pool )'
+
+# host_up 1 [options]: serves $TMP/s1 at $TMP/m1; in the network of host 1, if `network` made one.
+host_up() {
+	local n=$1 enter=()
+	shift
+	mkdir -p "$TMP/s$n" "$TMP/m$n"
+	[ -s "$TMP/s$n/file" ] || head -c 64M /dev/zero >"$TMP/s$n/file"
+	[ ! -e "/run/netns/h$n" ] || enter=(nsenter "--net=/run/netns/h$n")
+	"${enter[@]}" "$RATEFS" -f "$TMP/s$n" "$TMP/m$n" -o allow_other "$@" >"$TMP/log$n" 2>&1 &
+	HOST[$n]=$!
+	within 10s host_answers "$n" || { cat "$TMP/log$n" >&2; fail "host $n did not come up"; }
+}
+host_answers() { findmnt -nM "$TMP/m$1" -o FSTYPE 2>/dev/null | grep -q '^fuse'; }
+# The daemon must end with exit 0; what it said about the pool is for the test to judge.
+host_down() {
+	local n=$1 rc=0
+	kill "${HOST[$n]}" 2>/dev/null
+	within 10s gone "${HOST[$n]}" || fail "host $n does not end"
+	wait "${HOST[$n]}" || rc=$?
+	[ $rc = 0 ] || { cat "$TMP/log$n" >&2; fail "the daemon of host $n ended with $rc"; }
+	! grep -Ev "$LOG_POOL" "$TMP/log$n" || fail "host $n said more than it should"
+}
+host_crash() {
+	kill -9 "${HOST[$1]}"
+	wait "${HOST[$1]}" 2>/dev/null
+	umount -l "$TMP/m$1"
+}
+host_said() { grep -Eq "$2" "$TMP/log$1"; }
+
+# reading 1: reads on host 1 without end, in the background; read_end stops all of it.
+READERS=()
+reading() {
+	iogen --op read --size 64K --clients 2 --forever --path "$TMP/m$1/file" &
+	READERS+=($!)
+}
+read_end() {
+	[ ${#READERS[@]} = 0 ] || kill "${READERS[@]}" 2>/dev/null
+	wait "${READERS[@]}" 2>/dev/null
+	READERS=()
+}
+# rates 4 1 2 3: bytes per second of the hosts 1 2 3 over 4 seconds, all reading; into RATE[n] and SUM.
+declare -A RATE
+rates() {
+	local time=$1 n pids=() out
+	shift
+	for n in "$@"; do
+		iogen --op read --size 64K --clients 2 --skip 0 --time "$time" --path "$TMP/m$n/file" >"$TMP/rate$n" &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	SUM=0
+	for n in "$@"; do
+		out=$(jq -r .total.bytes_per_s "$TMP/rate$n")
+		RATE[$n]=${out%.*}
+		SUM=$((SUM + RATE[$n]))
+	done
+	say "rates: $(for n in "$@"; do printf '%s ' "${RATE[$n]}"; done) sum $SUM"
+}
+# near VALUE WANTED PERCENT WHAT
+near() {
+	if [ "$1" -lt $(($2 * (100 - $3) / 100)) ] || [ "$1" -gt $(($2 * (100 + $3) / 100)) ]; then
+		fail "$4: $1 is not within $3 % of $2"
+	fi
+}
+
+# --- the server ------------------------------------------------------------------------------
+
+REDIS=
+redis_up() {	# [arguments]
+	local program=${POOL_SERVER:-redis-server}
+	"$program" --bind "${POOL_BIND:-127.0.0.1}" --protected-mode no --port 6379 --unixsocket "$TMP/redis.sock" \
+		--save '' --dir "$TMP" "$@" >"$TMP/redis.log" 2>&1 &
+	REDIS=$!
+	within 10s redis_answers || { tail -n 5 "$TMP/redis.log" >&2; fail "$program does not start"; }
+}
+redis_answers() { redis-cli -s "$TMP/redis.sock" ping 2>&1 | grep -Eq 'PONG|NOAUTH'; }
+redis_down() {
+	kill "-${1:-TERM}" "$REDIS"
+	wait "$REDIS" 2>/dev/null
+	rm -f "$TMP/redis.sock"
+}

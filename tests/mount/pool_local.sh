@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Daemons of one machine share a pool through a Unix socket: one of their helpers serves it.
+. "${srcdir:-.}/tests/mount/pool_lib.sh"
+requires jq
+
+POOL=pool.server=unix:$TMP/pool.sock,pool.key=p
+host_up 1 -o "$POOL,pool.bps=8M"
+
+# Alone it has the whole pool.
+rates 3 1
+rates 3 1
+near "$SUM" $((8 << 20)) 5 "one member"
+
+# The helper is nobody, without capabilities, with a filter; the daemon has no network socket.
+helper=$(pgrep -x ratefs-pool) || fail "there is no helper"
+equal "$(awk '/^Uid/ { print $2 }' "/proc/$helper/status")" 65534 "uid of the helper"
+grep -q '^CapEff:[[:space:]]*0*$' "/proc/$helper/status" || fail "the helper has capabilities"
+if ! ldd "$RATEFS" | grep -q san; then
+	grep -q '^Seccomp:[[:space:]]*2' "/proc/$helper/status" || fail "the helper has no filter"
+fi
+
+# Two share it, the sum stays; each gets half.
+host_up 2 -o "$POOL,pool.bps=8M"
+rates 2 1 2
+rates 4 1 2
+near "$SUM" $((8 << 20)) 5 "two members"
+near "${RATE[1]}" $((4 << 20)) 10 "half of it"
+
+# By weight, with a third; one that is idle leaves its share to the others.
+host_up 3 -o "$POOL,pool.bps=8M,pool.pool_weight=2"
+rates 2 1 2 3
+rates 4 1 2 3
+near "$SUM" $((8 << 20)) 5 "three members"
+near "${RATE[3]}" $((4 << 20)) 12 "weight 2 of 4"
+rates 2 1 2
+rates 3 1 2
+near "$SUM" $((8 << 20)) 6 "one of three is idle"
+
+# The helper that serves is killed: another one takes over, the sum stays.
+kill -9 "$helper"
+rates 3 1 2 3
+[ "$SUM" -le $((8 * 1024 * 1024 * 115 / 100)) ] || fail "tokens were made up: $SUM"
+rates 3 1 2 3
+near "$SUM" $((8 << 20)) 8 "after another helper took over"
+
+# One that is killed loses its share to the others, after a lease.
+host_crash 3
+nap 1s
+rates 4 1 2
+near "$SUM" $((8 << 20)) 5 "after one was killed"
+host_down 2
+nap 300ms
+rates 3 1
+near "$SUM" $((8 << 20)) 5 "after one left"
+host_down 1
+within 3s sh -c '! pgrep -x ratefs-pool' || fail "a helper outlived its daemon"
+
+# What makes no sense is refused, in one line.
+says 'pool: server: is missing' "$RATEFS" "$SRC" "$MNT" -o pool.bps=1M
+says 'pool: server: .http://x. is neither' "$RATEFS" "$SRC" "$MNT" -o pool.server=http://x,pool.bps=1M
+says 'pool: has no limit' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x
+says 'names and passwords go into the file' "$RATEFS" "$SRC" "$MNT" -o pool.server=redis://u:p@h,pool.bps=1M
+says 'there is no \[pool:x\]' "$RATEFS" "$SRC" "$MNT" -o pool=x
+says 'bps_peak: belongs to' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x,pool.bps=1M,pool.bps_peak=2M
+says 'lease: .1ms' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x,pool.bps=1M,pool.lease=1ms

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""A bad line for the tests of pools: pool_proxy.py LISTEN_PORT TARGET_PORT DELAY_MS CUT_PERCENT
+Delays what passes, each way, and cuts the connection instead of so many per cent of the packets.
+With TARGET_PORT 0 it answers rubbish to everything."""
+import random
+import socket
+import sys
+import threading
+import time
+
+port, target, delay, cut = (int(a) for a in sys.argv[1:5])
+
+
+def pump(source, sink):
+    try:
+        while data := source.recv(65536):
+            if random.randrange(100) < cut:
+                break
+            time.sleep(delay / 1000)
+            sink.sendall(data)
+    except OSError:
+        pass
+    for end in (source, sink):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def rubbish(client):
+    try:
+        while client.recv(65536):
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    except OSError:
+        pass
+
+
+listener = socket.create_server(("0.0.0.0", port))
+while True:
+    client, _ = listener.accept()
+    if not target:
+        threading.Thread(target=rubbish, args=(client,), daemon=True).start()
+        continue
+    server = socket.create_connection(("10.77.0.254", target))
+    for pair in ((client, server), (server, client)):
+        threading.Thread(target=pump, args=pair, daemon=True).start()

@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The script in Redis grants what the server in memory grants: the same random calls on the same fake clock.
+. "${srcdir:-.}/tests/mount/lib.sh"
+requires helper:poolcheck
+
+compare() {	# the server's program
+	"$1" --port 0 --unixsocket "$TMP/sock" --save '' --appendonly no --dir "$TMP" >"$TMP/server.log" 2>&1 &
+	server=$!
+	within 10s test -S "$TMP/sock" || fail "$1 does not start: $(tail -n 3 "$TMP/server.log")"
+	poolcheck compare "$TMP/sock" "$srcdir/src/ctl/pool.lua" 5000 || fail "the script of $1 and the server differ"
+	poolcheck compare "$TMP/sock" "$srcdir/src/ctl/pool.lua" 2000 "${RATEFS_SEED:-$RANDOM}" || fail "they differ (seed above)"
+	kill "$server"
+	wait "$server"
+	rm -f "$TMP/sock"
+}
+
+compared=
+for program in redis-server valkey-server; do
+	if command -v "$program" >/dev/null; then
+		compare "$program"
+		compared=yes
+	fi
+done
+[ -n "$compared" ] || skip "needs redis-server or valkey-server"

@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# transport=uring: says why it is not used where it cannot be; carries requests where it can, and lets go of waiting
+# callers, of a dead daemon and of a mount that ends.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/load.sh" || exit 1
+requires helper:noise helper:reap helper:iogen jq
+parameter=/sys/module/fuse/parameters/enable_uring
+[ -e $parameter ] || skip "this kernel has no FUSE over io_uring"
+was=$(cat $parameter)
+enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }
+put_back() { echo "$was" >"$parameter"; }
+enable Y
+trap 'rc=$?; put_back; (exit $rc); cleanup' EXIT
+
+backing tmpfs
+head -c 16M /dev/urandom >"$SRC/file"
+LOG_EXPECTED="$LOG_EXPECTED|no io_uring, requests come by /dev/fuse"
+used() { ctl show "$MNT" --json | jq -r .transport; }
+uring() { mount_ratefs -o "transport=uring,$1"; }
+
+# Off: /dev/fuse, with a reason that says how to change it.
+enable N
+uring cache=strict
+equal "$(used)" dev
+grep -q "no io_uring, requests come by /dev/fuse: .*echo Y > $parameter" "$LOG" || fail "the log gives no reason"
+ctl show "$MNT" | grep -q "no io_uring.*enable_uring" || fail "show gives no reason"
+cmp "$SRC/file" "$MNT/file" || fail "data by /dev/fuse"
+unmount_ratefs
+
+# On; and off again while it is mounted.
+enable Y
+uring cache=strict
+equal "$(used)" uring
+ctl show "$MNT" | grep -q "requests come by io_uring" || fail "show"
+cmp "$SRC/file" "$MNT/file" || fail "data by io_uring"
+enable N
+cp "$SRC/file" "$MNT/copy" || fail "cp after enable_uring was switched off"
+cmp "$SRC/copy" "$SRC/file" || fail "data written by io_uring"
+unmount_ratefs
+enable Y
+
+# Clients that move from CPU to CPU.
+uring cache=strict
+for cpu in $(seq 0 $(($(nproc) - 1))); do
+	taskset -c "$cpu" iogen --op read --size 4K --count 200 --path "$MNT/file" >/dev/null || fail "reads on CPU $cpu"
+done
+iogen --op write --size 1M --count 20 --clients 4 --path "$MNT/w" >/dev/null || fail "large writes"
+unmount_ratefs
+
+# Many wait on one CPU: others there are served, and those that are killed are gone.
+uring read_bps=16K
+taskset -cp 0 $$ >/dev/null
+park_readers 400 --size 64K
+within 20s parked 350 || fail "$(stat_of .parked_now) of 400 parked"
+before 5s stat "$MNT/file" >/dev/null || fail "stat beside 400 that wait"
+before 5s touch "$MNT/other" || fail "touch beside 400 that wait"
+unpark
+nobody_waits() { [ "$(stat_of .parked_now)" = 0 ]; }
+within 10s nobody_waits || fail "dead readers still wait"
+stop_ratefs
+taskset -cp "0-$(($(nproc --all) - 1))" $$ >/dev/null
+
+# Whatever ends it while requests wait: nobody stays behind.
+for how in TERM KILL force; do
+	uring read_bps=16K
+	park_readers 20 --size 64K
+	within 10s parked 15 || fail "nothing parked ($how)"
+	case $how in
+	TERM) kill -TERM "$DAEMON" ;;
+	KILL) kill -KILL "$DAEMON" ;;
+	force) umount -f "$MNT" 2>/dev/null ;;
+	esac
+	within 10s gone "$DAEMON" || kill -TERM "$DAEMON"
+	within 10s gone "$DAEMON" || fail "the daemon stays ($how)"
+	unpark
+	wait "$DAEMON" 2>/dev/null
+	umount -l "$MNT" 2>/dev/null
+done
+exit 0

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* Who waited for which limit, and the stream of events. */
+#include "sched/events.h"
+#include "unit/world.h"
+
+static struct world w;
+static struct gate_fs *fs;
+static struct gate_mount *m;
+static struct gate_mount_config cfg;
+static struct work work[EVENTS_MAX + 100];
+static struct key_stats keys[16];
+static struct event events[EVENTS_MAX];
+static unsigned woken;
+
+static void setup(enum limit_kind kind, uint64_t rate)
+{
+	cfg = mount_config();
+	if (rate)
+		set_limit(&cfg.limits, kind, rate);
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	woken = 0;
+}
+
+static void finish(void)
+{
+	gate_mount_drain(m, true);
+	world_fini(&w, fs, m);
+}
+
+static void set_global(enum limit_kind kind, uint64_t rate)
+{
+	struct limiter_config global = {0};
+	set_limit(&global, kind, rate);
+	ck_assert_int_eq(gate_set_global(w.gate, &global), 0);
+}
+
+static void wake(void *ctx)
+{
+	woken++;
+}
+
+static const struct key_stats *key_of(uint64_t id)
+{
+	unsigned n = gate_stats_keys(m, NULL, keys, ARRAY_SIZE(keys));
+	for (unsigned i = 0; i < n; i++)
+		if (keys[i].key.id == id)
+			return &keys[i];
+	ck_abort_msg("no such key");
+}
+
+START_TEST(a_key_remembers_the_limit_that_it_waited_for_longest)
+{
+	setup(LIMIT_IOPS, 10);
+	for (unsigned i = 0; i < 5; i++)
+		work_submit(&w, &work[i], m, COST_META, 0, 7);
+	world_pass(&w, SEC);
+	const struct key_stats *k = key_of(7);
+	ck_assert(k->limit.known && !k->limit.each);
+	ck_assert_int_eq(k->limit.scope, SCOPE_MOUNT);
+	ck_assert_str_eq(k->limit.name, "iops");
+	ck_assert_uint_eq(k->limit.wait_ns, k->wait_ns);
+	ck_assert_uint_eq(k->uid, 7);
+	ck_assert(!k->waits_for.known); /* not any more */
+	ck_assert_uint_eq(k->oldest_ns, 0);
+	/* another limit, in a wider scope, for longer */
+	set_global(LIMIT_READ_BPS, 1000);
+	for (unsigned i = 10; i < 15; i++)
+		work_submit(&w, &work[i], m, COST_READ, 4000, 7);
+	world_pass(&w, 60 * SEC);
+	k = key_of(7);
+	ck_assert_int_eq(k->limit.scope, SCOPE_GLOBAL);
+	ck_assert_str_eq(k->limit.name, "read_bps");
+	ck_assert_uint_lt(k->limit.wait_ns, k->wait_ns);
+	finish();
+}
+END_TEST
+
+START_TEST(a_key_that_waits_says_for_what_and_since_when)
+{
+	setup(LIMIT_WRITE_BPS, 1000);
+	work_submit(&w, &work[0], m, COST_WRITE, 100000, 1);
+	world_pass(&w, SEC);
+	work_submit(&w, &work[1], m, COST_WRITE, 100000, 2);
+	world_pass(&w, 2 * SEC);
+	const struct key_stats *k = key_of(2);
+	ck_assert_uint_eq(k->oldest_ns, 2 * SEC);
+	ck_assert_str_eq(k->waits_for.name, "write_bps");
+	ck_assert_int_eq(k->waits_for.scope, SCOPE_MOUNT);
+	gate_pause_mount(m, true);
+	world_pass(&w, SEC);
+	k = key_of(2);
+	ck_assert_uint_eq(k->oldest_ns, 3 * SEC);
+	ck_assert(k->waits_for.known);
+	gate_pause_mount(m, false);
+	finish();
+}
+END_TEST
+
+START_TEST(a_limit_of_each_key_is_told_from_those_of_all)
+{
+	cfg = mount_config();
+	set_limit(&cfg.each, LIMIT_IOPS, 10);
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	for (unsigned i = 0; i < 4; i++)
+		work_submit(&w, &work[i], m, COST_META, 0, 3);
+	world_pass(&w, SEC);
+	const struct key_stats *k = key_of(3);
+	ck_assert(k->limit.known && k->limit.each);
+	ck_assert_int_eq(k->limit.scope, SCOPE_MOUNT);
+	ck_assert_str_eq(k->limit.name, "iops");
+	finish();
+}
+END_TEST
+
+START_TEST(a_dry_run_names_the_limit_that_would_have_been_waited_for)
+{
+	setup(LIMIT_IOPS, 10);
+	cfg.dry_run = true;
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_eq(work_submit(&w, &work[i], m, COST_META, 0, 9), GATE_GO);
+	const struct key_stats *k = key_of(9);
+	ck_assert_str_eq(k->limit.name, "iops");
+	ck_assert_uint_gt(k->limit.wait_ns, 0);
+	ck_assert_uint_eq(k->uid, 9);
+	finish();
+}
+END_TEST
+
+START_TEST(a_reset_forgets_waits_and_limits)
+{
+	setup(LIMIT_IOPS, 10);
+	for (unsigned i = 0; i < 5; i++)
+		work_submit(&w, &work[i], m, COST_META, 0, 7);
+	world_pass(&w, SEC);
+	gate_stats_reset(w.gate);
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, keys, ARRAY_SIZE(keys)), 0);
+	finish();
+}
+END_TEST
+
+START_TEST(events_tell_what_became_of_requests_that_had_to_wait)
+{
+	uint64_t dropped;
+	setup(LIMIT_IOPS, 10);
+	cfg.max_wait_ns = 250 * MS;
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	ck_assert_int_eq(gate_events_start(w.gate, wake, NULL), 0);
+	for (unsigned i = 0; i < 5; i++)
+		work_submit(&w, &work[i], m, COST_META, 0, 7);
+	ck_assert_uint_eq(woken, 0); /* nothing has happened yet */
+	ck_assert(gate_cancel(w.gate, &work[4].job));
+	world_pass(&w, SEC);
+	ck_assert_uint_eq(woken, 1);
+	unsigned n = gate_events_take(w.gate, events, EVENTS_MAX, &dropped);
+	ck_assert_uint_eq(n, 4); /* the first one did not wait */
+	ck_assert_uint_eq(dropped, 0);
+	ck_assert_int_eq(events[0].kind, EVENT_CANCELLED);
+	ck_assert_int_eq(events[1].kind, EVENT_ADMITTED);
+	ck_assert_uint_eq(events[1].wait_ns, 100 * MS);
+	ck_assert_str_eq(events[1].limit.name, "iops");
+	ck_assert_uint_eq(events[1].key.id, 7);
+	ck_assert_ptr_eq(events[1].mount, m);
+	ck_assert_int_eq(events[3].kind, EVENT_TIMED_OUT);
+	ck_assert_uint_eq(events[3].wait_ns, 250 * MS);
+	gate_events_stop(w.gate);
+	finish();
+}
+END_TEST
+
+START_TEST(a_full_ring_drops_the_newest_and_counts_them)
+{
+	uint64_t dropped;
+	setup(LIMIT_IOPS, 1000);
+	ck_assert_int_eq(gate_events_start(w.gate, wake, NULL), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(work); i++)
+		work_submit(&w, &work[i], m, COST_META, 0, i % 8);
+	world_pass(&w, 60 * SEC);
+	struct scope_stats st;
+	gate_stats_mount(m, &st);
+	uint64_t waited = st.cls[COST_META].parked;
+	ck_assert_uint_gt(waited, 0);
+	unsigned n = gate_events_take(w.gate, events, EVENTS_MAX, &dropped);
+	ck_assert_uint_eq(n + dropped, waited);
+	ck_assert_uint_eq(n, min_u64(waited, EVENTS_MAX));
+	ck_assert_uint_eq(gate_events_take(w.gate, events, EVENTS_MAX, &dropped), 0);
+	ck_assert_uint_eq(dropped, 0);
+	gate_events_stop(w.gate);
+	/* nobody listens: nothing is kept */
+	work_submit(&w, &work[0], m, COST_META, 0, 1);
+	ck_assert_uint_eq(gate_events_take(w.gate, events, EVENTS_MAX, &dropped), 0);
+	finish();
+}
+END_TEST
+
+START_TEST(what_is_refused_without_waiting_is_told_apart)
+{
+	uint64_t dropped;
+	struct scope_stats st;
+	setup(LIMIT_IOPS, 1);
+	cfg.max_parked = 1;
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	ck_assert_int_eq(gate_events_start(w.gate, wake, NULL), 0);
+	work_submit(&w, &work[0], m, COST_META, 0, 1);
+	ck_assert_int_eq(work_submit(&w, &work[1], m, COST_META, 0, 1), GATE_PARKED);
+	ck_assert_int_eq(work_submit(&w, &work[2], m, COST_META, 0, 1), GATE_NO_ROOM);
+	gate_stats_mount(m, &st);
+	ck_assert_uint_eq(st.cls[COST_META].no_room, 1);
+	ck_assert_uint_eq(st.cls[COST_META].full, 0);
+	ck_assert_uint_eq(gate_events_take(w.gate, events, EVENTS_MAX, &dropped), 1);
+	ck_assert_int_eq(events[0].kind, EVENT_NO_ROOM);
+	gate_events_stop(w.gate);
+	finish();
+}
+END_TEST
+
+UNIT_MAIN("gate_waits", a_key_remembers_the_limit_that_it_waited_for_longest,
+	  a_key_that_waits_says_for_what_and_since_when,
+	  a_limit_of_each_key_is_told_from_those_of_all,
+	  a_dry_run_names_the_limit_that_would_have_been_waited_for,
+	  a_reset_forgets_waits_and_limits,
+	  events_tell_what_became_of_requests_that_had_to_wait,
+	  a_full_ring_drops_the_newest_and_counts_them, what_is_refused_without_waiting_is_told_apart)

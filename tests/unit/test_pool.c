@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: MIT */
+/* Members and server of a pool on a fake clock, with a network in between that delays, loses and repeats.
+ * The server is the one in memory; pool.lua is compared with it call by call in tests/pool. */
+#include <stdio.h>
+#include <string.h>
+
+#include "pool/divide.h"
+#include "pool/member.h"
+#include "pool/server.h"
+#include "unit/unit.h"
+
+#define MS	 NSEC_PER_MSEC
+#define LEASE_MS 500
+#define LEASE	 (LEASE_MS * MS)
+#define MEMBERS	 8
+#define MESSAGES 40
+#define RATE	 (1000000 * POOL_MILLI)
+
+static uint64_t seed;
+
+static uint64_t below(uint64_t n)
+{
+	return unit_random(&seed) % n;
+}
+
+/* --- a world --- */
+
+struct message {
+	uint64_t at_ns; /* 0: free */
+	bool is_answer;
+	unsigned to;  /* answer: the member … */
+	unsigned who; /* … and which life of it */
+	union {
+		struct pool_call call;
+		struct pool_answer answer;
+	};
+};
+
+struct user { /* of a member's rate */
+	struct pool_member m;
+	bool alive;
+	unsigned life;
+	uint64_t wants; /* 1/1000 token per second */
+	double used;	/* tokens, in all */
+	struct pool_use use;
+	struct pool_rates now;
+	uint64_t since_ns; /* of what has been counted as used */
+};
+
+struct world {
+	uint64_t now_ns;
+	int64_t clock_us; /* of the server, against ours */
+	struct pool_server server, replica;
+	bool doubtful;
+	struct user user[MEMBERS];
+	struct message msg[MESSAGES];
+	unsigned lives;
+	/* the network */
+	unsigned loss, repeat; /* per cent */
+	uint64_t delay_ns;     /* at most */
+	double granted;	       /* tokens, by leases, to all */
+	double lost;	       /* by members that died: what was left of their leases */
+};
+
+static struct pool_member_config config_of(struct world *w, unsigned weight)
+{
+	struct pool_member_config c = {.who = "host", .lease_ms = LEASE_MS, .weight = weight};
+	snprintf(c.id, sizeof(c.id), "%032u", ++w->lives);
+	c.limits.rate[0] = RATE;
+	c.limits.capacity[0] = 100000;
+	return c;
+}
+
+static void spend(struct user *u, uint64_t now_ns)
+{
+	uint64_t end = min_u64(now_ns, u->now.until_ns);
+	if (end > u->since_ns) {
+		uint64_t rate = min_u64(u->wants, u->now.rate[0]);
+		u->used += (double)rate / POOL_MILLI * (double)(end - u->since_ns) / 1e9;
+		u->use.tokens[0] = (uint64_t)u->used;
+	}
+	u->use.waiting[0] = u->wants > u->now.rate[0];
+	u->since_ns = now_ns;
+}
+
+static void apply(struct user *u, uint64_t now_ns)
+{
+	spend(u, now_ns);
+	pool_member_rates(&u->m, now_ns, &u->now);
+	u->use.waiting[0] = u->wants > u->now.rate[0];
+}
+
+static void join(struct world *w, struct user *u, unsigned weight)
+{
+	struct pool_member_config c = config_of(w, weight);
+	memset(u, 0, sizeof(*u));
+	u->alive = true;
+	u->life = w->lives;
+	u->wants = POOL_DEMAND_ALL;
+	u->since_ns = w->now_ns;
+	pool_member_init(&u->m, &c, w->now_ns);
+	apply(u, w->now_ns);
+}
+
+static void post(struct world *w, const struct message *m)
+{
+	if (below(100) < w->loss)
+		return;
+	unsigned copies = 1 + (below(100) < w->repeat);
+	for (unsigned i = 0; i < MESSAGES && copies; i++) {
+		if (w->msg[i].at_ns)
+			continue;
+		w->msg[i] = *m;
+		w->msg[i].at_ns = w->now_ns + 1 + below(w->delay_ns + 1);
+		copies--;
+	}
+}
+
+static void post_call(struct world *w, unsigned i, bool leave)
+{
+	struct message m = {.to = i, .who = w->user[i].life};
+	struct user *u = &w->user[i];
+	spend(u, w->now_ns);
+	if (leave)
+		pool_member_leave(&u->m, w->now_ns, &m.call);
+	else
+		pool_member_call(&u->m, &u->use, w->now_ns, &m.call);
+	apply(u, w->now_ns);
+	post(w, &m);
+}
+
+static void serve(struct world *w, const struct message *m)
+{
+	struct message answer = {.is_answer = true, .to = m->to, .who = m->who};
+	pool_serve(&w->server, &m->call, (int64_t)(w->now_ns / 1000) + w->clock_us, w->doubtful,
+		   &answer.answer);
+	w->doubtful = false;
+	post(w, &answer);
+}
+
+static void receive(struct world *w, const struct message *m)
+{
+	struct user *u = &w->user[m->to];
+	if (!u->alive || u->life != m->who)
+		return;
+	spend(u, w->now_ns);
+	pool_member_answer(&u->m, &m->answer, w->now_ns);
+	apply(u, w->now_ns);
+}
+
+static uint64_t leased_sum(const struct world *w)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < MEMBERS; i++)
+		if (w->user[i].alive && w->user[i].now.mode == POOL_MODE_LEASED &&
+		    w->now_ns < w->user[i].now.until_ns)
+			sum += w->user[i].now.rate[0];
+	return sum;
+}
+
+static double used_sum(const struct world *w)
+{
+	double sum = 0;
+	for (unsigned i = 0; i < MEMBERS; i++)
+		sum += w->user[i].used;
+	return sum;
+}
+
+/* The promise of the whole: what members may use together never exceeds the pool's rate.  Dead ones use
+ * nothing, and those without a server live on their fallback, which is another promise. */
+static void step(struct world *w, uint64_t ns)
+{
+	w->now_ns += ns;
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		struct message m = w->msg[i];
+		if (!m.at_ns || m.at_ns > w->now_ns)
+			continue;
+		w->msg[i].at_ns = 0;
+		if (m.is_answer)
+			receive(w, &m);
+		else
+			serve(w, &m);
+	}
+	for (unsigned i = 0; i < MEMBERS; i++) {
+		struct user *u = &w->user[i];
+		if (!u->alive)
+			continue;
+		apply(u, w->now_ns);
+		pool_member_waits(&u->m, &u->use, w->now_ns);
+		if (w->now_ns >= pool_member_due_ns(&u->m))
+			post_call(w, i, false);
+	}
+	UNIT_REQUIRE(leased_sum(w) <= RATE);
+}
+
+static void run(struct world *w, uint64_t ns)
+{
+	for (uint64_t end = w->now_ns + ns; w->now_ns < end;)
+		step(w, min_u64(5 * MS, end - w->now_ns));
+}
+
+static struct world *world_new(unsigned members)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	ck_assert_ptr_nonnull(w);
+	w->now_ns = 3600 * NSEC_PER_SEC;
+	w->clock_us = 1700000000LL * 1000000;
+	w->delay_ns = 2 * MS;
+	for (unsigned i = 0; i < members; i++)
+		join(w, &w->user[i], 1);
+	return w;
+}
+
+static void world_free(struct world *w)
+{
+	pool_server_free(&w->server);
+	pool_server_free(&w->replica);
+	free(w);
+}
+
+/* --- random schedules --- */
+
+static void copy_server(struct pool_server *to, const struct pool_server *from)
+{
+	pool_server_free(to);
+	*to = *from;
+	to->member = malloc((from->room + 1) * sizeof(*to->member));
+	to->wish = malloc((from->room + 1) * sizeof(*to->wish));
+	ck_assert(to->member && to->wish);
+	if (from->n)
+		memcpy(to->member, from->member, from->n * sizeof(*to->member));
+}
+
+static void random_event(struct world *w)
+{
+	struct user *u = &w->user[below(MEMBERS)];
+	switch (below(14)) {
+	case 0:
+		if (u->alive)
+			break;
+		join(w, u, 1 + (unsigned)below(4));
+		break;
+	case 1: /* dies */
+		u->alive = false;
+		break;
+	case 2:
+		if (u->alive)
+			post_call(w, (unsigned)(u - w->user), true);
+		u->alive = false;
+		break;
+	case 3:
+		u->wants = below(2) ? POOL_DEMAND_ALL : below(RATE);
+		break;
+	case 4:
+		u->wants = 0;
+		break;
+	case 5:
+		w->loss = below(4) ? 0 : (unsigned)below(100);
+		w->repeat = (unsigned)below(50);
+		break;
+	case 6:
+		w->delay_ns = 1 + below(below(3) ? 20 * MS : 2 * LEASE);
+		break;
+	case 7: /* restarts without its data */
+		pool_server_free(&w->server);
+		break;
+	case 8:
+		copy_server(&w->replica, &w->server);
+		break;
+	case 9: /* a replica that missed the last calls takes over */
+		copy_server(&w->server, &w->replica);
+		w->doubtful = true;
+		break;
+	case 10: /* its clock is set back */
+		w->clock_us -= (int64_t)below(10000000);
+		break;
+	case 11: /* or far forward, as after a silence */
+		if (below(4) == 0) {
+			for (unsigned i = 0; i < MESSAGES; i++)
+				w->msg[i].at_ns = 0;
+			w->now_ns += LEASE + below(30 * LEASE);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+START_TEST(leases_never_add_up_to_more_than_the_rate)
+{
+	const char *text = getenv("POOL_SCHEDULES");
+	unsigned schedules = text ? (unsigned)atoi(text) : 100000;
+	seed = unit_seed();
+	for (unsigned n = 0; n < schedules; n++) {
+		struct world *w = world_new(1 + (unsigned)below(4));
+		for (unsigned i = 0; i < 12; i++) {
+			random_event(w);
+			for (unsigned k = (unsigned)below(12); k > 0; k--)
+				step(w, below(60 * MS));
+		}
+		world_free(w);
+	}
+}
+END_TEST
+
+START_TEST(what_is_used_stays_below_rate_and_time_under_constant_trouble)
+{
+	seed = unit_seed();
+	struct world *w = world_new(4);
+	w->loss = 20;
+	w->repeat = 20;
+	for (unsigned i = 0; i < 400; i++) {
+		uint64_t from = w->now_ns;
+		double before = used_sum(w);
+		struct user *u = &w->user[below(4)];
+		if (i % 3 == 0)
+			u->wants = below(3) ? POOL_DEMAND_ALL : below(RATE);
+		w->delay_ns = below(100 * MS);
+		for (unsigned k = 0; k < 4; k++)
+			w->user[k].m.cfg.on_lost = POOL_LOST_STOP;
+		run(w, 1000 * MS);
+		double most = (double)(w->now_ns - from) / 1e9 * (double)RATE / POOL_MILLI;
+		ck_assert(used_sum(w) - before <= most * 1.000001);
+	}
+	world_free(w);
+}
+END_TEST
+
+/* --- what it is good for --- */
+
+static double rate_over(struct world *w, unsigned i, uint64_t ns)
+{
+	double before = w->user[i].used;
+	run(w, ns);
+	return (w->user[i].used - before) * 1e9 / (double)ns * POOL_MILLI / (double)RATE;
+}
+
+START_TEST(a_lone_member_gets_everything_after_one_lease)
+{
+	struct world *w = world_new(1);
+	run(w, LEASE + 50 * MS);
+	ck_assert_uint_eq(w->user[0].now.rate[0], RATE);
+	double share = rate_over(w, 0, 10000 * MS);
+	ck_assert(share > 0.999 && share < 1.0001);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(shares_follow_weights)
+{
+	struct world *w = world_new(0);
+	join(w, &w->user[0], 1);
+	join(w, &w->user[1], 2);
+	join(w, &w->user[2], 5);
+	run(w, 4 * LEASE);
+	double before[3], sum = 0;
+	for (unsigned i = 0; i < 3; i++)
+		before[i] = w->user[i].used;
+	run(w, 10000 * MS);
+	for (unsigned i = 0; i < 3; i++) {
+		double share = (w->user[i].used - before[i]) / 10 / (double)(RATE / POOL_MILLI);
+		static const double fair[] = {1 / 8.0, 2 / 8.0, 5 / 8.0};
+		ck_assert(share > fair[i] * 0.99 && share < fair[i] * 1.01);
+		sum += share;
+	}
+	ck_assert(sum > 0.99);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(what_a_member_does_not_need_is_used_by_others_within_two_leases)
+{
+	struct world *w = world_new(3);
+	run(w, 4 * LEASE);
+	w->user[0].wants = 0;
+	w->user[1].wants = RATE / 10;
+	run(w, 2 * LEASE);
+	double share = rate_over(w, 2, 5000 * MS);
+	ck_assert_msg(share > 0.89 && share <= 0.9, "%f", share);
+	/* and back */
+	w->user[0].wants = POOL_DEMAND_ALL;
+	run(w, 2 * LEASE);
+	share = rate_over(w, 0, 5000 * MS);
+	ck_assert_msg(share > 0.445 && share <= 0.45, "%f", share);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(a_newcomer_has_its_share_within_a_second_and_nobody_stops_meanwhile)
+{
+	struct world *w = world_new(3);
+	run(w, 4 * LEASE);
+	join(w, &w->user[3], 1);
+	uint64_t from = w->now_ns;
+	double before = used_sum(w);
+	run(w, 1000 * MS);
+	ck_assert_uint_ge(w->user[3].now.rate[0], RATE / 4 * 99 / 100);
+	double used = (used_sum(w) - before) * 1e9 / (double)(w->now_ns - from);
+	ck_assert(used > 0.97 * RATE / POOL_MILLI);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(one_who_leaves_frees_its_share_at_once_one_who_dies_after_a_lease)
+{
+	struct world *w = world_new(3);
+	run(w, 4 * LEASE);
+	post_call(w, 0, true);
+	w->user[0].alive = false;
+	run(w, LEASE / 2 + 60 * MS);
+	ck_assert_uint_ge(w->user[1].now.rate[0], RATE / 2 * 99 / 100);
+	w->user[1].alive = false; /* dies */
+	run(w, LEASE / 2);
+	ck_assert_uint_le(w->user[2].now.rate[0], RATE / 2);
+	run(w, LEASE + 50 * MS);
+	ck_assert_uint_eq(w->user[2].now.rate[0], RATE);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(without_a_server_a_lease_runs_out_and_then_the_fallback_holds)
+{
+	struct world *w = world_new(4);
+	w->user[1].m.cfg.on_lost = POOL_LOST_STOP;
+	w->user[2].m.cfg.on_lost = POOL_LOST_OPEN;
+	run(w, 4 * LEASE);
+	w->loss = 100;
+	run(w, LEASE / 4);
+	ck_assert_int_eq(w->user[0].now.mode, POOL_MODE_LEASED);
+	run(w, LEASE);
+	ck_assert_int_eq(w->user[0].now.mode, POOL_MODE_SHARE);
+	ck_assert_uint_eq(w->user[0].now.rate[0], RATE / 4);
+	ck_assert_int_eq(w->user[1].now.mode, POOL_MODE_STOP);
+	ck_assert_uint_eq(w->user[1].now.rate[0], 0);
+	ck_assert_uint_eq(w->user[2].now.rate[0], POOL_DEMAND_ALL);
+	ck_assert_uint_gt(w->user[0].m.lost_ns, 0);
+	w->loss = 0;
+	run(w, 3 * LEASE);
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(w->user[i].now.mode, POOL_MODE_LEASED);
+		ck_assert_uint_eq(w->user[i].m.lost_ns, 0);
+	}
+	world_free(w);
+}
+END_TEST
+
+START_TEST(a_member_that_never_reached_the_server_has_no_share)
+{
+	struct world *w = world_new(1);
+	w->loss = 100;
+	run(w, 3 * LEASE);
+	ck_assert_int_eq(w->user[0].now.mode, POOL_MODE_STOP);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(new_limits_reach_all_within_a_lease)
+{
+	struct world *w = world_new(3);
+	struct pool_limits half = w->user[0].m.cfg.limits;
+	run(w, 4 * LEASE);
+	half.rate[0] = RATE / 2;
+	pool_member_set(&w->user[1].m, &half, w->now_ns);
+	run(w, LEASE);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
+	run(w, LEASE);
+	ck_assert_uint_le(leased_sum(w), RATE / 2);
+	ck_assert(!w->user[1].m.set);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(a_late_or_repeated_answer_changes_nothing)
+{
+	struct world *w = world_new(1);
+	struct pool_member *m = &w->user[0].m;
+	struct pool_call call;
+	struct pool_answer answer = {.status = POOL_GRANTED, .members = 1, .version = 1};
+	run(w, 2 * LEASE);
+	struct pool_use use = {.waiting = {true}};
+	pool_member_call(m, &use, w->now_ns, &call);
+	answer.limits = call.limits;
+	answer.grant[0] = RATE;
+	answer.seq = call.seq - 1;
+	ck_assert(!pool_member_answer(m, &answer, w->now_ns));
+	answer.seq = call.seq;
+	ck_assert(pool_member_answer(m, &answer, w->now_ns + MS));
+	uint64_t ends_ns = m->ends_ns;
+	ck_assert(!pool_member_answer(m, &answer, w->now_ns + 2 * MS));
+	ck_assert_uint_eq(m->ends_ns, ends_ns);
+	ck_assert_uint_lt(ends_ns, w->now_ns + LEASE);
+	pool_member_call(m, &use, w->now_ns + 3 * MS, &call);
+	answer.seq = call.seq;
+	ck_assert(!pool_member_answer(m, &answer, w->now_ns + 3 * MS + LEASE));
+	ck_assert_uint_eq(m->ends_ns, ends_ns);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(a_thousand_members_share_ten_operations)
+{
+	struct pool_server s;
+	struct pool_answer a;
+	uint64_t sum = 0;
+	pool_server_init(&s);
+	for (unsigned round = 0; round < 4; round++) {
+		sum = 0;
+		for (unsigned i = 0; i < 1000; i++) {
+			struct pool_call c = {.seq = round + 1, .lease_ms = LEASE_MS, .weight = 1};
+			c.limits.rate[0] = 10 * POOL_MILLI;
+			c.demand[0] = POOL_DEMAND_ALL;
+			snprintf(c.id, sizeof(c.id), "%u", i);
+			pool_serve(&s, &c, 1000000 + round * 400000 + i * 100, false, &a);
+			sum += a.grant[0];
+		}
+	}
+	ck_assert_uint_eq(sum, 10 * POOL_MILLI);
+	ck_assert_uint_eq(a.members, 1000);
+	pool_server_free(&s);
+}
+END_TEST
+
+START_TEST(max_min_meets_small_demands_and_levels_the_rest)
+{
+	struct pool_wish wish[] = {
+		{10, 1, false}, {1000, 1, false}, {40, 1, false}, {1000, 2, false}};
+	struct pool_level l = pool_divide(350, wish, 4);
+	static const double share[] = {10, 100, 40, 200};
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert(pool_share(&l, 350, wish[i].demand, wish[i].weight) == share[i]);
+	/* what is left over is divided by weight */
+	wish[1].demand = wish[3].demand = 0;
+	l = pool_divide(350, wish, 4);
+	ck_assert(pool_share(&l, 350, 0, 2) == 120);
+	ck_assert(pool_share(&l, 350, 10, 1) == 70);
+}
+END_TEST
+
+START_TEST(a_host_divides_its_lease_between_its_scopes)
+{
+	uint64_t demand[] = {POOL_DEMAND_ALL, 100, POOL_DEMAND_ALL}, share[3];
+	pool_split(1100, demand, 3, share);
+	ck_assert_uint_eq(share[0], 500);
+	ck_assert_uint_eq(share[1], 100);
+	ck_assert_uint_eq(share[2], 500);
+}
+END_TEST
+
+UNIT_MAIN("pool", max_min_meets_small_demands_and_levels_the_rest,
+	  a_host_divides_its_lease_between_its_scopes,
+	  a_lone_member_gets_everything_after_one_lease, shares_follow_weights,
+	  what_a_member_does_not_need_is_used_by_others_within_two_leases,
+	  a_newcomer_has_its_share_within_a_second_and_nobody_stops_meanwhile,
+	  one_who_leaves_frees_its_share_at_once_one_who_dies_after_a_lease,
+	  without_a_server_a_lease_runs_out_and_then_the_fallback_holds,
+	  a_member_that_never_reached_the_server_has_no_share, new_limits_reach_all_within_a_lease,
+	  a_late_or_repeated_answer_changes_nothing, a_thousand_members_share_ten_operations,
+	  what_is_used_stays_below_rate_and_time_under_constant_trouble,
+	  leases_never_add_up_to_more_than_the_rate)

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/top_view.h"
+#include "unit/look_fixture.h"
+
+#include <string.h>
+
+static struct snapshot *a, *b;
+static struct top_view v;
+static struct top_data d;
+static struct top_line line[200];
+static struct top_change set;
+
+static void data(void)
+{
+	top_data_free(&d);
+	ck_assert(top_data_make(&d, b, a, "12:34:56"));
+	top_data_sort(&d, &v);
+}
+
+static void up(void)
+{
+	v = (struct top_view){0};
+	a = snapshot_at(&first);
+	b = snapshot_at(&second);
+	data();
+}
+
+static void down(void)
+{
+	top_data_free(&d);
+	snapshot_free(a);
+	snapshot_free(b);
+}
+
+/* The number of the line that has this text. */
+static unsigned find(unsigned rows, const char *text)
+{
+	for (unsigned i = 0; i < rows; i++)
+		if (strstr(line[i].text, text))
+			return i;
+	for (unsigned i = 0; i < rows; i++)
+		printf("# |%s|\n", line[i].text);
+	ck_abort_msg("nowhere: %s", text);
+	return 0;
+}
+
+static void draw(unsigned rows, unsigned columns)
+{
+	memset(line, 0x55, sizeof(line));
+	top_draw(&v, &d, line, rows, columns);
+	for (unsigned i = 0; i < rows; i++)
+		ck_assert_msg(memchr(line[i].text, '\0', columns + 1), "line %u is too long", i);
+	ck_assert_int_eq(line[rows].text[0], 0x55);
+}
+
+static enum top_action press(const char *keys)
+{
+	enum top_action did = TOP_NOTHING;
+	for (; *keys; keys++)
+		did = top_key(&v, &d, *keys == '\n' ? TOP_KEY_ENTER : *keys, &set);
+	return did;
+}
+
+START_TEST(a_terminal_of_80_by_24_shows_limits_and_keys)
+{
+	up();
+	draw(24, 80);
+	ck_assert_str_eq(line[0].text, "ratefs top  12:34:56  1 mount  sorted by wait");
+	ck_assert_str_eq(
+		line[1].text,
+		"16 ops/s  1.0M bytes/s  refused 0/s  waiting 3  in flight 2  open 7  bypassing 1");
+	ck_assert_str_eq(
+		line[2].text,
+		"  LIMIT                    IN USE                 NOW/S  RATE/S   LEVEL REFUSED");
+	ck_assert_str_eq(
+		line[3].text,
+		"> data/backup.write_bps    [##################]    1.0M    1.0M       0     75%");
+	ck_assert_str_eq(
+		line[6].text,
+		"  global.bps               [#########.........]    1.0M    2.0M       0      0%");
+	ck_assert_str_eq(
+		line[7].text,
+		"USER     COMMAND       CLASS     OPS/S BYTES/S  WAIT FOR           QUEUE OLDEST");
+	ck_assert_str_eq(
+		line[8].text,
+		"alice    rsync         backup       10    512K   50% class:backup+     3  250ms");
+	ck_assert_str_eq(
+		line[9].text,
+		"bob      e?vil         -             0       0    0% each.iops         0      -");
+	ck_assert_ptr_nonnull(strstr(line[23].text, "q quit"));
+	down();
+}
+END_TEST
+
+START_TEST(a_wider_terminal_shows_more_columns)
+{
+	up();
+	draw(24, 132);
+	const char *row = line[find(24, "alice")].text;
+	ck_assert_ptr_nonnull(strstr(row, "data "));
+	ck_assert_ptr_nonnull(strstr(row, " 99 "));
+	ck_assert_ptr_nonnull(strstr(row, "class:backup.write_bps"));
+	down();
+}
+END_TEST
+
+START_TEST(any_size_of_a_terminal_is_drawn)
+{
+	up();
+	for (unsigned rows = 1; rows < 60; rows++)
+		for (unsigned columns = 1; columns < 320; columns += 7)
+			draw(rows, columns < TOP_COLUMNS_MAX ? columns : TOP_COLUMNS_MAX);
+	v.help = true;
+	for (unsigned rows = 1; rows < 30; rows++)
+		draw(rows, 80);
+	down();
+}
+END_TEST
+
+START_TEST(limits_leave_room_for_keys_and_the_selected_one_is_seen)
+{
+	up();
+	v.selected = 3;
+	draw(9, 80); /* room for four lines */
+	ck_assert_ptr_nonnull(strstr(line[find(9, "> global.bps")].text, "2.0M"));
+	find(9, "alice");
+	find(9, "bob");
+	down();
+}
+END_TEST
+
+START_TEST(keys_are_sorted_and_filtered)
+{
+	up();
+	draw(24, 80);
+	ck_assert_uint_lt(find(24, "alice"), find(24, "bob"));
+	v.sort = SORT_COMMAND;
+	data();
+	draw(24, 80);
+	ck_assert_uint_lt(find(24, "e?vil"), find(24, "rsync"));
+	v.sort = SORT_WAIT;
+	press("/RSY\n");
+	ck_assert_str_eq(v.filter, "RSY");
+	data();
+	ck_assert_uint_eq(d.keys, 1);
+	press("/nobody\n");
+	data();
+	draw(24, 80);
+	find(24, "nobody who matches the filter has waited");
+	top_key(&v, &d, TOP_KEY_ESCAPE, &set);
+	ck_assert_str_eq(v.filter, "");
+	down();
+}
+END_TEST
+
+START_TEST(plus_and_minus_change_the_selected_limit_by_a_tenth)
+{
+	up();
+	ck_assert_int_eq(press("+"), TOP_SET);
+	ck_assert_uint_eq(set.daemon, PID);
+	ck_assert_str_eq(set.target, "data/backup");
+	ck_assert_str_eq(set.option, "write_bps");
+	ck_assert_str_eq(set.value, "1126K");
+	ck_assert_int_eq(press("-"), TOP_SET);
+	ck_assert_str_eq(set.value, "931K");
+	ck_assert_int_eq(press("j+"), TOP_SET);
+	ck_assert_str_eq(set.target, "data");
+	ck_assert_str_eq(set.option, "each.iops");
+	ck_assert_str_eq(set.value, "55");
+	ck_assert_int_eq(press("j-"), TOP_SET);
+	ck_assert_str_eq(set.option, "max_inflight");
+	ck_assert_str_eq(set.value, "7");
+	ck_assert_int_eq(press("jjjj+"), TOP_SET); /* the last one stays the last */
+	ck_assert_str_eq(set.target, "global");
+	down();
+}
+END_TEST
+
+/* 0 would take the limit away. */
+START_TEST(minus_never_reaches_zero)
+{
+	up();
+	b->scope[0].limit[0].per_sec = 1;
+	ck_assert_int_eq(press("-"), TOP_SET);
+	ck_assert_str_eq(set.value, "1");
+	b->scope[0].limit[0].per_sec = 2;
+	press("-");
+	ck_assert_str_eq(set.value, "1");
+	press("+");
+	ck_assert_str_eq(set.value, "3");
+	down();
+}
+END_TEST
+
+START_TEST(a_value_is_typed_and_may_be_given_up)
+{
+	up();
+	ck_assert_int_eq(press("=5Mx"), TOP_REDRAW);
+	draw(24, 80);
+	find(24, "new value of the limit: 5Mx_");
+	top_key(&v, &d, TOP_KEY_BACKSPACE, &set);
+	ck_assert_int_eq(press("\n"), TOP_SET);
+	ck_assert_str_eq(set.value, "5M");
+	ck_assert_int_eq(v.mode, TOP_WATCH);
+	press("=7");
+	ck_assert_int_eq(top_key(&v, &d, TOP_KEY_ESCAPE, &set), TOP_REDRAW);
+	ck_assert_int_eq(v.mode, TOP_WATCH);
+	ck_assert_int_eq(press("=\n"), TOP_REDRAW); /* nothing was typed */
+	for (unsigned i = 0; i < 200; i++)
+		press(i ? "9" : "=");
+	ck_assert_uint_eq(strlen(v.input), TOP_INPUT_MAX - 1);
+	down();
+}
+END_TEST
+
+START_TEST(q_quits_but_can_be_typed)
+{
+	up();
+	ck_assert_int_eq(press("/q"), TOP_REDRAW);
+	ck_assert_int_eq(press("\nq"), TOP_QUIT);
+	ck_assert_int_eq(press("p"), TOP_REDRAW);
+	ck_assert(v.paused);
+	draw(24, 80);
+	find(24, "PAUSED");
+	down();
+}
+END_TEST
+
+START_TEST(without_any_limit_nothing_is_changed)
+{
+	up();
+	d.limits = 0;
+	ck_assert_int_eq(press("+"), TOP_NOTHING);
+	press("=5\n");
+	ck_assert_int_eq(v.mode, TOP_WATCH);
+	draw(24, 80);
+	down();
+}
+END_TEST
+
+UNIT_MAIN("top", a_terminal_of_80_by_24_shows_limits_and_keys, a_wider_terminal_shows_more_columns,
+	  any_size_of_a_terminal_is_drawn, limits_leave_room_for_keys_and_the_selected_one_is_seen,
+	  keys_are_sorted_and_filtered, plus_and_minus_change_the_selected_limit_by_a_tenth,
+	  minus_never_reaches_zero, a_value_is_typed_and_may_be_given_up, q_quits_but_can_be_typed,
+	  without_any_limit_nothing_is_changed)
