@@ -201,7 +201,7 @@ local function serve()
 		s.n = s.n + 1
 		if any > 0 then s.learn_until = s.last + s.lease end -- a lease that nothing is known of
 	end
-	if not old or changed or s.n <= FEW or s.last - s.computed >= math.floor(s.lease / 16) then
+	if changed or s.n <= FEW or s.last - s.computed >= math.floor(s.lease / 4) then
 		compute_levels()
 	end
 	for k = 1, LIMITS do

@@ -191,7 +191,7 @@ static enum pool_status serve_member(struct pool_server *s, struct pool_record *
 	if (new &&holds_any(c)) /* a lease that nothing is known of */
 		s->learn_until_us = s->last_us + s->lease_us;
 	take_note(s, m, c);
-	if (new || changed || s->n <= POOL_FEW || s->last_us - s->computed_us >= s->lease_us / 16) {
+	if (changed || s->n <= POOL_FEW || s->last_us - s->computed_us >= s->lease_us / 4) {
 		compute_levels(s);
 		m = find(s, c->id); /* dropping others moves it */
 	}

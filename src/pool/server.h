@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The server of a pool, in memory: the same rules as pool.lua, which runs in Redis.
  * Pure: time is an argument.  One thread.
- * Cost  a call is O(1); every lease/16, or with few members at every call, one look at all members. */
+ * Cost  a call is O(1); every lease/4, or with few members at every call, one look at all members. */
 #ifndef POOL_SERVER_H
 #define POOL_SERVER_H
 
