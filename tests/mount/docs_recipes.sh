@@ -1,45 +1,172 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Every ratefs and ratefsctl command that README and ratefs(8) show, line by line, with its directories moved
-# to where the test may be.
+# What README and ratefs(8) show, done: every command of theirs, line by line, and every configuration, with their
+# directories moved to where the test may be.  A command of README that is neither run here nor named below as that of
+# another test is a failure.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
-requires jq
+requires jq make
 
-# Commands of indented and fenced blocks, continued lines joined, roff undone.
-commands_of() {
-	sed -E 's/^ +//; s/\\e$/\\/' "$1" | sed -E ':more; /\\$/ { N; s/\\\n[ \t]*/ /; b more }' |
-		sed -E 's/[ \t]+#.*//' | grep -E '^(ratefs|ratefsctl|umount|mkdir) .*/'
+# Users and groups of the recipes, in this namespace only.
+known_here() { # FILE LINE...
+	local file=$1 line
+	cp "$file" "$TMP/${file##*/}"
+	shift
+	for line in "$@"; do
+		grep -q "^${line%%:*}:" "$file" || echo "$line" >>"$TMP/${file##*/}"
+	done
+	mount --bind "$TMP/${file##*/}" "$file" || fail "cannot add to $file"
 }
+known_here /etc/passwd 'backup:x:34:34::/:/bin/sh'
+known_here /etc/group staff:x:50: students:x:51234:
+
+# Where `ratefs run` and make are run, and what --check reads.
+mkdir -p "$TMP/project" "$TMP/root/etc/ratefs" "$TMP/root/mnt"
+printf 'all test:\n\techo built >out\n\tcat out\n' >"$TMP/project/Makefile"
+cp "$srcdir/conf/ratefs.conf.example" "$TMP/root/etc/ratefs/ratefs.conf"
+cd "$TMP/project" || fail "cd"
+
 # /srv/data -> $TMP/root/srv/data
-moved() { sed -E "s#(^| )/#\\1$TMP/root/#g" <<<"$1"; }
+moved() { sed -E "s#(^| |of=)/#\\1$TMP/root/#g" <<<"$1"; }
 
 unserved() { ! ctl list --json 2>/dev/null | grep -qF "\"$1\""; }
 unmount() {
 	ok umount "$1"
 	within 15s unserved "$1" || fail "the daemon of $1 did not end"
 }
+# stop PID: a daemon, with its mounts.
+stop() {
+	kill "$1"
+	within 15s gone "$1" || fail "a daemon did not end"
+}
+
+# --- commands --------------------------------------------------------------------------------
 
 tried=0
-for page in "$srcdir/README.md" "$srcdir/man/ratefs.8"; do
-	while read -r line; do
-		read -ra words <<<"$(moved "$line")"
-		case $line in
-		*…* | *'-c '* | *FILE* | *SOURCE*) continue ;;
-		'ratefs '*)
-			# README makes the directories that it uses.
-			[ "${page##*/}" = README.md ] || mkdir -p "${words[1]}" "${words[2]}"
-			! mountpoint -q "${words[2]}" || unmount "${words[2]}"
-			;;
-		'ratefsctl watch '*) words[1]=stats ;;
-		'umount '*) words[0]=unmount ;;
-		esac
-		say "${words[*]}"
+# try LINE: a command as the page shows it.
+try() {
+	local line=$1 words
+	read -ra words <<<"$(moved "$line")"
+	say "${words[*]}"
+	tried=$((tried + 1))
+	case $line in
+	'ratefs run '*) ok "${words[@]}" >"$TMP/out" 2>"$TMP/report" ;;
+	'ratefs -'*) ok "${words[@]}" >"$TMP/out" ;;
+	'ratefs '*)
+		stop_served
+		! mountpoint -q "${words[2]}" || unmount "${words[2]}"
 		ok "${words[@]}" >"$TMP/out"
-		tried=$((tried + 1))
-	done < <(commands_of "$page")
-done
-[ "$tried" -ge 15 ] || fail "only $tried commands were found"
+		;;
+	'ratefsctl top'* | 'ratefsctl watch'* | 'ratefsctl trace'*)
+		# Until interrupted.
+		timeout 2 "${words[@]}" >"$TMP/out"
+		equal $? 124 "'$line' does not go on"
+		[ -s "$TMP/out" ] || [ "${words[1]}" = trace ] || fail "'$line' shows nothing"
+		;;
+	'umount '*) unmount "${words[1]}" ;;
+	'dd '*) at_least 3500ms "${words[@]}" status=none ;; # 20 MiB at 5 MiB/s, of which 100 ms are there at the start
+	'unshare '*)
+		# A shell: what it sees.
+		echo "echo hello >box; ls '$TMP/root/srv/box'" | bash -c "$(moved "$line" | sed -E "s#'/#'$TMP/root/#g")" >"$TMP/out" ||
+			fail "'$line' ended with $?"
+		equal "$(cat "$TMP/out")" "" "the sandbox sees its source"
+		equal "$(cat "$TMP/root/srv/box/box")" hello
+		;;
+	*) ok "${words[@]}" >"$TMP/out" ;;
+	esac
+}
+
+# --- configurations --------------------------------------------------------------------------
+
+SERVED=
+stop_served() {
+	[ -z "$SERVED" ] || stop "$SERVED"
+	SERVED=
+}
+mounted_at() {
+	ctl list --json 2>/dev/null | jq -e --arg at "$1" \
+		'.daemons[].mounts[] | select(.mountpoint == $at and .state == "mounted")' >/dev/null
+}
+# configuration TEXT: sections of a file; served until the next mount if one of them is a mount.
+configuration() {
+	local conf=$TMP/readme.conf
+	sed -E "s#^((source|mountpoint) = )/#\\1$TMP/root/#; s#redis://.*#unix:/run/ratefs/pool.sock#" <<<"$1" >"$conf"
+	say "a file with $(grep -o '^\[[^]]*\]' "$conf" | xargs)"
+	tried=$((tried + 1))
+	stop_served
+	if ! grep -q '^\[mount:' "$conf"; then
+		printf '[mount:any]\nsource = /srv\nmountpoint = /mnt\nbps = 80M\niops = 1000\n' >>"$conf"
+		ok ratefs --check -c "$conf"
+		return
+	fi
+	ok ratefs --check -c "$conf"
+	sed -nE 's#^(source|mountpoint) = ##p' "$conf" | xargs mkdir -p
+	local at
+	at=$(sed -n 's/^mountpoint = //p' "$conf")
+	! mountpoint -q "$at" || unmount "$at"
+	ratefs -f -c "$conf" >"$LOG" 2>&1 &
+	SERVED=$!
+	within 10s mounted_at "$at" || fail "it is not served: $(cat "$LOG")"
+	ok touch "$at/file"
+}
+
+# --- the pages -------------------------------------------------------------------------------
+
+# Continued lines joined, comments gone.
+joined() { sed -E ':more; /\\$/ { N; s/\\\n[ \t]*/ /; b more }' | sed -E 's/[ \t]+#.*//'; }
+
+block=
+inside=
+while IFS= read -r text; do
+	case $text in
+	'```'*)
+		if [ -z "$inside" ]; then
+			inside=1 block=
+			continue
+		fi
+		inside=
+		if [ "${block:0:1}" = '[' ]; then
+			configuration "$block"
+			continue
+		fi
+		while IFS= read -r line; do
+			case $line in
+			'') ;;
+			ratefs\ * | ratefsctl\ * | umount\ * | mkdir\ * | dd\ * | unshare\ *) try "$line" </dev/null ;;
+			scripts/* | autoreconf\ * | ../configure\ * | make\ * | 'sudo make install') ;; # CI, tests/package
+			/srv/data*fuse.ratefs*) ;;	# docs_fstab.sh
+			systemctl\ *) ;;		# docs_service.sh, tests/package
+			bwrap\ *) ;;			# docs_bwrap.sh
+			docker\ *) ;;			# volume_docker.sh
+			'echo Y > '*enable_uring) ;;	# uring.sh
+			systemd-run\ *) ;;		# volume_sandbox.sh
+			*) fail "README shows a command that no test runs: $line" ;;
+			esac
+		done < <(joined <<<"$block")
+		;;
+	*) [ -z "$inside" ] || block+=${block:+$'\n'}$text ;;
+	esac
+done <"$srcdir/README.md"
+stop_served
+[ -s "$TMP/report" ] || fail "ratefs run reported nothing"
+[ "$tried" -ge 40 ] || fail "only $tried commands of README were found"
+
+while IFS= read -r line; do
+	case $line in
+	*…* | *'-c '* | *FILE* | *SOURCE*) continue ;;
+	'ratefs '*)
+		read -ra words <<<"$(moved "$line")"
+		mkdir -p "${words[1]}" "${words[2]}"
+		;;
+	esac
+	try "$line" </dev/null
+done < <(sed -E 's/^ +//; s/\\e$/\\/' "$srcdir/man/ratefs.8" | joined | grep -E '^(ratefs|ratefsctl|umount|mkdir) .*/')
+[ "$tried" -ge 50 ] || fail "only $tried commands were found"
+
+# README links to files of this tree.
+while read -r file; do
+	[ -e "$srcdir/$file" ] || fail "README links to $file, which is not there"
+done < <(grep -oE '\]\([^)#:]+\)' "$srcdir/README.md" | sed 's/^](//; s/)$//')
+
 for daemon in $(ctl list --json | jq '.daemons[].pid'); do
-	kill "$daemon"
-	within 15s gone "$daemon" || fail "a daemon did not end"
+	stop "$daemon"
 done
