@@ -90,7 +90,7 @@ static void put_change(const json_t *event, FILE *out)
 static void put_event(const struct ctl *c, json_t *event, FILE *out)
 {
 	if (c->json) {
-		json_dumpf(event, out, JSON_COMPACT | JSON_REAL_PRECISION(16));
+		json_dumpf(event, out, PROTO_DUMP_FLAGS);
 		fputc('\n', out);
 		return;
 	}
