@@ -130,7 +130,7 @@ static int save(const json_t *answer)
 
 static void put_json(const json_t *json)
 {
-	json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	json_dumpf(json, stdout, PROTO_DUMP_FLAGS);
 	putchar('\n');
 }
 
@@ -267,7 +267,7 @@ static bool list_one(struct ctl *c, json_t *answer, bool first)
 	render_prepare(answer, !c->json);
 	if (c->json) {
 		fputs(first ? "{\"daemons\":[" : ",", stdout);
-		json_dumpf(answer, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+		json_dumpf(answer, stdout, PROTO_DUMP_FLAGS);
 		return false;
 	}
 	if (c->command->render) {

@@ -90,7 +90,7 @@ static void put_change(const json_t *event, FILE *out)
 static void put_event(const struct ctl *c, json_t *event, FILE *out)
 {
 	if (c->json) {
-		json_dumpf(event, out, JSON_COMPACT | JSON_REAL_PRECISION(16));
+		json_dumpf(event, out, PROTO_DUMP_FLAGS);
 		fputc('\n', out);
 		return;
 	}
@@ -123,7 +123,7 @@ static int drain(const struct ctl *c, struct daemon_ref *d)
 
 static int stream(const struct ctl *c, struct daemon_ref *d, unsigned n)
 {
-	AUTO_FREE struct pollfd *p = calloc(n, sizeof(*p));
+	AUTO_FREE struct pollfd *p = calloc(n + 1, sizeof(*p)); /* never of size 0 */
 	int rc = -1;
 	if (!p)
 		return ctl_complain(PROTO_NO_MEMORY, "out of memory");

@@ -262,11 +262,10 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	rq.key = json_object_get(request, "key");
 	json_int_t min_wait = json_integer_value(json_object_get(request, "min_wait_ns"));
 	rq.min_wait_ns = min_wait > 0 ? (uint64_t)min_wait : 0;
-	if (rq.read) /* need not be known */
-		c->run(&rq);
-	else if (target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
+	bool must_exist = !rq.read; /* a mount that is to be read from the file need not be known */
+	if (must_exist && target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
 		reply->code = PROTO_NO_TARGET;
-	else if (rq.target.dropped && !rq.target.mount && !(c->has & WHILE_ENDING))
+	else if (must_exist && rq.target.dropped && !rq.target.mount && !(c->has & WHILE_ENDING))
 		command_fail(reply, PROTO_WRONG_STATE,
 			     "is no longer configured, and is being unmounted");
 	else

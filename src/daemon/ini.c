@@ -33,8 +33,7 @@ static struct ini_section *last_section(const struct ini *ini)
 
 static bool in_bad_section(const struct ini *ini)
 {
-	const struct ini_section *s = last_section(ini);
-	return s && s->bad;
+	return ini->n_sections && ini->section[ini->n_sections - 1].bad;
 }
 
 /* iniparser ignores the case of sections, and merges those of the same name. */

@@ -25,9 +25,9 @@
 	{                                                                                          \
 		n, type, scopes, true, k, FIELD(of.limit[k]), syntax, def, help, 0, 0, NULL, false \
 	}
-#define LIMIT_ROWS_OF(prefix, n, scopes, pools, k, of, rate, tokens, what)                                \
-	LIMIT_ROW(prefix n, OPTION_RATE, (scopes) | (pools), k, of, rate, "off", what),                        \
-		LIMIT_ROW(prefix n "_burst", OPTION_BURST, (scopes) | (pools), k, of, tokens, "0",             \
+#define LIMIT_ROWS_OF(prefix, n, scopes, pools, k, of, rate, tokens, what)                         \
+	LIMIT_ROW(prefix n, OPTION_RATE, (scopes) | (pools), k, of, rate, "off", what),            \
+		LIMIT_ROW(prefix n "_burst", OPTION_BURST, (scopes) | (pools), k, of, tokens, "0", \
 			  "tokens of " prefix n                                                    \
 			  " that can be saved up in addition to its window"),                      \
 		LIMIT_ROW(prefix n "_once", OPTION_ONCE, scopes, k, of, tokens, "0",               \
@@ -37,7 +37,7 @@
 #define LIMIT_ROWS(n, k, rate, tokens, what)                                                       \
 	LIMIT_ROWS_OF("", n, LIMITED, IN_POOL, k, limits, rate, tokens, what)
 #define EACH_ROWS(n, k, rate, tokens, what)                                                        \
-	LIMIT_ROWS_OF("each.", n, IN_MOUNT | IN_CLASS, 0, k, each, rate, tokens,                      \
+	LIMIT_ROWS_OF("each.", n, IN_MOUNT | IN_CLASS, 0, k, each, rate, tokens,                   \
 		      what ", for each process, user, ... (see fair)")
 #define LIMITS(ROWS)                                                                               \
 	ROWS("iops", LIMIT_IOPS, "OPS", "COUNT",                                                   \
@@ -91,8 +91,9 @@
 const struct option_def options[] = {
 	LIMITS(LIMIT_ROWS),
 	LIMITS(EACH_ROWS), /* together, so that they form one object in JSON */
-	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED | IN_POOL, "TIME", "100ms", NSEC_PER_MSEC,
-	       3600 * NSEC_PER_SEC, "how much of each rate can be saved up while unused"),
+	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED | IN_POOL, "TIME", "100ms",
+	       NSEC_PER_MSEC, 3600 * NSEC_PER_SEC,
+	       "how much of each rate can be saved up while unused"),
 	NUMBER("max_inflight", OPTION_COUNT, limits.max_inflight, LIMITED, "COUNT", "off", 0,
 	       1ULL << 53, "concurrent requests to the source"),
 	NUMBER("max_open", OPTION_COUNT, limits.max_open, LIMITED, "COUNT", "off", 0, 1ULL << 53,

@@ -16,8 +16,8 @@ static int check_server(const char *server, struct error *err)
 		return error_set(err, "server: is missing; give redis://HOST[:PORT] or unix:/PATH");
 	if (strlen(server) >= POOL_SERVER_MAX)
 		return error_set(err, "server: is too long");
-	if (strncmp(server, "redis://", 8) && strncmp(server, "rediss://", 9) &&
-	    strncmp(server, "unix:/", 6))
+	if (strncmp(server, "redis://", 8) != 0 && strncmp(server, "rediss://", 9) != 0 &&
+	    strncmp(server, "unix:/", 6) != 0)
 		return error_set(err,
 				 "server: '%s' is neither redis://HOST[:PORT][/DB] nor unix:/PATH",
 				 server);

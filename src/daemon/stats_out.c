@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "daemon/limits_out.h"
 #include "daemon/served_space.h"
+#include "fs/cgroup.h"
 #include "fs/mount.h"
 
 /* --- one scope ------------------------------------------------------------------------------ */
@@ -228,6 +229,14 @@ static void put_each(struct json_out o, const struct key_stats *k)
 			put_i64(put_object(each, limit_kind_name(l)), "level", k->level[l]);
 }
 
+/* The gate keeps the end of a cgroup's path only. */
+static void put_name(struct json_out o, const struct key_stats *k)
+{
+	char path[4096];
+	bool whole = k->key.kind == FAIR_CGROUP && cgroup_path(k->key.id, path, sizeof(path));
+	put_text(o, "name", whole ? path : k->name);
+}
+
 static void put_keys(struct json_out list, const struct key_stats *k, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -245,7 +254,7 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 		};
 		struct json_out one = put_object(list, NULL);
 		put_text(one, "kind", fair_kind_name(k[i].key.kind));
-		put_text(one, "name", k[i].name);
+		put_name(one, &k[i]);
 		put_text(one, "class", k[i].leaf);
 		put_numbers(one, row, ARRAY_SIZE(row));
 		put_waits(one, &k[i]);

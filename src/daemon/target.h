@@ -17,9 +17,9 @@ struct target {
 	struct served_mount
 		*mount;		/* SCOPE_MOUNT, SCOPE_CLASS; NULL: no longer in the configuration */
 	struct settings *class; /* SCOPE_CLASS: one of the mount's */
-	char name[TARGET_NAME_MAX]; /* SCOPE_CLASS: MOUNT/CLASS */
+	char name[TARGET_NAME_MAX];  /* SCOPE_CLASS: MOUNT/CLASS */
 	const struct settings *pool; /* SCOPE_POOL */
-	struct ending *dropped;	    /* SCOPE_MOUNT: removed by a reload and still being ended */
+	struct ending *dropped;	     /* SCOPE_MOUNT: removed by a reload and still being ended */
 };
 
 int target_find(struct registry *r, const char *name, struct target *t, struct error *err);

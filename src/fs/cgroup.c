@@ -36,7 +36,7 @@ uint64_t cgroup_id(const char *path)
 	uint64_t h = 0xcbf29ce484222325ULL; /* FNV-1a */
 	for (; *path; path++)
 		h = (h ^ (uint8_t)*path) * 0x100000001b3ULL;
-	return h;
+	return h & ((1ULL << 53) - 1); /* JSON readers keep no more bits of a number */
 }
 
 void cgroup_remember(uint64_t id, const char *path)

@@ -75,7 +75,7 @@ void op_opendir(struct request *req)
 			res = -ENOMEM;
 		inode_put(fs, &ref);
 	}
-	if (res < 0) {
+	if (!h) {
 		handle_unreserve(req);
 		reply_status(req, res);
 		return;

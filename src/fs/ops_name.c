@@ -81,7 +81,11 @@ void op_symlink(struct request *req)
 {
 	const char *name = request_name(req, 0), *target = request_name(req, 1);
 	struct inode_ref dir;
-	if (!get_dir(req, req->in->nodeid, target ? name : NULL, &dir))
+	if (!target) {
+		reply_status(req, -EINVAL);
+		return;
+	}
+	if (!get_dir(req, req->in->nodeid, name, &dir))
 		return;
 	struct space_op space = {0};
 	req->umask = 0;

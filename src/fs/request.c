@@ -46,7 +46,7 @@ static void parse_read(struct request *r)
 	const struct fuse_read_in *arg = r->args;
 	r->cost.bytes = arg->size;
 	/* Direct I/O tells read(2) from a page fault by the lock owner; the page cache does not. */
-	r->transfer = r->handle->direct_io && (arg->read_flags & FUSE_READ_LOCKOWNER);
+	r->transfer = r->handle && r->handle->direct_io && (arg->read_flags & FUSE_READ_LOCKOWNER);
 	r->nonblock = r->transfer && (arg->flags & O_NONBLOCK);
 	r->in_blocks = r->no_interrupt = arg->flags & O_DIRECT;
 	r->refusable = r->transfer;
@@ -57,7 +57,7 @@ static void parse_write(struct request *r)
 	const struct fuse_write_in *arg = r->args;
 	bool write_back = arg->write_flags & FUSE_WRITE_CACHE;
 	r->cost.bytes = arg->size;
-	r->transfer = r->handle->direct_io && !write_back;
+	r->transfer = r->handle && r->handle->direct_io && !write_back;
 	r->nonblock = r->transfer && (arg->flags & O_NONBLOCK);
 	r->in_blocks = r->no_interrupt = (arg->flags & O_DIRECT) && !write_back;
 	r->refusable = !write_back;

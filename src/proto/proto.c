@@ -135,7 +135,7 @@ static int append(const char *text, size_t size, void *data)
 char *proto_line(const json_t *object, size_t *size)
 {
 	struct sink s = {0};
-	int rc = json_dump_callback(object, append, &s, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	int rc = json_dump_callback(object, append, &s, PROTO_DUMP_FLAGS);
 	if (rc < 0 || s.failed) {
 		free(s.text);
 		return NULL;

@@ -56,6 +56,8 @@ void proto_init(void);
 /* The object in a line (without its newline), to be given back by json_decref; NULL with err where it is none,
  * has a member twice, or is nested deeper than `depth`. */
 json_t *proto_parse(const char *line, size_t size, unsigned depth, struct error *err);
+/* How JSON is printed: on one line, and with as many digits as tell the microseconds of a date. */
+#define PROTO_DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(16))
 /* The line for an object, with its newline, to be freed.  NULL: out of memory. */
 char *proto_line(const json_t *object, size_t *size);
 

@@ -220,6 +220,6 @@ UNIT_MAIN("gate_waits", a_key_remembers_the_limit_that_it_waited_for_longest,
 	  a_key_that_waits_says_for_what_and_since_when,
 	  a_limit_of_each_key_is_told_from_those_of_all,
 	  a_dry_run_names_the_limit_that_would_have_been_waited_for,
-	  a_reset_forgets_waits_and_limits,
-	  events_tell_what_became_of_requests_that_had_to_wait,
-	  a_full_ring_drops_the_newest_and_counts_them, what_is_refused_without_waiting_is_told_apart)
+	  a_reset_forgets_waits_and_limits, events_tell_what_became_of_requests_that_had_to_wait,
+	  a_full_ring_drops_the_newest_and_counts_them,
+	  what_is_refused_without_waiting_is_told_apart)

@@ -34,8 +34,8 @@ END_TEST
 
 START_TEST(what_is_no_address_is_refused)
 {
-	static const char *const bad[] = {"",	   ":80",     "a:b",   "127.0.0.1:", "127.0.0.1:0",
-					  "1:65536", "::1:80", "[]:80", "-1",	     "80x"};
+	static const char *const bad[] = {"",	     ":80",    "a:b",	"127.0.0.1:", "127.0.0.1:0",
+					  "1:65536", "::1:80", "[]:80", "-1",	      "80x"};
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct error e = ERROR_INIT;
 		ck_assert_msg(listen_parse(bad[i], &a, &e) == -1, "%s", bad[i]);
@@ -44,5 +44,5 @@ START_TEST(what_is_no_address_is_refused)
 }
 END_TEST
 
-UNIT_MAIN("listen", addresses_are_those_of_either_family, a_port_alone_is_reached_from_this_machine_only,
-	  what_is_no_address_is_refused)
+UNIT_MAIN("listen", addresses_are_those_of_either_family,
+	  a_port_alone_is_reached_from_this_machine_only, what_is_no_address_is_refused)

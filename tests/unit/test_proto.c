@@ -71,6 +71,7 @@ START_TEST(what_is_put_is_read_again)
 	put_u64(o, "big", UINT64_MAX);
 	put_i64(o, "small", -7);
 	put_bool(o, "yes", true);
+	put_real(o, "date", 1794934800.25);
 	struct json_out list = put_array(o, "list");
 	put_real(put_object(list, NULL), "half", 0.5);
 	put_text(list, NULL, "last");
@@ -89,6 +90,7 @@ START_TEST(what_is_put_is_read_again)
 	ck_assert_int_eq(get_i64(again, "small"), -7);
 	ck_assert_uint_eq(get_u64(again, "small"), 0);
 	ck_assert(get_true(again, "yes"));
+	ck_assert(get_real(again, "date") == 1794934800.25);
 	ck_assert(get_real(json_array_get(get_part(again, "list"), 0), "half") == 0.5);
 	ck_assert_ptr_null(get_part(again, "name"));
 	ck_assert_str_eq(get_text(again, "missing"), "");
