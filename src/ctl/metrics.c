@@ -417,9 +417,9 @@ void metrics_write(const struct snapshot *s, const struct metrics_options *o, FI
 	head(out, "ratefs_build_info", "gauge", "Always 1; the version of ratefs.");
 	put_count(out, "ratefs_build_info", LABELS({"version", o->version}), 1);
 	head(out, "ratefs_daemons", "gauge", "Daemons that answered.");
-	put_count(out, "ratefs_daemons", LABELS({NULL}), s->daemons);
+	put_count(out, "ratefs_daemons", LABELS({NULL, NULL}), s->daemons);
 	head(out, "ratefs_daemons_failed", "gauge", "Daemons that did not answer.");
-	put_count(out, "ratefs_daemons_failed", LABELS({NULL}), s->daemons_failed);
+	put_count(out, "ratefs_daemons_failed", LABELS({NULL, NULL}), s->daemons_failed);
 	put_mounts(s, out);
 	put_gauges(s, out);
 	put_counters(s, "mount", mount_counters, ARRAY_SIZE(mount_counters), out);

@@ -123,7 +123,8 @@ static uint64_t admit(struct gate_mount *m, bool ask)
 static bool bench_off(struct gate *g)
 {
 	struct gate_fs *fs;
-	struct gate_mount_config cfg = {.limits.limit[LIMIT_IOPS] = {true, 1000000000, 0, 0, 0}};
+	struct gate_mount_config cfg = {
+		.limits.limit[LIMIT_IOPS] = {.enabled = true, .rate_per_sec = 1000000000}};
 	struct gate_mount *m = mount_of(g, &fs, &cfg);
 	uint64_t best[2] = {NEVER, NEVER};
 	for (unsigned i = 0; i < ROUNDS; i++)
