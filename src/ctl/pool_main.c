@@ -153,7 +153,7 @@ static int usage(const char *arg)
 
 int main(int argc, char **argv)
 {
-	struct pool_link l = {0};
+	static struct pool_link l; /* kept until the process ends */
 	struct error err = ERROR_INIT;
 	int type;
 	socklen_t size = sizeof(type);
