@@ -32,7 +32,7 @@ static void now(const json_t *a, FILE *out)
 		fprintf(out, ", %" PRIu64 " handles bypass the daemon until they are closed",
 			get_u64(a, "passthrough_handles"));
 	if (get_u64(a, "passthrough_maps"))
-		fprintf(out, ", %" PRIu64 " handles bypass it where they are mapped into memory",
+		fprintf(out, ", %" PRIu64 " handles bypass it through memory mappings",
 			get_u64(a, "passthrough_maps"));
 	fputc('\n', out);
 }
@@ -62,7 +62,7 @@ static void space_line(const json_t *space, FILE *out)
 	fputc('\n', out);
 }
 
-/* What hangs below: nothing here can make it go on. */
+/* Requests that the source does not answer. */
 static void stuck(const json_t *source, FILE *out)
 {
 	char age[TEXT_AMOUNT_MAX];
@@ -189,7 +189,7 @@ static void device_row(const char *name, const json_t *class, FILE *out)
 		text_ns(get_u64(d, "p99_ns"), t[4]), text_ns(get_u64(d, "max_ns"), t[5]));
 }
 
-/* The time that the device model added, beside the waiting for limits. */
+/* The time that the device model added to the waiting for limits. */
 static void device(const json_t *a, FILE *out)
 {
 	bool any = false;
@@ -274,12 +274,10 @@ static void pool_members(const json_t *list, const json_t *limits, FILE *out)
 	json_t *share;
 	const char *name;
 	size_t i;
-	json_array_foreach(list, i, m)
-	{
+	json_array_foreach (list, i, m) {
 		fprintf(out, "  member %-25s weight %" PRIu64 ", %s ago", get_text(m, "host"),
 			get_u64(m, "weight"), text_ns(get_u64(m, "age_ns"), text));
-		json_object_foreach(get_part(m, "share"), name, share)
-		{
+		json_object_foreach (get_part(m, "share"), name, share) {
 			bool bytes = strcmp(get_text(get_part(limits, name), "unit"), "bytes") == 0;
 			fprintf(out, ", %s %s", name,
 				text_amount(json_real_value(share), bytes ? 1024 : 1000, text));
@@ -302,7 +300,8 @@ static void pool(const json_t *p, FILE *out)
 	if (*get_text(p, "error"))
 		fprintf(out, ": %s", get_text(p, "error"));
 	fprintf(out, "\n  %-32s %8s %8s %8s\n", "LIMIT", "POOL", "HERE", "WANTED");
-	json_object_foreach(get_part(p, "limits"), name, limit) pool_limit(name, limit, out);
+	json_object_foreach (get_part(p, "limits"), name, limit)
+		pool_limit(name, limit, out);
 	pool_members(get_part(p, "who"), get_part(p, "limits"), out);
 }
 
@@ -310,7 +309,8 @@ static void pools(const json_t *a, FILE *out)
 {
 	const json_t *one;
 	size_t i;
-	json_array_foreach(get_part(a, "pools"), i, one) pool(one, out);
+	json_array_foreach (get_part(a, "pools"), i, one)
+		pool(one, out);
 }
 
 void render_stats_since(const json_t *a, const json_t *before, FILE *out)
