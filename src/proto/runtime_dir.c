@@ -58,7 +58,7 @@ int runtime_dir_check(const char *dir, struct error *err)
 	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
 		return error_set(err, "%s: belongs to another user", dir);
 	if (st.st_mode & 022)
-		return error_set(err, "%s: others may write to it", dir);
+		return error_set(err, "%s: other users can write to it", dir);
 	return 0;
 }
 
