@@ -75,7 +75,7 @@ int runtime_connect(const char *path)
 		return take_fd(&fd);
 	int rc = -errno;
 	struct stat st;
-	/* Sockets get their name only after somebody listens, so this one is dead.  Other files
+	/* Daemons name a socket only after they listen on it, so this one is stale.  Other files
 	 * refuse connections, too: leave them alone. */
 	if (rc == -ECONNREFUSED && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
 		unlink(path);
