@@ -27,7 +27,7 @@ void volume_state_free(struct volume_state *s);
 
 /* A copy to change; NULL: no memory. */
 json_t *volume_state_begin(const struct volume_state *s);
-/* Writes the copy and puts it in force.  Takes it over in any case. */
+/* Writes the copy and puts it in force.  Takes the copy over even if it fails. */
 int volume_state_commit(struct volume_state *s, json_t *copy, struct error *err);
 
 /* All volumes, and one of them (NULL: there is none), of a state or a copy.  Borrowed. */
