@@ -12,10 +12,9 @@
 #include "fs/space_state.h"
 #include "fs/space_table.h"
 
-#define SPACE_MIRRORS 64
-#define SPACE_RESCAN_NS                                                                            \
-	(3600 * NSEC_PER_SEC) /* how soon changes made directly in the tree are noticed */
-#define SPACE_VERIFY_NS (30 * NSEC_PER_SEC) /* and those made while it was not mounted */
+#define SPACE_MIRRORS	64
+#define SPACE_RESCAN_NS (3600 * NSEC_PER_SEC) /* finds changes made directly in the tree */
+#define SPACE_VERIFY_NS (30 * NSEC_PER_SEC)   /* and those made while it was not mounted */
 
 /* A way of counting a tree. */
 struct space_ops {

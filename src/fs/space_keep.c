@@ -17,9 +17,8 @@
 #include "fs/space_hooks.h"
 #include "fs/space_internal.h"
 
-#define ATTEMPTS 3
-#define SLOTS_MAX                                                                                  \
-	(1U << 20) /* most files changed during a scan; with more, the scan is repeated later */
+#define ATTEMPTS  3
+#define SLOTS_MAX (1U << 20) /* files changed during a scan; with more, it is repeated later */
 #define IDLE_KEEP (1U << 15) /* files changed recently that are kept to be checked again */
 #define DUE	  256	     /* of these, per round */
 #define ROUNDS	  8
