@@ -19,7 +19,7 @@
 #include "proto/runtime_dir.h"
 
 #define ANSWER_S     60 /* the longest wait for an answer: unmounting may take a while */
-#define ANSWER_DEPTH 32 /* of what a later daemon may answer */
+#define ANSWER_DEPTH 32 /* generous: a newer daemon may nest deeper */
 
 /* --- finding -------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static bool add(const char *path, void *ctx)
 
 struct by_pid {
 	struct daemons *daemons;
-	char end[32]; /* of its socket's name */
+	char end[32]; /* how the name of its socket ends */
 };
 
 static bool add_if_pid(const char *path, void *ctx)
@@ -112,7 +112,7 @@ json_t *request_new(const char *command, const char *target)
 
 static enum proto_code lost(struct error *err)
 {
-	error_set(err, "the daemon does not answer: %s", errno ? strerror(errno) : "it has gone");
+	error_set(err, "the daemon does not answer: %s", errno ? strerror(errno) : "it has exited");
 	return PROTO_FAILED;
 }
 
@@ -133,7 +133,7 @@ static bool send_all(int fd, const char *text, size_t size)
 	return true;
 }
 
-/* Doubles the buffer where it is full. */
+/* Doubles the buffer if it is full. */
 static bool make_room(struct daemon_ref *d)
 {
 	size_t room = d->in_room ? 2 * d->in_room : 64U << 10;
@@ -148,7 +148,7 @@ static bool make_room(struct daemon_ref *d)
 	return true;
 }
 
-/* Until there is a whole line; its length without the newline, or -1 with errno. */
+/* Receives until there is a whole line.  Returns its length without the newline, or -1 with errno. */
 static ssize_t receive_line(struct daemon_ref *d)
 {
 	size_t seen = 0;
@@ -197,7 +197,7 @@ char *answer_error(const json_t *answer)
 	return line;
 }
 
-/* What came of a call. */
+/* The result of a call, from its answer. */
 static enum proto_code outcome(const json_t *answer, struct error *err)
 {
 	if (get_true(answer, "ok"))
@@ -221,7 +221,7 @@ enum proto_code daemon_call(struct daemon_ref *d, json_t *request, json_t **answ
 		error_set(err, "the request is longer than %u bytes", PROTO_LINE_MAX);
 		return PROTO_BAD_REQUEST;
 	}
-	/* a daemon that refuses to listen has answered all the same */
+	/* A daemon that closes the connection may have sent an error first: read on. */
 	if (!send_all(d->fd, line, size) && errno != EPIPE)
 		return lost(err);
 	enum proto_code code = receive(d, answer, err);
@@ -242,8 +242,8 @@ enum proto_code daemon_next(struct daemon_ref *d, int ms, json_t **event, struct
 
 /* --- targets -------------------------------------------------------------------------------- */
 
-/* A word is a path when it says so; others are names, and "slwo" is no file of the directory that one
- * happens to be in. */
+/* Only words with a slash, "." and ".." are paths.  Others are names of targets, even if the working directory
+ * has a file of that name. */
 static bool is_path(const char *target)
 {
 	return strchr(target, '/') || strcmp(target, ".") == 0 || strcmp(target, "..") == 0;
@@ -265,7 +265,7 @@ static unsigned ask_all(struct daemons *d, const char *name, struct daemon_ref *
 	return n;
 }
 
-/* Asks all daemons for `name`, which it takes over; *found and *known say which has it. */
+/* Asks all daemons for `name`, which it takes over; *found is the daemon that has it, *known its name there. */
 static unsigned ask_for(struct daemons *d, char *name, struct daemon_ref **found, char **known)
 {
 	unsigned n = name ? ask_all(d, name, found) : 0;
@@ -292,11 +292,11 @@ enum proto_code daemons_locate(struct daemons *d, const char *target, struct dae
 	if (n > 1)
 		error_set(
 			err,
-			"'%s': %u daemons have it; choose one with --daemon=PID ('list' names them)",
+			"'%s': %u daemons have it; choose one with --daemon=PID (see 'ratefsctl list')",
 			target, n);
 	else if (is_path(target))
 		error_set(err,
-			  "'%s': is on no mount of a daemon of yours, and is no MOUNT/CLASS; see "
+			  "'%s': is neither on a mount of your daemons nor a MOUNT/CLASS; see "
 			  "'ratefsctl list'",
 			  target);
 	else

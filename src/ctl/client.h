@@ -22,7 +22,7 @@
 struct daemon_ref {
 	int fd;
 	char *path; /* of its socket */
-	char *in;   /* what has been received and not been read */
+	char *in;   /* received, but not yet parsed */
 	size_t in_len, in_room;
 };
 
@@ -32,27 +32,27 @@ struct daemons {
 };
 
 /* All daemons of this user, or the one that `which` names: the path of its socket, or its process
- * id.  -1 with err: none; there is nothing to be freed then. */
+ * id.  -1 with err: none was found; nothing needs to be freed. */
 int daemons_find(struct daemons *d, const char *which, struct error *err);
 void daemons_free(struct daemons *d);
 
 /* {"v":1,"do":COMMAND,"target":TARGET}; `target` NULL: none.  To be given to daemon_call.  NULL: out of memory. */
 json_t *request_new(const char *command, const char *target);
 
-/* Sends a request, which it takes over (NULL: it was out of memory), and waits for the answer, which in any case is to be
- * given back by json_decref.  With a code other than PROTO_OK *answer has the member "error", or is NULL where the
- * daemon did not answer. */
+/* Sends a request, which it takes over (NULL is reported as out of memory), and waits for the answer.  Release *answer with
+ * json_decref in all cases.  With a code other than PROTO_OK, *answer has the member "error", or is NULL if the daemon
+ * did not answer. */
 enum proto_code daemon_call(struct daemon_ref *d, json_t *request, json_t **answer,
 			    struct error *err);
-/* "PLACE: TEXT; REMEDY" of such an answer, however long, to be freed.  NULL: there is none, or no memory. */
+/* "PLACE: TEXT; REMEDY" of an answer with an error, of any length, to be freed.  NULL: no error, or out of memory. */
 char *answer_error(const json_t *answer);
 
-/* The next line that the daemon sends by itself, after a call of "subscribe".  Waits at most `ms` (-1: for ever).
+/* The next event, after a call of "subscribe".  Waits at most `ms` (-1: for ever).
  * PROTO_OK with *event NULL: there was none in that time. */
 enum proto_code daemon_next(struct daemon_ref *d, int ms, json_t **event, struct error *err);
 
-/* Which daemon has the target, and under which name (to be freed); a path stands for the mount that it
- * is on.  PROTO_OK, or PROTO_NO_TARGET (none or more than one) with err. */
+/* Finds the daemon that has the target, and the name of the target there (to be freed).  A path means the mount that
+ * it is on.  PROTO_OK, or PROTO_NO_TARGET (none or more than one) with err. */
 enum proto_code daemons_locate(struct daemons *d, const char *target, struct daemon_ref **found,
 			       char **name, struct error *err);
 

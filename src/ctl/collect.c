@@ -15,7 +15,7 @@
 
 /* --- names of users ------------------------------------------------------------------------- */
 
-/* Looking a user up takes longer than all else about a key. */
+/* A cache: looking up a user takes longer than everything else about a key. */
 #define USERS_KNOWN 256
 struct user_name {
 	bool known;
@@ -57,7 +57,7 @@ struct asked {
 	bool memory; /* false: out of it */
 };
 
-/* False: the daemon does not answer.  A scope that has gone meanwhile is left out. */
+/* False: the daemon does not answer.  A scope that was removed meanwhile is left out. */
 static bool ask_stats(struct asked *a, const char *target, unsigned keys)
 {
 	struct error err = ERROR_INIT;
@@ -97,7 +97,7 @@ static bool ask_mount(struct asked *a, const json_t *m)
 	json_array_foreach (get_part(m, "classes"), i, class)
 		if (!ask_scope(a, "%s/%s", name, get_text(class, "name")))
 			return false;
-	/* Mounts may share it. */
+	/* Several mounts may share an fs: ask once. */
 	const char *fs = get_text(m, "fs");
 	return !*fs || snapshot_find(a->snapshot, a->pid, "fs", fs) ||
 	       ask_scope(a, "fs:%s%s", fs, "");

@@ -26,7 +26,7 @@ static int no_memory(struct error *err)
 	return error_set(err, "out of memory");
 }
 
-/* "KEY=VALUE".  The daemon must not look names up while it serves, so it gets numbers. */
+/* "KEY=VALUE".  User and group names become numbers here, because a running daemon must not look them up. */
 static int add_value(json_t *values, const char *word, struct error *err)
 {
 	AUTO_FREE char *numbers = with_numbers(word, err);
@@ -43,7 +43,7 @@ static int add_value(json_t *values, const char *word, struct error *err)
 	return json_object_set_new(values, numbers, json_string(eq + 1)) < 0 ? no_memory(err) : 0;
 }
 
-/* What the words after the target say. */
+/* Adds the words after the target to the request. */
 static int add_words(struct ctl *c, json_t *request, struct error *err)
 {
 	int at = 1;
@@ -64,7 +64,7 @@ static int add_words(struct ctl *c, json_t *request, struct error *err)
 	return 0;
 }
 
-/* Who uses a mount that was to go, a line each. */
+/* Lists who uses a mount that was to be removed, one per line. */
 static void name_users(const char *mount, dev_t device, bool many)
 {
 	struct mount_users u;
@@ -75,7 +75,7 @@ static void name_users(const char *mount, dev_t device, bool many)
 		fputc('\n', stderr);
 	}
 	if (u.hidden && !u.n)
-		fprintf(stderr, "  %s%sprocesses of other users, which only root may look at\n",
+		fprintf(stderr, "  %s%sprocesses of other users, which only root can see\n",
 			many ? mount : "", many ? ": " : "");
 	mount_users_free(&u);
 }
@@ -166,7 +166,7 @@ static char *file_of(struct daemon_ref *d, const char *target)
 	return file;
 }
 
-/* A class of that name may be in the file, for other mounts: adding to its section would change those. */
+/* The file may have a class of that name for other mounts: adding to its section would change those. */
 static int check_new_section(const struct ctl *c, const char *file, struct error *err)
 {
 	AUTO_FREE char *section = NULL;
@@ -176,7 +176,8 @@ static int check_new_section(const struct ctl *c, const char *file, struct error
 		return error_set(err, "out of memory");
 	int there = save_has_section(file, section, err);
 	if (there > 0)
-		error_set(err, "%s has a [%s] already: edit it there, then reload", file, section);
+		error_set(err, "%s already has a section [%s]: edit it, then reload", file,
+			  section);
 	return there ? -1 : 0;
 }
 
@@ -187,7 +188,7 @@ static int check_file(struct ctl *c, struct daemon_ref *d, const char *target)
 	if (!file || !*file)
 		return ctl_complain(
 			PROTO_NO_FILE,
-			"nothing was changed: the target is in no configuration file to save to");
+			"nothing was changed: the target has no configuration file to save to");
 	if (check_new_section(c, file, &err) == 0)
 		return 0;
 	error_prefix(&err, "nothing was changed");
@@ -228,7 +229,7 @@ static bool has_text(const json_t *list, const char *text)
 	return false;
 }
 
-/* A mount in a container belongs to the mount of the list that is the same device. */
+/* Matches mounts in containers with those of the list by their device. */
 static void note_container(void *ctx, const struct container_mount *m)
 {
 	json_t *mount;
@@ -260,7 +261,7 @@ static void add_containers(json_t *answer)
 
 /* --- several daemons ------------------------------------------------------------------------ */
 
-/* True: a limit is marked. */
+/* True: a limit is marked as a bottleneck. */
 static bool list_one(struct ctl *c, json_t *answer, bool first)
 {
 	add_containers(answer);

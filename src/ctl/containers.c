@@ -113,7 +113,7 @@ static bool walk_process(struct walk *w, const char *name)
 	struct stat st;
 	snprintf(path, sizeof(path), "/proc/%.20s/ns/mnt", name);
 	if (stat(path, &st) < 0 || is_seen(w, st.st_ino))
-		return true; /* gone, a kernel thread, or somebody else's */
+		return true; /* exited, a kernel thread, or of another user */
 	look_at(w, (pid_t)strtol(name, NULL, 10), st.st_ino);
 	return remember(w, st.st_ino);
 }

@@ -17,8 +17,8 @@ struct command {
 	int min_args, max_args; /* without the name */
 	/* The exit status.  Daemons are known (c->daemons). */
 	int (*run)(struct ctl *c);
-	const char *does; /* what a daemon is asked to do; NULL: not one thing */
-	/* The answer for people, on stdout; NULL: only its notes. */
+	const char *does; /* the command of the protocol; NULL: not a single one */
+	/* Prints the answer for people on stdout; NULL: prints only its notes. */
 	void (*render)(const json_t *answer, FILE *out);
 };
 
@@ -39,13 +39,13 @@ extern const unsigned n_commands;
 const struct command *command_find(const char *name); /* NULL: there is none of that name */
 const char *command_nearest(const char *name);	      /* spelled most alike, or NULL */
 
-/* Says it on stderr; returns the exit status. */
+/* Prints the message on stderr; returns the exit status. */
 int ctl_complain(enum proto_code code, const char *text);
-/* Asks one daemon to do what the command is for, with the words of the command line; complains where that
- * fails.  The answer is to be given back by json_decref in any case. */
+/* Sends the command with the words of the command line to one daemon; complains if that fails.  Release the answer
+ * with json_decref in all cases. */
 enum proto_code ctl_ask(struct ctl *c, struct daemon_ref *d, const char *target, json_t **answer);
 
-/* One command on its target, or on all that it concerns; commands.c. */
+/* Runs one command on its target, or on everything that it applies to; commands.c. */
 int run_on_target(struct ctl *c);  /* a target is required */
 int run_everywhere(struct ctl *c); /* without a target: every daemon */
 int run_on_mounts(struct ctl *c);  /* without a target: every mount of every daemon */

@@ -20,8 +20,8 @@
 #define USERS_MAX	100
 #define KEYS_MAX	4096 /* of each mount, from which the users are found */
 #define CONNECTIONS_MAX 32
-#define CONNECTION_S	15 /* a client that says nothing is dropped */
-#define DAEMON_S	4  /* a daemon that does not answer; Prometheus waits for 10 */
+#define CONNECTION_S	15 /* then an idle client is disconnected */
+#define DAEMON_S	4  /* wait for the answer of a daemon; Prometheus itself waits 10 */
 
 struct exporter {
 	struct collect_options from;
@@ -77,11 +77,11 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 			      size_t *size, void **state)
 {
 	static char headers_seen;
-	if (!*state) { /* asked once more when the whole request is there */
+	if (!*state) { /* called again when the whole request has arrived */
 		*state = &headers_seen;
 		return MHD_YES;
 	}
-	if (*size) { /* what somebody uploads is of no interest */
+	if (*size) { /* discards uploaded data */
 		*size = 0;
 		return MHD_YES;
 	}
@@ -124,12 +124,13 @@ static int serve(struct exporter *e)
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_S, MHD_OPTION_END);
 	if (!d) {
-		error_set(&err, "cannot listen at %s: is the address in use?", e->listen);
+		error_set(&err, "cannot listen on %s: is the address in use?", e->listen);
 		return complain(err.text, 1);
 	}
 	if (!listen_is_local(&address))
-		complain("anybody who reaches this address can read the names of mounts and users",
-			 0);
+		complain(
+			"anybody who can connect to this address can read the names of mounts and users",
+			0);
 	printf("ratefs-exporter: serving metrics at http://%s/metrics\n", e->listen);
 	fflush(stdout);
 	sigwait(&ends, &sig);
@@ -143,7 +144,7 @@ static void help(void)
 	       "Serves metrics of running ratefs daemons to Prometheus, at /metrics.\n\n"
 	       "  -l, --listen=ADDRESS:PORT  where to listen (default " LISTEN_DEFAULT ")\n"
 	       "  -d, --daemon=PID|PATH      this daemon only (its process id or socket)\n"
-	       "  -u, --users=N              users of each mount that waited most (default %d; 0: none)\n"
+	       "  -u, --users=N              export the N users per mount that waited most (default %d)\n"
 	       "  -h, --help                 this text\n"
 	       "  -V, --version              the version\n",
 	       METRICS_USERS_DEFAULT);

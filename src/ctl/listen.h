@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 
-/* 127.0.0.1:9944, [::1]:9944, localhost:9944, or a port alone, which is one of 127.0.0.1.  Every address of the
- * machine is 0.0.0.0 or [::]; an empty address is an error, so that nobody opens a port to the world by a slip.
+/* 127.0.0.1:9944, [::1]:9944, localhost:9944, or only a port, which means 127.0.0.1.  0.0.0.0 and [::] mean
+ * every address of the machine; an empty address is an error, so that nobody opens a port to the world by mistake.
  * 0, or -1 with err. */
 int listen_parse(const char *text, struct sockaddr_storage *out, struct error *err);
 /* Can only this machine reach it? */

@@ -33,7 +33,7 @@ static void pop(char *done)
 		*slash = '\0';
 }
 
-/* `done` is a link: goes back to its directory and puts the link's target before the rest. */
+/* `done` is a link: removes its last component and puts the link's target before the rest. */
 static bool follow(char *done, const char *target, char *rest)
 {
 	char joined[PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ratefsctl: looks at and changes what running ratefs daemons do. */
+/* ratefsctl: inspects and controls running ratefs daemons. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void usage_of(const struct command *c, char *buf, size_t size)
 static void help(void)
 {
 	printf("usage: ratefsctl [--daemon=PID|PATH] COMMAND ...\n\n"
-	       "Looks at and changes what running ratefs daemons do.\n\n");
+	       "Inspects and controls running ratefs daemons.\n\n");
 	for (unsigned i = 0; i < n_commands; i++) {
 		char left[64];
 		usage_of(&commands[i], left, sizeof(left));
@@ -39,7 +39,7 @@ static void help(void)
 	       "  -d, --daemon=PID|PATH              talk to this daemon only (its process id or socket)\n"
 	       "  -j, --json                         print JSON\n"
 	       "      --key=KEY                      trace: only events of this caller (number or command)\n"
-	       "      --min-wait=TIME                trace: only requests that waited so long\n"
+	       "      --min-wait=TIME                trace: only requests that waited at least so long\n"
 	       "  -h, --help                         this text\n"
 	       "  -V, --version                      the version\n"
 	       "Exit codes: 0 done, 1 failed, 2 wrong usage or value, 3 no such target or daemon.\n");
@@ -110,7 +110,7 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 	return -1;
 }
 
-/* Only flags that the command has. */
+/* Refuses flags that the command does not have. */
 static bool flags_fit(const struct ctl *c, const struct command *cmd)
 {
 	return (!c->save || strstr(cmd->flags, "--save")) &&

@@ -78,8 +78,8 @@ struct counter {
 /* Rows of one name follow each other; of these, only the first has a help text. */
 static const struct counter mount_counters[] = {
 	{"ratefs_operations_total", "Requests that were admitted.", NULL, NULL, OP_FIELD(ops)},
-	{"ratefs_bytes_total", "Bytes that were admitted, without those that were not moved.", NULL,
-	 NULL, OP_FIELD(bytes)},
+	{"ratefs_bytes_total", "Bytes that were admitted, less those that were not transferred.",
+	 NULL, NULL, OP_FIELD(bytes)},
 	{"ratefs_waited_total", "Requests that had to wait for a limit.", NULL, NULL,
 	 OP_FIELD(parked_total)},
 	{"ratefs_refused_total", "Requests that were not admitted.", "reason", "would_block",
@@ -155,7 +155,7 @@ static const struct gauge {
 	const char *name, *help;
 	size_t offset; /* in struct snap_scope */
 } gauges[] = {
-	{"ratefs_mounted", "1: the mount is up.", SCOPE_FIELD(mounted)},
+	{"ratefs_mounted", "1: the mount is mounted.", SCOPE_FIELD(mounted)},
 	{"ratefs_paused", "1: a pause of the mount or of a wider scope holds all requests.",
 	 SCOPE_FIELD(paused)},
 	{"ratefs_dry_run", "1: the limits of the mount only count what would have waited.",
@@ -165,17 +165,17 @@ static const struct gauge {
 	{"ratefs_in_flight", "Requests that were admitted and are not answered yet.",
 	 SCOPE_FIELD(in_flight)},
 	{"ratefs_open_handles", "Open files and directories.", SCOPE_FIELD(open)},
-	{"ratefs_keys", "Competitors for the limits (processes, users ...) that are known.",
+	{"ratefs_keys", "Keys (processes, users ... that compete for the limits) that are tracked.",
 	 SCOPE_FIELD(keys_now)},
 	{"ratefs_bypassing_handles",
 	 "Open files whose data bypasses all limits until they are closed.",
 	 SCOPE_FIELD(passthrough_handles)},
-	{"ratefs_bypassing_maps",
-	 "Open files that bypass all limits where they are mapped into memory.",
+	{"ratefs_bypassing_maps", "Open files that bypass all limits through memory mappings only.",
 	 SCOPE_FIELD(passthrough_maps)},
-	{"ratefs_stuck_requests", "Requests on which the source has worked for a long time.",
+	{"ratefs_stuck_requests", "Requests that the source has not answered for a long time.",
 	 SCOPE_FIELD(stuck)},
-	{"ratefs_device_requests", "Requests in the modelled device now.", SCOPE_FIELD(device_now)},
+	{"ratefs_device_requests", "Requests in the simulated device now.",
+	 SCOPE_FIELD(device_now)},
 };
 
 static void put_gauges(const struct snapshot *s, FILE *out)
@@ -195,7 +195,7 @@ static void put_gauges(const struct snapshot *s, FILE *out)
 
 static void put_mounts(const struct snapshot *s, FILE *out)
 {
-	head(out, "ratefs_mount_info", "gauge", "Always 1; where a mount is, and of what.");
+	head(out, "ratefs_mount_info", "gauge", "Always 1; mountpoint and source of a mount.");
 	for (unsigned i = 0; i < s->scopes; i++) {
 		const struct snap_scope *c = &s->scope[i];
 		if (is(c, "mount"))
@@ -249,13 +249,12 @@ static const struct limit_figure {
 	 rate},
 	{"ratefs_limit_operations_per_second", "gauge", "Rate of a limit in operations.",
 	 OF_OPS | OF_EACH, rate},
-	{"ratefs_limit_capacity_bytes", "gauge", "Most that a limit in bytes can save up.",
-	 OF_BYTES | OF_EACH, capacity},
+	{"ratefs_limit_capacity_bytes", "gauge",
+	 "Most tokens that a limit in bytes can accumulate.", OF_BYTES | OF_EACH, capacity},
 	{"ratefs_limit_capacity_operations", "gauge",
-	 "Most that a limit in operations can save up.", OF_OPS | OF_EACH, capacity},
-	{"ratefs_limit_level_bytes", "gauge", "Saved up now; less than 0: debt.", OF_BYTES, level},
-	{"ratefs_limit_level_operations", "gauge", "Saved up now; less than 0: debt.", OF_OPS,
-	 level},
+	 "Most tokens that a limit in operations can accumulate.", OF_OPS | OF_EACH, capacity},
+	{"ratefs_limit_level_bytes", "gauge", "Tokens now; less than 0: debt.", OF_BYTES, level},
+	{"ratefs_limit_level_operations", "gauge", "Tokens now; less than 0: debt.", OF_OPS, level},
 	{"ratefs_limit_permits", "gauge", "Most that max_inflight or max_open allows.", OF_PERMITS,
 	 permits},
 	{"ratefs_limit_permits_used", "gauge", "Permits that are in use now.", OF_PERMITS,
@@ -325,7 +324,7 @@ static void put_histogram(const struct snap_scope *c, const struct snap_wait *w,
 static void put_waits(const struct snapshot *s, FILE *out)
 {
 	head(out, "ratefs_wait_seconds", "histogram",
-	     "How long requests waited, by the limit that refused them last.");
+	     "How long requests waited, by the last limit that they waited for.");
 	for (unsigned i = 0; i < s->scopes; i++) {
 		const struct snap_scope *c = &s->scope[i];
 		for (unsigned w = 0; is(c, "mount") && w < c->waits; w++)
@@ -353,7 +352,7 @@ static int by_wait(const void *a, const void *b)
 	return by_name(a, b);
 }
 
-/* The users of all keys of a mount, most waited first; to be freed. */
+/* The users of all keys of a mount, longest wait first; to be freed. */
 static struct user *users_of(const struct snap_scope *c, unsigned *n)
 {
 	struct user *u = calloc(c->keys + 1, sizeof(*u));

@@ -3,7 +3,8 @@
  *
  * Names follow its conventions: base units (seconds, bytes), _total for what only grows.  Labels are names of
  * configuration (daemon, mount, class, limit) and fixed words (op, reason, outcome), never process ids or
- * commands: their number does not grow with the callers.  Users are shown as the few that waited most. */
+ * commands: the number of series does not grow with the number of callers.  Of the users, only the few that waited most
+ * are exported. */
 #ifndef CTL_METRICS_H
 #define CTL_METRICS_H
 

@@ -21,5 +21,5 @@ int run_metrics(struct ctl *c)
 		return ctl_complain(PROTO_NO_MEMORY, "out of memory");
 	metrics_write(s, &o, stdout);
 	snapshot_free(s);
-	return 0; /* a daemon that does not answer is a figure, too */
+	return 0; /* daemons that do not answer are counted in the output */
 }

@@ -65,7 +65,7 @@ local m = stored[5] and numbers(stored[5]) -- seq called expires weight charge d
 local function charge(k) return 3 + 2 * k end
 local function demand(k) return 4 + 2 * k end
 
--- Time: moves on, and learns when leases may be out of which nothing is known here ----------------
+-- Time: advances it, and starts to learn if there may be leases that the data does not have ----------
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -199,7 +199,7 @@ local function serve()
 	end
 	if not old then
 		s.n = s.n + 1
-		if any > 0 then s.learn_until = s.last + s.lease end -- a lease that nothing is known of
+		if any > 0 then s.learn_until = s.last + s.lease end -- it has a lease that the data does not have
 	end
 	if changed or s.n <= FEW or s.last - s.computed >= math.floor(s.lease / 4) then
 		compute_levels()

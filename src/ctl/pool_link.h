@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How ratefs-pool reaches the server of its pool: Redis over the network, or another helper of the same
- * machine (and then this one may be the server itself).  Two tables of the same functions. */
+/* How ratefs-pool reaches the server of its pool: Redis over the network, or another helper on the same machine;
+ * in the second case this helper may be the server itself.  Each way is a table of functions. */
 #ifndef CTL_POOL_LINK_H
 #define CTL_POOL_LINK_H
 
@@ -12,12 +12,12 @@
 struct pool_link;
 
 struct pool_link_ops {
-	/* Before privileges are dropped.  0 or -1 with err. */
+	/* Called before privileges are dropped.  0 or -1 with err. */
 	int (*prepare)(struct pool_link *l, struct error *err);
-	/* Calls the server and waits for its answer, no longer than a lease or so.  0 or -1 with err. */
+	/* Calls the server and waits for its answer, for about one lease at most.  0 or -1 with err. */
 	int (*call)(struct pool_link *l, const struct pool_call *c, struct pool_answer *out,
 		    struct error *err);
-	/* After a call: who takes part. */
+	/* After a call: lists the members. */
 	bool (*list)(struct pool_link *l, struct pool_listing *out);
 	/* Descriptors to watch beside the daemon, and what to do when one is ready; NULL: none. */
 	unsigned (*watch)(struct pool_link *l, struct pollfd *fds, unsigned max);
@@ -36,7 +36,7 @@ extern const struct pool_link_ops pool_redis_ops, pool_local_ops;
 /* CLOCK_MONOTONIC. */
 uint64_t pool_now_ms(void);
 
-/* pool_seccomp.c: from now on nothing but what a helper needs.  -1 with err. */
+/* pool_seccomp.c: from now on, only the system calls that a helper needs.  -1 with err. */
 int pool_restrict(struct error *err);
 
 #endif

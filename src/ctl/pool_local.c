@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool without Redis, for the daemons of one machine: whichever helper can, binds the socket and serves the
- * pools from memory (pool/server.h); the others are its clients.  When it goes, the clients end; their
- * daemons start them again, and one of them binds the socket.  What the old one knew is lost: the new one
- * learns for a lease, as any server that lost its data. */
+/* A pool without Redis, for the daemons of one machine: the first helper binds the socket and serves the pools from
+ * memory (pool/server.h); the others are its clients.  If it exits, its clients exit as well; their daemons start new
+ * helpers, and one of these binds the socket.  The data of the old server is lost, so the new one learns for a lease,
+ * like any server that lost its data. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct local {
 	struct served_pool pool[POOLS];
 };
 
-/* --- which of the two --- */
+/* --- server or client --- */
 
 static int address_of(const char *server, struct sockaddr_un *a, struct error *err)
 {
@@ -55,7 +55,7 @@ static int connect_to(const struct sockaddr_un *a)
 	return take_fd(&fd);
 }
 
-/* The lock decides who serves; a socket whose lock nobody holds is a leftover. */
+/* The helper that holds the lock serves; a socket without a lock holder is stale. */
 static int bind_to(struct local *s, const struct sockaddr_un *a)
 {
 	char lock[sizeof(a->sun_path) + 8];
@@ -85,7 +85,7 @@ static int prepare(struct pool_link *l, struct error *err)
 	l->state = s;
 	if (address_of(l->setup.server, &a, err) < 0)
 		return -1;
-	/* The one that has the lock may not listen yet. */
+	/* The holder of the lock may not listen yet. */
 	for (unsigned i = 0; i < 20; i++) {
 		s->fd = connect_to(&a);
 		if (s->fd >= 0 || bind_to(s, &a) == 0)
@@ -110,7 +110,7 @@ static struct pool_server *pool_of(struct local *s, const char *key)
 	return &p->server;
 }
 
-/* Leases run by this clock, which nobody sets. */
+/* Leases use this clock, which cannot be set. */
 static int64_t server_us(void)
 {
 	return (int64_t)pool_now_ms() * 1000 + 1;
@@ -162,7 +162,7 @@ static unsigned watch(struct pool_link *l, struct pollfd *fds, unsigned max)
 	struct local *s = l->state;
 	unsigned n = 0;
 	if (s->fd >= 0) {
-		fds[n++] = (struct pollfd){.fd = s->fd, .events = 0}; /* for its end */
+		fds[n++] = (struct pollfd){.fd = s->fd, .events = 0}; /* to notice that it closes */
 		return n;
 	}
 	fds[n++] = (struct pollfd){.fd = s->listener, .events = POLLIN};
@@ -176,7 +176,7 @@ static void ready(struct pool_link *l, const struct pollfd *fds, unsigned n)
 	struct local *s = l->state;
 	if (s->fd >= 0) {
 		if (n && fds[0].revents)
-			_exit(0); /* the server is gone: the next life of this helper may be it */
+			_exit(0); /* the server is gone: the helper that replaces this one may become it */
 		return;
 	}
 	for (unsigned i = n; i-- > 1;) {
@@ -210,7 +210,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	return 0;
 }
 
-/* A client does not know. */
+/* Only the server knows the members. */
 static bool list(struct pool_link *l, struct pool_listing *out)
 {
 	struct local *s = l->state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* ratefs-pool: the helper of a ratefs daemon for one pool.  It has the network, and nothing else: no
- * capabilities, no files to write, a filter on system calls.  It keeps no state that matters: the daemon
- * knows what it holds and until when, and starts another helper if this one ends. */
+/* ratefs-pool: the helper of a ratefs daemon for one pool.  It has network access and nothing
+ * else: no capabilities, no writable files, a system call filter.  It keeps no state that matters: the daemon knows
+ * its lease, and starts another helper if this one exits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -40,7 +40,7 @@ static int drop_capabilities(void)
 	return (int)syscall(SYS_capset, &head, none);
 }
 
-/* Root becomes nobody; where there is no nobody (a user namespace), it only loses its capabilities. */
+/* Root becomes nobody.  In a user namespace without nobody, it only drops its capabilities. */
 static int drop_privileges(struct error *err)
 {
 	const struct rlimit no_core = {0, 0};
@@ -56,7 +56,7 @@ static int drop_privileges(struct error *err)
 
 /* --- the daemon --- */
 
-/* The newest call that waits: what the daemon has given up is of no interest.  False: there is none. */
+/* Takes the newest pending call; the daemon has given up older ones.  False: there is none. */
 static bool newest_call(struct pool_call *out, bool *gone)
 {
 	for (bool any = false;;) {
@@ -95,7 +95,7 @@ static void list_members(struct pool_link *l, struct pool_report *r)
 	r->listed = l->ops->list(l, &r->listing);
 }
 
-/* False: the daemon is gone; its last call, which takes it out of the pool, has been made. */
+/* False: the daemon has exited, and its last call, which leaves the pool, has been made. */
 static bool serve_daemon(struct pool_link *l)
 {
 	struct pool_call c;
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 	    type != SOCK_SEQPACKET || !receive_setup(&l.setup))
 		return usage(NULL);
 	signal(SIGPIPE, SIG_IGN);
-	/* It ends when the daemon does: by the end of the socket, not by a signal to both. */
+	/* A signal to the process group must not end the helper before the daemon: it exits when the daemon closes the socket. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);

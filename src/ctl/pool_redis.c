@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool in Redis or Valkey: one script call per call of the member.  The script is loaded when the server
- * does not have it; a connection that fails is made anew, with a growing pause in between. */
+/* A pool in Redis or Valkey: one script call per call of the member.  The script is loaded if the server
+ * does not have it; after a failure the helper reconnects, after a growing pause. */
 #include "config.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct redis {
 	char host[POOL_SERVER_MAX], port[8], db[12];
 	bool tls;
 	char sha[41];		     /* of the script; "": to be loaded */
-	uint64_t pause_ms, retry_ms; /* after a failure: how long, until when */
+	uint64_t pause_ms, retry_ms; /* after a failure: its length, its end */
 	struct error last;
 };
 
@@ -104,7 +104,7 @@ static int failed(struct redis *r, struct error *err, const char *what)
 	return -1;
 }
 
-/* Of one command.  NULL: it failed; an error reply has been told, and the connection is kept. */
+/* The reply to one command.  NULL with err: it failed; after an error reply the connection is kept. */
 static redisReply *command(struct redis *r, int n, const char **word, struct error *err)
 {
 	errno = 0;
@@ -121,7 +121,7 @@ static redisReply *command(struct redis *r, int n, const char **word, struct err
 	return NULL;
 }
 
-/* The same for one whose reply is of no interest. */
+/* The same if only success matters. */
 static int tell(struct redis *r, int n, const char **word, struct error *err)
 {
 	redisReply *reply = command(r, n, word, err);
@@ -262,7 +262,7 @@ static bool number_of(const redisReply *reply, uint64_t *out)
 	return errno == 0 && *end == '\0' && *out <= POOL_DEMAND_ALL;
 }
 
-/* What a foreign server sends is believed only if it makes sense. */
+/* The server is not trusted: checks all numbers. */
 static bool parse_answer(const redisReply *reply, struct pool_answer *out)
 {
 	uint64_t head[4], status;
@@ -290,7 +290,7 @@ static bool parse_answer(const redisReply *reply, struct pool_answer *out)
 	return true;
 }
 
-/* Of a cluster: another node has the key.  "MOVED 3999 127.0.0.1:6381" */
+/* The reply of a cluster when another node has the key: "MOVED 3999 127.0.0.1:6381" */
 static bool follow(struct redis *r, const struct error *err)
 {
 	const char *moved = strstr(err->text, ": MOVED "), *at = moved ? strrchr(moved, ' ') : NULL;
@@ -317,7 +317,7 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 	bool ok = parse_answer(reply, out);
 	freeReplyObject(reply);
 	if (!ok) {
-		error_set(err, "%s:%s: the answer makes no sense", r->host, r->port);
+		error_set(err, "%s:%s: invalid answer", r->host, r->port);
 		disconnect(r);
 		pause_after_failure(r, err);
 		return -1;
@@ -337,7 +337,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	} else if (rc < 0 && follow(r, err)) {
 		rc = call_once(l, c, out, err);
 	}
-	/* What a restart or a new primary mends needs a new connection, to the name as it is then. */
+	/* These errors end with a restart or a new primary: reconnect, and resolve the name again. */
 	if (rc < 0 && r->c &&
 	    (strstr(err->text, "READONLY") || strstr(err->text, "LOADING") ||
 	     strstr(err->text, "MASTERDOWN"))) {
@@ -348,7 +348,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	return rc;
 }
 
-/* --- who takes part --- */
+/* --- members --- */
 
 /* "seq called expires weight charge demand … host", as pool.lua writes it. */
 static bool parse_member(const char *text, struct pool_listed *m, double *called_us)
@@ -370,7 +370,7 @@ static bool parse_member(const char *text, struct pool_listed *m, double *called
 	return true;
 }
 
-/* Ages are told against the newest call. */
+/* Ages are relative to the newest call of any member. */
 static bool list(struct pool_link *l, struct pool_listing *out)
 {
 	struct redis *r = l->state;

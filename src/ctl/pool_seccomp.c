@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The system calls of a helper that has met the network: sockets, reading what the resolver reads, memory, time.
- * No programs, no children, nothing to write or change.  What is missing fails with ENOSYS. */
+/* The system calls that a helper may make: sockets, reading the files of the resolver, memory, time.  It cannot start
+ * programs or children, or change files.  Other system calls fail with ENOSYS. */
 #include <errno.h>
 #include <fcntl.h>
 #include <seccomp.h>

@@ -240,7 +240,7 @@ static struct key_rates rates_of_key(const struct snap_key *k, const struct snap
 {
 	static const struct snap_key none;
 	struct key_rates r = {.key = k};
-	was = was ? was : &none; /* it has waited since for the first time */
+	was = was ? was : &none; /* its first wait was after `before` */
 	r.ops_per_sec = per_sec(k->ops, was->ops, seconds);
 	r.bytes_per_sec = per_sec(k->bytes, was->bytes, seconds);
 	r.waiting = per_sec(k->wait_ns, was->wait_ns, seconds) / 1e9;

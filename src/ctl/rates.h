@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What happened between two snapshots, per second.  Pure arithmetic.
  *
- * A counter that has become smaller was reset, or belongs to a daemon that was started anew: what it shows
- * now is what happened since.  Without an earlier snapshot (NULL), or without the scope in it, all rates
+ * A counter that has become smaller was reset, or its daemon was restarted: its value is then what happened
+ * since.  Without an earlier snapshot (NULL), or without the scope in it, all rates
  * are 0. */
 #ifndef CTL_RATES_H
 #define CTL_RATES_H
@@ -33,13 +33,13 @@ struct key_rates {
 	double waiting; /* share of the time, 0 to 1 */
 };
 
-/* Every key of every mount, and every limit of every mount once, for which the keys are needed.  To be freed;
- * NULL: out of memory. */
+/* Every key of every mount, and every limit once, even if several mounts share it (for which the keys are needed).
+ * To be freed; NULL: out of memory. */
 struct key_rates *key_rates(const struct snapshot *now, const struct snapshot *before, unsigned *n);
 struct limit_rates *limit_rates(const struct snapshot *now, const struct snapshot *before,
 				const struct key_rates *keys, unsigned n_keys, unsigned *n);
 
-/* What `set` calls the scope that has the limit: "data", "data/backup", "fs:data", "global". */
+/* The target for `set` of the scope that has the limit: "data", "data/backup", "fs:data", "global". */
 #define RATES_TARGET_MAX 600
 const char *limit_target(const struct limit_rates *l, char buf[RATES_TARGET_MAX]);
 /* "write_bps"; of other scopes "global.bps", "class:backup.iops". */

@@ -87,7 +87,7 @@ void render_prepare(json_t *answer, bool people)
 
 /* --- limits --------------------------------------------------------------------------------- */
 
-/* Of whom this is a view: the narrowest scope that needs no name. */
+/* Is this the scope that the answer is about?  Its limits are printed without a prefix. */
 static bool is_own(const json_t *answer, const char *scope, const char *of)
 {
 	const char *own = get_text(answer, "scope"), *name = get_text(answer, "name");
@@ -234,7 +234,7 @@ static void show_option(const char *name, const json_t *option, FILE *out)
 	const char *value = get_text(option, "value");
 	bool def = get_true(option, "default");
 	if (def && (!*value || strncmp(name, "each.", 5) == 0))
-		return; /* limits for each that nobody has set: too many to be read */
+		return; /* there are many "each." limits: omit those that are not set */
 	fprintf(out, "%-18s %-24s%s%s\n", name, value, def ? " default" : "",
 		get_true(option, "live") ? "" : " (fixed)");
 }
@@ -244,7 +244,7 @@ static void show_limits(const json_t *answer, FILE *out)
 	const json_t *limits = get_part(answer, "limits_met"), *limit;
 	size_t i;
 	if (json_array_size(limits))
-		fprintf(out, "\n# every limit that requests here meet, of all scopes\n");
+		fprintf(out, "\n# limits that apply here, of all scopes\n");
 	json_array_foreach (limits, i, limit) {
 		char name[RENDER_NAME_MAX];
 		fprintf(out, "%-18s %s%s\n", render_limit_name(answer, limit, name),

@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "proto/json_in.h"
 
-/* Before anything else: puts the names of users and groups where the daemon could not; `people`: makes every text fit
- * to be printed in a terminal, since names of processes and files are whatever somebody likes.  Takes "ok" away. */
+/* Call first: adds the names of users and groups, which the daemon does not look up, and removes "ok".  `people`: also
+ * makes every text safe for a terminal, since names of processes and files may contain control characters. */
 void render_prepare(json_t *answer, bool people);
 
 void render_list_head(FILE *out);
@@ -19,7 +19,7 @@ void render_list_foot(FILE *out);		   /* says what the mark means */
 void render_classes(const json_t *answer, FILE *out);
 void render_show(const json_t *answer, FILE *out);
 void render_stats(const json_t *answer, FILE *out);
-/* `before` (NULL: none): the same a while ago; then rates per second are shown, too. */
+/* `before` (may be NULL): an earlier answer; then rates per second are shown, too. */
 void render_stats_since(const json_t *answer, const json_t *before, FILE *out);
 /* After `set`: the values as they were understood, and warnings on stderr; and after `pause`. */
 void render_set(const json_t *answer, FILE *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What people are told after a change. */
+/* Messages for people after a change. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,15 +45,15 @@ void render_set(const json_t *answer, FILE *out)
 		fprintf(stderr, "ratefsctl: warning: %s\n", json_string_value(line));
 }
 
-/* What is paused looks like a hang to everybody who meets it: say how to end that. */
+/* To its users a paused mount looks like a hang, so say how to end the pause. */
 void render_pause(const json_t *answer, FILE *out)
 {
 	const char *scope = get_text(answer, "scope"), *name = get_text(answer, "name");
 	const char *prefix = strcmp(scope, "fs") == 0 ? "fs:" : "";
 	fprintf(out,
-		"%s%s is paused: everything that uses it waits, df and umount too.\n"
-		"To go on: ratefsctl resume %s%s\n",
+		"%s%s is paused: all programs that use it wait, including df and umount.\n"
+		"To continue: ratefsctl resume %s%s\n",
 		prefix, name, prefix, name);
 	if (strcmp(scope, "mount") == 0)
-		fprintf(out, "To end it: ratefsctl unmount %s\n", name);
+		fprintf(out, "To unmount it: ratefsctl unmount %s\n", name);
 }

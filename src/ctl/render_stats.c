@@ -32,7 +32,7 @@ static void now(const json_t *a, FILE *out)
 		fprintf(out, ", %" PRIu64 " handles bypass the daemon until they are closed",
 			get_u64(a, "passthrough_handles"));
 	if (get_u64(a, "passthrough_maps"))
-		fprintf(out, ", %" PRIu64 " handles bypass it where they are mapped into memory",
+		fprintf(out, ", %" PRIu64 " handles bypass it through memory mappings",
 			get_u64(a, "passthrough_maps"));
 	fputc('\n', out);
 }
@@ -62,7 +62,7 @@ static void space_line(const json_t *space, FILE *out)
 	fputc('\n', out);
 }
 
-/* What hangs below: nothing here can make it go on. */
+/* Requests that the source does not answer. */
 static void stuck(const json_t *source, FILE *out)
 {
 	char age[TEXT_AMOUNT_MAX];
@@ -189,7 +189,7 @@ static void device_row(const char *name, const json_t *class, FILE *out)
 		text_ns(get_u64(d, "p99_ns"), t[4]), text_ns(get_u64(d, "max_ns"), t[5]));
 }
 
-/* The time that the device model added, beside the waiting for limits. */
+/* The time that the device model added to the waiting for limits. */
 static void device(const json_t *a, FILE *out)
 {
 	bool any = false;

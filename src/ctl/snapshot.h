@@ -2,7 +2,7 @@
 /* Statistics of all scopes of all daemons at one moment, as `top`, `metrics` and the exporter need them.
  *
  * A snapshot is made of the answers to the control command "stats", one for each scope.  Figures that an
- * answer lacks are 0, text is "": a newer program can look at an older daemon.
+ * answer lacks are 0, text is "", so that a newer program can query an older daemon.
  * Ownership  a snapshot keeps its answers alive; all text points into them.
  * Errors     only memory: snapshot_add returns false, and the snapshot stays as it was. */
 #ifndef CTL_SNAPSHOT_H
@@ -70,8 +70,8 @@ struct snap_scope {
 	unsigned bounds;
 };
 
-/* A daemon has a name that it will have again when it is started anew: its configuration file or, without
- * one, where it is mounted. */
+/* A daemon is named by what stays the same when it is restarted: its configuration file or, without one, its first
+ * mountpoint. */
 struct snap_daemon {
 	uint64_t pid;
 	char *name;

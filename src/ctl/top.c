@@ -17,7 +17,7 @@
 #define KEYS_MAX  1024
 #define TIMEOUT_S 3
 #define ROUND_NS  NSEC_PER_SEC
-#define ESCAPE_MS 25 /* an escape sequence arrives in this time, or it was the key */
+#define ESCAPE_MS 25 /* an escape sequence follows within this time, else it was the Esc key */
 
 struct top {
 	struct collect_options from;
@@ -37,7 +37,7 @@ static void forget(struct top *t)
 	t->now = t->before = NULL;
 }
 
-/* What the pictures are made of, anew: the order or the filter may be another one. */
+/* Computes the figures again, because the order or the filter may have changed. */
 static bool remake(struct top *t)
 {
 	top_data_free(&t->data);
@@ -47,7 +47,7 @@ static bool remake(struct top *t)
 	return true;
 }
 
-/* `next` false: rates are since the same moment as before. */
+/* `next` false: rates are since the same snapshot as before. */
 static bool look(struct top *t, bool next)
 {
 	struct error err = ERROR_INIT;
@@ -98,7 +98,7 @@ static void change(struct top *t, const struct top_change *set)
 
 static bool print_plain(struct top *t)
 {
-	/* What the foot would show has no keys to press. */
+	/* Without a terminal, the help in the footer is of no use. */
 	unsigned rows = top_rows(&t->data);
 	AUTO_FREE struct top_line *line = calloc(rows + 1, sizeof(*line));
 	if (!line)
@@ -132,8 +132,9 @@ static int run_plain(struct top *t, bool clear)
 		ok = ok && print_plain(t);
 	}
 	if (ok)
-		return ctl_complain(PROTO_NO_TARGET,
-				    t->view.message[0] ? t->view.message : "the daemons have gone");
+		return ctl_complain(PROTO_NO_TARGET, t->view.message[0]
+							     ? t->view.message
+							     : "no daemon is running any more");
 	return ferror(stdout) ? 0 : ctl_complain(PROTO_NO_MEMORY, "out of memory");
 }
 
@@ -165,7 +166,7 @@ static bool paint(struct top *t)
 	erase();
 	for (unsigned i = 0; i < rows; i++) {
 		attrset(attributes(line[i].style));
-		/* A head is a bar over the whole width. */
+		/* Headings are highlighted over the whole width. */
 		mvprintw((int)i, 0, "%-*s", line[i].style == STYLE_HEAD ? COLS : 0, line[i].text);
 	}
 	attrset(A_NORMAL);
@@ -253,7 +254,7 @@ static bool run_rounds(struct top *t)
 		int c = ok ? next_key(at_ns + ROUND_NS) : ERR;
 		if (c != ERR && c != KEY_RESIZE) {
 			go_on = answer_key(t, c);
-			ok = go_on || t->data.now; /* a picture is left: it was the user's wish */
+			ok = go_on || t->data.now; /* there is data, so the user has quit */
 		}
 	}
 	return ok;
@@ -272,7 +273,7 @@ static int run_terminal(struct top *t)
 
 /* --- the commands ------------------------------------------------------------------------------- */
 
-/* Which daemon and mount the target is; of a wider one, all mounts of its daemon.  To be freed: *name. */
+/* Finds the daemon and the mount of the target; a wider target means all mounts of its daemon.  To be freed: *name. */
 static enum proto_code choose(struct ctl *c, struct collect_options *o, char **name,
 			      struct error *err)
 {

@@ -76,7 +76,7 @@ static void gap(struct pen *p)
 static void amount(struct pen *p, double n, bool bytes, unsigned width)
 {
 	char buf[TEXT_AMOUNT_MAX];
-	/* "0.4 operations per second" is none that people care about */
+	/* show less than one per second as none */
 	right(p, text_amount(bytes || n >= 10 ? n : round(n * 10) / 10, bytes ? 1024 : 1000, buf),
 	      width);
 }
@@ -340,14 +340,14 @@ static void draw_help(struct top_line *line, unsigned rows, unsigned columns)
 		"All rates are those of the last second.",
 		"",
 		"LIMIT    scope and name, as for 'ratefsctl set'; IN USE: the share of its rate that is used",
-		"LEVEL    tokens saved up; less than 0 is debt; 'each': every key has its own",
+		"LEVEL    available tokens; less than 0 is debt; 'each': every key has its own",
 		"REFUSED  share of the time in which requests waited for it",
 		"WAIT     share of the time in which requests of the key waited, FOR this limit",
-		"OPS/S, BYTES/S of a key count only requests that had to wait",
+		"OPS/S, BYTES/S of a key include only requests that had to wait",
 		"QUEUE    requests that wait now; OLDEST: how long the first of them has waited",
 		"",
 		"s S      next and previous order        /  show only keys that contain a text",
-		"p space  the picture stands still       Esc  no filter",
+		"p space  freeze the display             Esc  no filter",
 		"up down  choose a limit                 + -  a tenth more or less",
 		"= Enter  type its value (off: no limit) PgUp PgDn  more keys",
 		"q        quit",

@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "base/util.h"
 
-#define PAGE 10 /* keys that a page is */
+#define PAGE 10 /* keys per page */
 
 /* --- the figures ------------------------------------------------------------------------------ */
 
@@ -64,7 +64,7 @@ static int descending(double x, double y)
 	return x > y ? -1 : x < y;
 }
 
-/* qsort has no argument for it; one thread draws. */
+/* qsort takes no context argument; only one thread draws. */
 static enum top_sort sorted_by;
 
 static int compare(const void *a, const void *b)

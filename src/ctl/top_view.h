@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ratefsctl top` shows, and how it answers to keys.  Pure functions: no terminal, no socket, no clock. */
+/* What `ratefsctl top` shows, and how it reacts to keys.  Pure functions: no terminal, no socket, no clock. */
 #ifndef CTL_TOP_VIEW_H
 #define CTL_TOP_VIEW_H
 
@@ -22,7 +22,7 @@ const char *top_sort_name(enum top_sort sort);
 struct top_view {
 	enum top_sort sort;
 	char filter[TOP_INPUT_MAX]; /* keys that contain it are shown; "": all */
-	bool paused;		    /* the picture stands still */
+	bool paused;		    /* the display is frozen */
 	bool help;
 	unsigned selected; /* of the limits */
 	unsigned skipped;  /* of the keys, at the top */
@@ -45,7 +45,7 @@ struct top_data {
 bool top_data_make(struct top_data *d, const struct snapshot *now, const struct snapshot *before,
 		   const char *time);
 void top_data_free(struct top_data *d);
-/* Puts the keys that the filter leaves into order; the others are dropped. */
+/* Sorts the keys that match the filter and drops the others. */
 void top_data_sort(struct top_data *d, const struct top_view *v);
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -66,7 +66,7 @@ unsigned top_rows(const struct top_data *d);
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* Beside characters. */
+/* Keys that are not characters. */
 enum {
 	TOP_KEY_UP = 0x100,
 	TOP_KEY_DOWN,

@@ -96,7 +96,7 @@ static void put_event(const struct ctl *c, json_t *event, FILE *out)
 	}
 	render_prepare(event, true);
 	if (strcmp(get_text(event, "event"), "dropped") == 0)
-		fprintf(out, "... %" PRIu64 " events were dropped: nobody read them in time\n",
+		fprintf(out, "... %" PRIu64 " events were dropped: they were not read in time\n",
 			get_u64(event, "count"));
 	else if (json_object_get(event, "op"))
 		put_request(event, out);
@@ -106,7 +106,7 @@ static void put_event(const struct ctl *c, json_t *event, FILE *out)
 
 /* --- the stream ------------------------------------------------------------------------------ */
 
-/* Everything that a daemon has sent; -1: go on. */
+/* Prints all events that a daemon has sent.  -1: continue; else the exit status. */
 static int drain(const struct ctl *c, struct daemon_ref *d)
 {
 	struct error err = ERROR_INIT;

@@ -29,7 +29,7 @@ static int capabilities(struct volumes *v, json_t *request, json_t *reply, struc
 	return 200;
 }
 
-/* Engines send null for no options. */
+/* Engines send null if there are no options. */
 static int create(struct volumes *v, json_t *request, json_t *reply, struct error *err)
 {
 	json_t *options = json_object_get(request, "Opts"), *value;
@@ -147,12 +147,13 @@ char *volume_api_call(struct volumes *v, const char *path, const char *body, siz
 	*status = 400;
 	if (!call) {
 		*status = 404;
-		error_set(&err, "there is no such call; see ratefs-volume(8)");
+		error_set(&err, "unknown call; see ratefs-volume(8)");
 	} else if (request) {
 		*status = call(v, request, reply, &err);
 	}
 	make_one_line(err.text);
-	if (*status != 200 && *status != 404) /* engines ask for what is not there */
+	if (*status != 200 &&
+	    *status != 404) /* engines routinely ask for volumes that do not exist */
 		log_info("%s: %s", path, err.text);
 	json_object_set_new(reply, "Err", json_string(err.text));
 	char *text = json_dumps(reply, JSON_COMPACT);

@@ -30,7 +30,7 @@ int volume_check_name(const char *name, struct error *err)
 				 VOLUME_NAME_MAX);
 	if (!isalnum((unsigned char)*name) || !only_has(name, "_.-"))
 		return error_set(err, "the name of a volume starts with a letter or digit and "
-				      "has only letters, digits, '_', '.' and '-'");
+				      "contains only letters, digits, '_', '.' and '-'");
 	return 0;
 }
 
@@ -48,7 +48,7 @@ bool volume_same_option(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* Those that say where the mount is and what it is called, and `options`, which could smuggle them in. */
+/* Options that set the place and the name of the mount, and `options`, which could contain them. */
 static bool is_ours(const char *key)
 {
 	static const char *const ours[] = {"mountpoint", "name",   "fs",
@@ -71,17 +71,17 @@ int volume_check_option(const char *key, const char *value, struct error *err)
 {
 	if (!*key || strlen(key) > KEY_MAX || !only_has(key, "_.-"))
 		return error_set(err,
-				 "the name of an option has only letters, digits, '_', '.' and '-'"
-				 ", and at most %d of them",
+				 "the name of an option consists of at most %d letters, digits, "
+				 "'_', '.' and '-'",
 				 KEY_MAX);
 	if (is_ours(key))
-		return error_set(err, "%s: is chosen by the volume driver", key);
+		return error_set(err, "%s: is set by the volume driver and cannot be given", key);
 	if (strlen(value) > VALUE_MAX)
 		return error_set(err, "%s: the value is longer than %d bytes", key, VALUE_MAX);
 	if (!is_writable_value(value))
 		return error_set(err,
-				 "%s: a value has no quotes, no control characters, "
-				 "and no '\\' at its end",
+				 "%s: a value must not contain quotes or control characters, "
+				 "or end in '\\'",
 				 key);
 	return 0;
 }
@@ -111,7 +111,7 @@ static bool is_allowed(const char *path, char *const *allowed, unsigned n_allowe
 	return false;
 }
 
-/* Whoever may not use a directory does not learn whether it exists. */
+/* The message does not reveal whether a directory exists that the user may not use. */
 static int refuse(const char *source, unsigned n_allowed, struct error *err)
 {
 	return error_set(

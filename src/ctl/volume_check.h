@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What users of a container engine may ask for: names, options and sources of volumes.  All of it is foreign input.
+/* Validates what users of a container engine ask for: names, options and sources of volumes.  None of it is trusted.
  *
  * Errors	0, or -1 with err: a line for the user who creates the volume.
  * Locking	none: pure functions, except for the look at the file system that a source needs. */
@@ -18,10 +18,10 @@
 int volume_check_name(const char *name, struct error *err);
 
 /* One option as it will stand in the configuration file: no line breaks, no quotes, none of those that belong to the driver
- * (mountpoint, name, ...).  Whether ratefs knows the option is for `ratefs --check` to say. */
+ * (mountpoint, name, ...).  `ratefs --check` decides whether the option exists. */
 int volume_check_option(const char *key, const char *value, struct error *err);
 
-/* Options equal but for '-' and '_' and for case. */
+/* Compares names of options, ignoring case and the difference between '-' and '_'. */
 bool volume_same_option(const char *a, const char *b);
 
 /* The directory that `source` names, without links (malloc'd), if it is one of the allowed directories or lies below one;

@@ -27,7 +27,7 @@ static bool add_option(struct volume_options *o, char *line)
 	char *field[4];
 	for (unsigned i = 0; i < ARRAY_SIZE(field); i++)
 		if (!(field[i] = strsep(&line, "\t")))
-			return true; /* no line of the table */
+			return true; /* not a line of the table: skip it */
 	struct volume_option *more = realloc(o->option, (o->n + 1) * sizeof(*more));
 	if (!more)
 		return false;
@@ -102,7 +102,7 @@ static int put_section(FILE *out, const struct volume_options *known, const char
 	fprintf(out, "name = \"%s\"\nsource = \"%s\"\nmountpoint = \"%s\"\n", name, source,
 		mountpoint);
 	fprintf(out, "fsname = \"ratefs-volume:%s\"\n", name);
-	/* The tree behind a volume belongs to containers: nothing in it gives rights on the host. */
+	/* Containers can create anything in a volume: nothing in it may grant privileges on the host. */
 	if (!is_given(options, "suid", "nosuid"))
 		fputs("nosuid = yes\n", out);
 	if (!is_given(options, "dev", "nodev"))

@@ -2,7 +2,8 @@
 /* The configuration file of the daemon that serves the volumes: what the administrator wrote for all of them, and one
  * [mount:vID] for each volume that is mounted.
  *
- * `ratefsctl set --save` writes to the sections, so they are copied from the file as they are when others come and go.
+ * `ratefsctl set --save` writes to the sections, so when other sections are added or removed, the existing ones are copied
+ * unchanged from the file.
  * All results are malloc'd; NULL: no memory. */
 #ifndef CTL_VOLUME_CONF_H
 #define CTL_VOLUME_CONF_H

@@ -27,7 +27,8 @@ int volume_daemon_options(const struct volume_setup *s, struct volume_options *k
 	if (rc < 0)
 		return -1;
 	if (rc > 0)
-		return error_set(err, "%s --dump-options: ended with %d", s->ratefs, rc);
+		return error_set(err, "%s --dump-options: failed with exit status %d", s->ratefs,
+				 rc);
 	return volume_options_parse(known, output) ? 0 : error_set(err, "out of memory");
 }
 
@@ -76,7 +77,7 @@ static int ask(const struct volume_setup *s, json_t *request, json_t **answer, s
 	}
 	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
 	daemons_free(&d);
-	/* Without its remedy: --force means something else to users of an engine. */
+	/* Without its remedy: users of an engine cannot give --force. */
 	const char *text = get_text(get_part(*answer, "error"), "text");
 	if (code && *text)
 		error_set(err, "%s", text);
@@ -84,7 +85,7 @@ static int ask(const struct volume_setup *s, json_t *request, json_t **answer, s
 	return code;
 }
 
-/* Its own section only, as it is in the file: what `ratefsctl set` has changed for other volumes stays. */
+/* Reloads only the section of this volume, so that changes by `ratefsctl set` to other volumes remain. */
 static int ask_mount(const struct volume_setup *s, const char *name, struct error *err)
 {
 	AUTO_JSON *answer = NULL;
@@ -97,7 +98,7 @@ static int ask_mount(const struct volume_setup *s, const char *name, struct erro
 	return ask(s, request, &answer, err);
 }
 
-/* Is that the state of the mount? */
+/* Does the mount have this state? */
 static bool is_in_state(const struct volume_setup *s, const char *name, const char *state)
 {
 	AUTO_JSON *answer = NULL;
@@ -114,7 +115,8 @@ static int mount_volume(void *ctx, const char *name, struct error *err)
 	int rc = ask_mount(ctx, name, &why);
 	if (rc < 0 && start(ctx, err) < 0)
 		return -1;
-	if (rc < 0) /* it has mounted what is in the file, but does not end if it could not */
+	if (rc <
+	    0) /* it mounts everything in the file at startup, but keeps running if a mount fails */
 		rc = ask_mount(ctx, name, &why);
 	if (rc == PROTO_OK)
 		return 0;
@@ -122,7 +124,7 @@ static int mount_volume(void *ctx, const char *name, struct error *err)
 	return is_in_state(ctx, name, "mounting") ? 1 : -1;
 }
 
-/* What a daemon that was killed has left, in as many layers as there were daemons. */
+/* Removes the mounts that killed daemons have left, one layer for each of them. */
 static void remove_dead(const struct volume_setup *s, const char *name)
 {
 	AUTO_FREE char *path = NULL;

@@ -51,10 +51,10 @@ static void help(void)
 	     "  -a, --allow-source=DIR    volumes may have DIR, or a directory below it, as their source\n"
 	     "  -c, --config=FILE         limits of all volumes together (" RATEFS_SYSCONFDIR
 	     "/ratefs/volume.conf)\n"
-	     "  -d, --state=DIR           where volumes are kept (" RATEFS_STATEDIR ")\n"
+	     "  -d, --state=DIR           the state directory (" RATEFS_STATEDIR ")\n"
 	     "  -s, --socket=PATH         where the engine connects (" RATEFS_PLUGIN_SOCKET ")\n"
 	     "      --control=PATH        control socket of the daemon that serves the volumes\n"
-	     "      --collect-after=SECONDS  age at which references to containers that are gone are dropped\n"
+	     "      --collect-after=SECONDS  drop references of containers that are gone after this time\n"
 	     "      --ratefs=PATH         the ratefs program\n"
 	     "  -h, --help                show this help\n"
 	     "  -V, --version             show the version");
@@ -130,7 +130,7 @@ static int parse(struct arguments *a, int argc, char **argv, struct error *err)
 	return rc;
 }
 
-/* Two plugins on one state would undo each other's changes.  The lock is held by its descriptor. */
+/* Two plugins with one state directory would overwrite each other's changes.  The descriptor holds the lock. */
 static int lock_state(const struct volume_setup *s, struct error *err)
 {
 	AUTO_FREE char *path = NULL;
@@ -150,7 +150,7 @@ static char *call(void *ctx, const char *path, const char *body, size_t size, un
 	return volume_api_call(ctx, path, body, size, status);
 }
 
-/* Until a signal ends it: looks after the volumes from time to time. */
+/* Checks the volumes periodically until a signal arrives. */
 static void look_after(struct volumes *v, const sigset_t *ends)
 {
 	struct timespec every = {.tv_sec = LOOK_EVERY_S};

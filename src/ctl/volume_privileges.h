@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rights of the plugin. */
+/* Privileges of the plugin. */
 #ifndef CTL_VOLUME_PRIVILEGES_H
 #define CTL_VOLUME_PRIVILEGES_H
 

@@ -16,7 +16,7 @@
 
 extern char **environ;
 
-/* Until the program and all that it started have closed the pipe; more than OUTPUT_MAX is dropped. */
+/* Reads until the program and its children have closed the pipe; output beyond OUTPUT_MAX is dropped. */
 static char *read_all(int fd)
 {
 	char *text = NULL, part[4096];
@@ -32,7 +32,7 @@ static char *read_all(int fd)
 	return NULL;
 }
 
-/* The program starts with no signal blocked or ignored: it may go on as a daemon. */
+/* The program starts with no signal blocked or ignored, since it may become a daemon. */
 static int set_signals(posix_spawnattr_t *attr)
 {
 	sigset_t none, pipe;

@@ -27,10 +27,10 @@ static int set_address(struct sockaddr_un *a, const char *path, struct error *er
 	return 0;
 }
 
-/* Where to say READY; the daemon that the plugin starts is not this service, and must not say it. */
+/* The address for READY=1.  It is taken out of the environment, so that the daemon that the plugin starts does not send it. */
 static char *notify;
 
-/* Takes what the service manager has said out of the environment. */
+/* Reads the variables of the service manager and removes them from the environment. */
 static bool is_passed(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
@@ -49,7 +49,7 @@ static bool is_answered(const struct sockaddr_un *a)
 	return fd >= 0 && connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0;
 }
 
-/* /run/docker/plugins is there only where Docker has been started. */
+/* /run/docker/plugins exists only if Docker has been started. */
 static void make_directories_of(const char *path)
 {
 	AUTO_FREE char *copy = strdup(path);

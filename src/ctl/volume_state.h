@@ -4,7 +4,7 @@
  *	{"v": 1, "next": 3, "volumes": {"box": {"id": 2, "source": "/srv/box" or null, "options": {"iops": "500"},
  *	 "section": "...", "created": "2026-...", "references": {"ID of a container": seconds since 1970}}}}
  *
- * `section` is what the volume had in the configuration file of the daemon when it was last there, or was made with.
+ * `section` is the volume's section in the daemon's configuration file when it was last mounted, or when it was created.
  *
  * A change is made to a copy, written, and only then in force (volume_state_begin, volume_state_commit): if the plugin dies
  * or the disk is full, the old state holds.
@@ -21,20 +21,20 @@ struct volume_state {
 	json_t *root;
 };
 
-/* Reads the file; an absent one is an empty state.  -1 with err: it cannot be read, or is none of ours. */
+/* Reads the file; an absent one is an empty state.  -1 with err: it cannot be read, or has another format. */
 int volume_state_load(struct volume_state *s, const char *path, struct error *err);
 void volume_state_free(struct volume_state *s);
 
 /* A copy to change; NULL: no memory. */
 json_t *volume_state_begin(const struct volume_state *s);
-/* Writes the copy and puts it in force.  Takes it over in any case. */
+/* Writes the copy and puts it in force.  Takes the copy over even if it fails. */
 int volume_state_commit(struct volume_state *s, json_t *copy, struct error *err);
 
 /* All volumes, and one of them (NULL: there is none), of a state or a copy.  Borrowed. */
 json_t *volume_all(const json_t *root);
 json_t *volume_find(const json_t *root, const char *name);
-/* Adds a volume, with a new id and a copy of the options: nothing in a state is shared with a request, which another
- * thread may be giving back.  NULL: no memory.  Borrowed. */
+/* Adds a volume, with a new id and a copy of the options: a state shares nothing with a request, which another
+ * thread may be releasing.  NULL: no memory.  Borrowed. */
 json_t *volume_new(json_t *root, const char *name, const char *source, json_t *options,
 		   const char *created);
 

@@ -27,7 +27,7 @@ static void note(struct deletion *d)
 		d->rc = -errno;
 }
 
-/* A directory that lies too deep gets a name in the root, where the loop of volume_tree_delete finds it. */
+/* Moves a directory that is too deep up into the root, where the loop of volume_tree_delete finds it. */
 static void move_up(struct deletion *d, int parent, const char *name)
 {
 	char target[40];

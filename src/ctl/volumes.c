@@ -19,7 +19,7 @@
 
 enum {
 	DONE = 200,
-	PENDING = 202, /* never told to the engine */
+	PENDING = 202, /* internal: the engine never sees it */
 	BAD_REQUEST = 400,
 	NOT_FOUND = 404,
 	CONFLICT = 409,
@@ -87,7 +87,7 @@ static int make_directory(const struct volumes *v, const char *name, mode_t mode
 	return 0;
 }
 
-/* Only root may look into the trees and mounts of containers: programs in them may be set-user-ID. */
+/* Only root may enter the trees and mounts of containers, because programs in them may be set-user-ID. */
 static int check_directory(const char *path, struct error *err)
 {
 	struct stat st;
@@ -204,7 +204,7 @@ static int find_source(const struct volumes *v, json_t *options, char **source, 
 	return 0;
 }
 
-/* The file with nothing in it but this volume, so that nobody hears about the options of others. */
+/* Checks a file with only this volume, so that messages do not reveal options of other volumes. */
 static int check_section(const struct volumes *v, unsigned id, const char *section,
 			 struct error *err)
 {
@@ -233,7 +233,7 @@ static int make_section(const struct volumes *v, json_t *volume, const char *nam
 										: DONE;
 }
 
-/* An empty one may be left from a crash; anything else is somebody's data. */
+/* An empty directory may be left from a crash; any other contains data. */
 static int make_data(const struct volumes *v, const json_t *volume, const char *name,
 		     struct error *err)
 {
@@ -241,7 +241,7 @@ static int make_data(const struct volumes *v, const json_t *volume, const char *
 	if (!path)
 		return no_memory(err);
 	if (rmdir(path) < 0 && errno != ENOENT) {
-		error_set(err, "%s: is there already, and is no volume's; move it away", path);
+		error_set(err, "%s: already exists, but belongs to no volume; move it away", path);
 		return FAILED;
 	}
 	if (mkdir(path, 0755) < 0 || chmod(path, 0755) < 0) {
@@ -276,7 +276,7 @@ static int create_again(const json_t *volume, const char *name, const char *sour
 	if (json_equal(json_object_get(volume, "options"), options) &&
 	    same_source(volume_source(volume), source))
 		return DONE;
-	error_set(err, "volume '%s' exists with other options", name);
+	error_set(err, "volume '%s' already exists with other options", name);
 	return CONFLICT;
 }
 
@@ -326,7 +326,7 @@ static int set_reference(struct volumes *v, const char *name, const char *id, bo
 	return commit(v, copy, err);
 }
 
-/* What `ratefsctl set --save` changed is the volume's for its next mount. */
+/* Keeps what `ratefsctl set --save` changed for the next mount. */
 static int keep_section(struct volumes *v, const char *name, struct error *err)
 {
 	const json_t *volume = volume_find(v->state.root, name);
@@ -359,7 +359,7 @@ static int release(struct volumes *v, const char *name, struct error *err)
 	return 0;
 }
 
-/* The tree may have been replaced by a link since the volume was made. */
+/* The source may have been replaced by a link since the volume was created. */
 static int check_source_again(const struct volumes *v, const json_t *volume, struct error *err)
 {
 	const char *source = volume_source(volume);
@@ -368,11 +368,11 @@ static int check_source_again(const struct volumes *v, const json_t *volume, str
 	AUTO_FREE char *now =
 		volume_check_source(source, v->setup.allowed, v->setup.n_allowed, err);
 	if (now && strcmp(now, source) != 0)
-		return error_set(err, "source: '%s' is '%s' now", source, now);
+		return error_set(err, "source: '%s' now leads to '%s'", source, now);
 	return now ? 0 : -1;
 }
 
-/* 0, 1: it is on its way, or -1 with err. */
+/* 0; 1: still being mounted; -1 with err. */
 static int bring_up(struct volumes *v, const char *name, struct error *err)
 {
 	AUTO_FREE char *mountpoint = mountpoint_of(v, name);
@@ -394,7 +394,7 @@ static int mount_locked(struct volumes *v, const char *name, const char *id, str
 	if (check_source_again(v, volume, err) < 0)
 		return FAILED;
 	bool new = !json_object_get(volume_references(volume), id);
-	/* Anew, too: an old reference could be about to be collected. */
+	/* Updates the time of an existing reference, too, so that it is not collected now. */
 	if (set_reference(v, name, id, true, err) < 0)
 		return FAILED;
 	json_object_del(v->unused, name);
@@ -411,11 +411,11 @@ static int check_id(const char *id, struct error *err)
 {
 	if (*id && strlen(id) <= 256)
 		return 0;
-	error_set(err, "ID: must name whoever uses the volume, in at most 256 characters");
+	error_set(err, "ID: must identify the user of the volume, in at most 256 characters");
 	return -1;
 }
 
-/* A large tree with a size is counted first, and a source may hang: other volumes go on meanwhile. */
+/* Mounting may take long (a tree with a size is counted first, a source may hang), so this waits without the lock. */
 int volumes_mount(struct volumes *v, const char *name, const char *id, struct error *err)
 {
 	const struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
@@ -447,7 +447,7 @@ int volumes_unmount_locked(struct volumes *v, const char *name, const char *id, 
 	if (json_object_get(volume_references(volume), id) &&
 	    set_reference(v, name, id, false, err) < 0)
 		return FAILED;
-	/* A container that has ended must not be kept by a mount that does not go: volumes_collect tries again. */
+	/* A failed unmount must not keep the engine from ending the container: volumes_collect tries again. */
 	if (json_object_size(volume_references(volume_find(v->state.root, name))) == 0 &&
 	    release(v, name, &why) != 0)
 		log_warning("volume '%s' stays mounted: %s", name, why.text);
@@ -464,7 +464,7 @@ int volumes_unmount(struct volumes *v, const char *name, const char *id, struct 
 
 /* --- remove --------------------------------------------------------------------------------- */
 
-/* Renamed into the trash first, so that the volume is gone for everybody; deleting may take long. */
+/* Moves the tree to the trash first, because deleting it may take long. */
 static void to_trash(const struct volumes *v, const char *name, unsigned id)
 {
 	AUTO_FREE char *from = data_of(v, name, id), *to = in_state(v, "trash/%s-%u", name, id);
@@ -495,7 +495,7 @@ static void start_emptying(const struct volumes *v)
 	if (path && pthread_create(&thread, NULL, empty_trash, path) == 0)
 		pthread_detach(thread);
 	else
-		free(path); /* the next one does it */
+		free(path); /* the next call of this function deletes it */
 }
 
 static int remove_locked(struct volumes *v, const char *name, struct error *err)

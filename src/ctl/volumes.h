@@ -7,11 +7,11 @@
  *	STATE/mnt/NAME		where it is mounted
  *	STATE/trash		trees that are being deleted
  *
- * A volume is mounted while containers refer to it.  Every step can be repeated: after a crash, what the engine asks again
- * or volumes_recover puts right what was left half done.
+ * A volume is mounted while containers refer to it.  Every step can be repeated: after a crash, a repeated call of the engine
+ * or volumes_recover completes what was interrupted.
  *
- * Locking	safe from any thread.  `change` is held by whatever changes something, over calls to the daemon, too; `look`
- *		guards the state and is held for moments only.  Order: change, look.
+ * Locking	safe from any thread.  `change` is held during every change, even over calls to the daemon; `look`
+ *		guards the state and is held only briefly.  Order: change, look.
  * Errors	HTTP status codes: 200, or another with err. */
 #ifndef CTL_VOLUMES_H
 #define CTL_VOLUMES_H
@@ -36,15 +36,14 @@ struct volume_setup {
 	unsigned collect_after_s; /* a reference is at least this old when it is collected */
 };
 
-/* What the plugin asks of ratefs.  Another table stands in for it in tests.  Calls are made one at a time, but for
- * `status`. */
+/* The operations of ratefs that the plugin uses; tests have another table.  Calls are serialized, except `status`. */
 struct volume_daemon_ops {
 	/* Mounts what the configuration file calls `name`; starts a daemon if there is none.  0 also if it is mounted;
-	 * 1: it is on its way, ask again later; -1 with err. */
+	 * 1: still being mounted, ask again later; -1 with err. */
 	int (*mount)(void *ctx, const char *name, struct error *err);
 	/* 0: it is not mounted any more; 1 with err: it is in use; -1 with err. */
 	int (*unmount)(void *ctx, const char *name, struct error *err);
-	/* Limits, use and waiting requests, a new object; NULL: the daemon does not say. */
+	/* Limits, use and waiting requests, a new object; NULL: the daemon does not answer. */
 	json_t *(*status)(void *ctx, const char *name);
 	/* Checks the text of a configuration file; -1 with what is wrong with its options. */
 	int (*check)(void *ctx, const char *text, struct error *err);
@@ -54,26 +53,27 @@ struct volumes {
 	struct volume_setup setup;
 	const struct volume_daemon_ops *daemon;
 	void *daemon_ctx;
-	struct volume_options known; /* what `ratefs --dump-options` says */
+	struct volume_options known; /* from `ratefs --dump-options` */
 	pthread_mutex_t change, look;
 	struct volume_state state; /* look */
-	json_t *unused; /* change: volumes that no container had at the last look, with the number of looks */
+	json_t *unused; /* change: volumes without containers, and how many searches in a row found none */
 };
 
 /* Makes the directories and reads the state.  -1 with err. */
 int volumes_open(struct volumes *v, struct error *err);
 void volumes_close(struct volumes *v);
 
-/* Mounts again what containers refer to and no daemon serves, and finishes deletions.  For the start, and from time to time. */
+/* Mounts volumes that have references but are not served by a daemon, and finishes deletions.  Called at startup and
+ * periodically. */
 void volumes_recover(struct volumes *v);
 /* Drops references whose container is gone: no mount namespace has the volume, twice in a row, and the reference is
- * older than collect_after_s.  Then unmounts what nobody refers to. */
+ * older than collect_after_s.  Then unmounts volumes without references. */
 void volumes_collect(struct volumes *v);
 
-/* Options are strings.  The same volume once more is no error. */
+/* Options are strings.  Creating the same volume again is not an error. */
 int volumes_create(struct volumes *v, const char *name, json_t *options, struct error *err);
 int volumes_remove(struct volumes *v, const char *name, struct error *err);
-/* `id` is the engine's name for whoever uses the volume. */
+/* `id` is the engine's ID of the reference. */
 int volumes_mount(struct volumes *v, const char *name, const char *id, struct error *err);
 int volumes_unmount(struct volumes *v, const char *name, const char *id, struct error *err);
 int volumes_unmount_locked(struct volumes *v, const char *name, const char *id, struct error *err);

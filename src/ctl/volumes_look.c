@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at volumes: what the engine is told about them, and which of their containers are gone. */
+/* Status of volumes for the engine, and detection of containers that are gone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct uses {
 	bool no_memory;
 };
 
-/* Namespaces that were copied from the host have the mount where the plugin put it, which is nobody's use of it. */
+/* A namespace that has the mount only at the plugin's own path is a copy of the host's, not a container that uses it. */
 static bool is_use(const struct uses *u, const struct container_mount *m, const char *name)
 {
 	size_t n = strlen(u->mnt);
@@ -47,7 +47,7 @@ static void note_use(void *ctx, const struct container_mount *m)
 					    *m->container ? m->container : who, json_true()) < 0;
 }
 
-/* NULL: it cannot be told. */
+/* NULL: unknown. */
 static json_t *find_uses(const struct volumes *v)
 {
 	AUTO_FREE char *mnt = NULL;
@@ -137,7 +137,7 @@ static bool is_old(const struct volumes *v, json_t *references)
 	return true;
 }
 
-/* Has the volume been without containers often enough? */
+/* Have enough searches in a row found no container? */
 static bool is_deserted(struct volumes *v, const char *name, const json_t *volume, json_t *uses)
 {
 	json_t *references = volume_references(volume);
@@ -156,7 +156,7 @@ static void drop_references(struct volumes *v, const char *name)
 {
 	struct error err = ERROR_INIT;
 	json_t *ids = keys_of(volume_references(volume_find(v->state.root, name)));
-	log_info("volume '%s': no container has it any more; dropping %zu reference%s", name,
+	log_info("volume '%s': no container uses it any more; dropping %zu reference%s", name,
 		 json_array_size(ids), json_array_size(ids) == 1 ? "" : "s");
 	for (size_t i = 0; i < json_array_size(ids); i++)
 		if (volumes_unmount_locked(v, name, json_string_value(json_array_get(ids, i)),
@@ -172,12 +172,13 @@ static void collect_one(struct volumes *v, const char *name, json_t *uses)
 	if (is_deserted(v, name, volume, uses))
 		drop_references(v, name);
 	else if (!json_object_size(volume_references(volume)))
-		volumes_unmount_locked(v, name, "", &err); /* of nobody: what stayed mounted */
+		volumes_unmount_locked(
+			v, name, "", &err); /* without a reference: a volume that stayed mounted */
 }
 
 void volumes_collect(struct volumes *v)
 {
-	/* Before the lock: a mount that comes meanwhile has a new reference, which is not old enough. */
+	/* Search before locking: a volume that is mounted meanwhile has a reference too young to be dropped. */
 	json_t *uses = find_uses(v);
 	if (!uses)
 		return;

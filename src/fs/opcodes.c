@@ -144,7 +144,7 @@ static const struct opcode rows[] = {
 			  ARGS(fuse_open_in),
 			  .run = op_opendir},
 
-	/* A parked flush would make close() return EINTR. */
+	/* If a flush waited, a signal would make close() return EINTR. */
 	[FUSE_FLUSH] = {.name = "flush",
 			.throttling = THROTTLE_CHARGE,
 			.cls = COST_META,

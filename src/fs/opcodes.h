@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One row per operation of the kernel: what it costs, whether it may be made to wait, and who carries it out. */
+/* One row per operation of the kernel: its cost, whether it may wait, and the function that carries it out. */
 #ifndef FS_OPCODES_H
 #define FS_OPCODES_H
 
@@ -18,7 +18,7 @@ enum throttling {
 	THROTTLE_EXEMPT, /* no cost, never waits */
 };
 
-/* Where a message says how many bytes are asked for. */
+/* Where the message has the number of bytes to transfer. */
 enum bytes_at {
 	NO_BYTES,
 	READ_SIZE,
@@ -26,16 +26,16 @@ enum bytes_at {
 	COPY_LENGTH,
 	LISTING_SIZE,
 	XATTR_SIZE,
-	XATTR_SIZE_NO_ACL, /* the same, but none for an access control list */
+	XATTR_SIZE_NO_ACL, /* the same, but access control lists cost no bytes */
 };
 
-/* Which open file it is on.  The kernel's structures have the handle in one of two places. */
+/* Where the message has the handle of an open file: the kernel's structures have two places for it. */
 enum handle_at {
 	NO_HANDLE,
 	OPEN_FILE, /* the first field; a file */
 	OPEN_DIR,  /* the same; a directory */
 	OPEN_ANY,  /* the same; either */
-	IF_FLAGGED /* the second 64 bits, where the first word says so (`flag`); either */
+	IF_FLAGGED /* the second 64 bits, if `flag` is set in the first 32; either */
 };
 
 struct opcode {
@@ -46,16 +46,16 @@ struct opcode {
 	enum device_op device;
 	enum handle_at handle;
 	uint32_t flag;
-	bool no_caller; /* acts as nobody, or as who opened the file */
+	bool no_caller; /* no identity is needed, or that of the opener is used */
 	bool no_reply;
 	bool no_source; /* makes no call to the source */
-	bool slow;	/* its call takes long wherever the source is */
-	bool any_user;	/* allow_root does not refuse it to others: they have the file open */
+	bool slow;	/* its call takes long on any source */
+	bool any_user;	/* allow_root admits it for all users, since they have the file open */
 	uint16_t args;	/* bytes of arguments */
 	void (*run)(struct request *r);
 };
 
-/* Never NULL: those of a newer kernel are throttled, too, and answered with ENOSYS. */
+/* Never NULL: unknown operations of a newer kernel are throttled as well, and fail with ENOSYS. */
 const struct opcode *opcode_of(uint32_t number);
 const char *opcode_name(uint32_t number);
 

@@ -39,13 +39,14 @@ const char *request_name(const struct request *r, unsigned nth)
 	}
 }
 
-/* --- what it costs ------------------------------------------------------------------------------ */
+/* --- its cost ------------------------------------------------------------------------------ */
 
 static void parse_read(struct request *r)
 {
 	const struct fuse_read_in *arg = r->args;
 	r->cost.bytes = arg->size;
-	/* Direct I/O tells read(2) from a page fault by the lock owner; the page cache does not. */
+	/* With direct I/O, only read(2) carries a lock owner, page faults do not.  With the page cache, they cannot be
+	 * distinguished. */
 	r->transfer = r->handle && r->handle->direct_io && (arg->read_flags & FUSE_READ_LOCKOWNER);
 	r->nonblock = r->transfer && (arg->flags & O_NONBLOCK);
 	r->in_blocks = r->no_interrupt = arg->flags & O_DIRECT;
@@ -63,7 +64,7 @@ static void parse_write(struct request *r)
 	r->refusable = !write_back;
 }
 
-/* A request for a size, or for an empty value, moves no bytes and need not wait for byte limits. */
+/* A request that asks only for the size, or sets an empty value, transfers no bytes: byte limits do not apply. */
 static void parse_xattr(struct request *r)
 {
 	/* The first field is the same in all versions of the kernel's structures. */
@@ -72,8 +73,8 @@ static void parse_xattr(struct request *r)
 		r->cost.cls = COST_META;
 }
 
-/* The kernel reads access control lists itself to check permissions, and offers a page of room.  They are
- * as much a part of a lookup as the mode, so they should not wait for byte limits. */
+/* To check permissions, the kernel itself reads access control lists, with a buffer of a page.  Like the mode, they are
+ * part of a lookup, so byte limits do not apply to them. */
 static bool names_acl(const struct request *r)
 {
 	static const char acl[] = "system.posix_acl_";
@@ -108,7 +109,7 @@ static void parse_bytes(struct request *r)
 	}
 }
 
-/* --- on what, and for whom ---------------------------------------------------------------------- */
+/* --- its handle and its caller ---------------------------------------------------------------------- */
 
 /* The handle of requests that have one, else 0. */
 static uint64_t handle_number(const struct request *r)
@@ -154,7 +155,7 @@ static int find_handle(struct request *r)
 	r->handle = handle_find(&r->fs->handle_table, fh);
 	if (!r->handle || !right_kind(r))
 		return -EBADF;
-	if (!r->caller.tid) { /* no caller: whoever opened the file */
+	if (!r->caller.tid) { /* no caller: acts for the process that opened the file */
 		r->caller.tid = (uint32_t)r->handle->pid;
 		r->caller.uid = r->handle->uid;
 		r->caller.gid = r->handle->gid;
@@ -214,8 +215,8 @@ void request_shorten(struct request *r, uint64_t bytes)
 
 /* --- carrying it out ---------------------------------------------------------------------------- */
 
-/* Most errors are what a healthy filesystem answers: there is no such file, or the caller may not.
- * These say that it is not healthy, or full. */
+/* Most errors are normal answers of a filesystem: no such file, permission denied.  These mean that it is broken or
+ * full. */
 static enum gate_outcome outcome_of(int err)
 {
 	static const int failures[] = {
@@ -227,7 +228,7 @@ static enum gate_outcome outcome_of(int err)
 	return err ? OUTCOME_ERROR : OUTCOME_OK;
 }
 
-/* allow_root: what others have not opened before is refused to them. */
+/* allow_root: other users may only use files that they already have open. */
 static bool is_refused(const struct request *r)
 {
 	return r->fs->cfg.owner_only && !r->op->any_user && r->in->uid != 0 &&
@@ -263,7 +264,7 @@ void request_run(struct request *r)
 		r->op->run(r);
 	if (self)
 		mine = runner_leave(self, grant);
-	if (r->again) { /* it would have blocked, and has not been answered */
+	if (r->again) { /* it would have blocked, so it has no answer yet */
 		r->again = false;
 		r->granted = r->granted && mine;
 		r->transport->defer(r);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* One request of the kernel, from intake to reply.
+/* A request of the kernel, from its arrival to the reply.
  *
  *	kernel ─▶ transport_dev.c   reads the message
  *	            ▼
  *	          request_parse     its row in opcodes.c, arguments, handle, caller, cost
  *	            ▼
- *	          admit.c           may it go now?  no: request_keep, parked.c; a worker comes back with it
+ *	          admit.c           is it admitted?  no: request_keep, parked.c; later a worker continues with it
  *	            ▼ yes
  *	          op->run           the backing call (ops_*.c)
  *	            ▼
- *	          reply.h           the outcome is noted, the transport sends the answer
+ *	          reply.h           records the outcome; the transport sends the answer
  *	            ▼
- *	          request_run       bytes settled, permits back, outcome counted
+ *	          request_run       returns unused bytes and permits, counts the outcome
  *
- * Ownership  a request belongs to the thread that has it in hand.  Its transport made it and takes it back with
- *            the reply, unless it was kept (parked): then request_drop gives it back.
- * Locking    none, but for the fields that parked.c names. */
+ * Ownership  a request belongs to the thread that handles it.  Its transport creates it, and reuses it after the reply
+ *            unless it was kept (parked); then request_drop returns it to the transport.
+ * Locking    none, except for the fields that parked.c names. */
 #ifndef FS_REQUEST_H
 #define FS_REQUEST_H
 
@@ -41,26 +41,26 @@ struct request;
 #define FS_MAX_TRANSFER (1U << 20) /* bytes of one read or write: conn->max_write */
 #define FS_BUFFER_SIZE	(FS_MAX_TRANSFER + (64U << 10))
 
-/* How requests come and how they are answered.  Nothing else asks which transport a request came by. */
+/* A transport: how requests arrive and are answered.  No other code depends on the kind of transport. */
 struct transport {
 	const char *name;
-	/* Sends an error (-errno) or `n` pieces of data.  0 or -errno; -ENOENT: the caller is gone, and
-	 * nothing was handed to it. */
+	/* Sends an error (-errno) or `n` pieces of data.  0 or -errno; -ENOENT: the caller no longer
+	 * waits, and got no answer. */
 	int (*reply)(struct request *r, int error, const struct iovec *data, unsigned n);
-	/* Answers a read of `size` bytes at `off` with what the file holds, without a copy.  Bytes sent, or
-	 * -1: nothing was sent, read it in the usual way.  NULL: never. */
+	/* Answers a read of `size` bytes at `off` directly from the file, without a copy.  Returns the bytes sent, or
+	 * -1: nothing was sent, read into a buffer instead.  NULL: not supported. */
 	ssize_t (*reply_from_file)(struct request *r, int fd, uint32_t size, off_t off);
-	/* Room for FS_BUFFER_SIZE bytes of the answer, page-aligned; good until the reply. */
+	/* A page-aligned buffer of FS_BUFFER_SIZE bytes for the answer, valid until the reply. */
 	char *(*room)(struct request *r);
-	/* The request to keep after the thread that read it goes on to the next: a copy, or itself.
-	 * With `payload` false only for an answer.  NULL: out of memory. */
+	/* Returns a request that stays valid after its thread reads the next one: a copy, or the request itself.  With
+	 * `payload` false the payload is not kept: it can only be answered.  NULL: out of memory. */
 	struct request *(*keep)(struct request *r, bool payload);
-	void (*drop)(struct request *r); /* one that was kept, after its reply */
-	/* Where threads that read requests must not block (else NULL).  May the call of this request block here?
-	 * Then defer has a worker carry it out. */
+	void (*drop)(struct request *r); /* releases a kept request after its reply */
+	/* For transports whose threads must not block (else NULL): may this request block its thread?  Then `defer`
+	 * passes it to a worker. */
 	bool (*may_block)(struct request *r);
 	void (*defer)(struct request *r);
-	/* A signal of its caller may never be reported: those who wait are looked at. */
+	/* Interrupts may get lost, so the callers of parked requests are checked for signals. */
 	bool misses_signals;
 };
 
@@ -71,8 +71,8 @@ struct request {
 	struct fs *fs;
 	struct fuse_in_header *in;
 	const struct opcode *op;
-	void *args;    /* as many bytes as the row says; NULL: the message is too short */
-	char *payload; /* names, or data: whatever follows the arguments */
+	void *args;    /* op->args bytes; NULL: the message is too short */
+	char *payload; /* names or data that follow the arguments */
 	size_t payload_len;
 
 	/* Filled by request_parse. */
@@ -91,11 +91,11 @@ struct request {
 	bool no_wait;	/* this thread must not block … */
 	bool again;	/* … and the operation would have: another thread is to run it */
 
-	/* What it was admitted by, and what came of it. */
+	/* Its admission and its result. */
 	bool granted;
 	struct grant grant;
 	const struct open_way *reserved; /* by handle_reserve, until a handle is made */
-	uint32_t umask;			 /* of the caller, where something is made */
+	uint32_t umask;			 /* of the caller, if the request creates something */
 	char *buffer;			 /* transport->room, while it runs */
 	uint64_t bytes_moved; /* by read, write, copy; of a listing, of extended attributes */
 	int error;	      /* errno of the reply, 0 on success */
@@ -111,10 +111,10 @@ struct request {
 /* A message in one piece: header, arguments, payload. */
 void request_split(struct request *r, void *message, size_t len);
 
-/* Finds out what it is.  0 or -errno: the message is too short, or names a handle that is not open. */
+/* Parses the message.  0 or -errno: the message is too short, or names a handle that is not open. */
 int request_parse(struct request *r);
 
-/* The nth name of the payload, NULL where it has no end. */
+/* The nth name of the payload; NULL: it is not terminated. */
 const char *request_name(const struct request *r, unsigned nth);
 
 static inline uint64_t request_fh(const struct request *r)
@@ -122,13 +122,13 @@ static inline uint64_t request_fh(const struct request *r)
 	return r->caller.handle;
 }
 
-/* What it is to a storage device: which transfer of which file. */
+/* The request as the simulated device sees it: a transfer of a file. */
 struct device_access request_access(const struct request *r);
 
 /* Shortens a transfer. */
 void request_shorten(struct request *r, uint64_t bytes);
 
-/* Carries it out on this thread and settles its grant. */
+/* Carries it out on this thread and returns what it did not use of its grant. */
 void request_run(struct request *r);
 
 static inline struct request *request_keep(struct request *r, bool payload)

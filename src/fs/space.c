@@ -72,11 +72,11 @@ static void set_phase(struct space *sp, int res)
 	pthread_mutex_unlock(&sp->lock);
 	if (res < 0 && res != -ECANCELED)
 		log_error(
-			"%s: cannot count what the tree holds: %s; size and inodes are not enforced",
+			"%s: cannot count what the source holds: %s; size and inodes are not enforced",
 			sp->source, strerror(-res));
 }
 
-/* Until that time has passed, somebody wants a rescan, or (for_long) leaves something to look at.  False: stop. */
+/* Sleeps for `ns`, until a rescan is requested, or (for_long) until there is a file to look at again.  False: stop. */
 static bool keeper_waits(struct space *sp, uint64_t ns, bool for_long, bool *rescan)
 {
 	uint64_t until_ns = add_sat_u64(monotonic_ns(), ns);
@@ -107,11 +107,11 @@ static void recount(struct space *sp, bool slowly)
 	atomic_store(&sp->rescanning, true);
 	int res = sp->ops->recount(sp, slowly);
 	atomic_store(&sp->rescanning, false);
-	/* What was counted so far goes on if it cannot be had anew. */
+	/* After a failed rescan, the old count stays in use. */
 	if (res == 0 || !atomic_load(&sp->enforcing))
 		set_phase(sp, res);
 	else if (res != -ECANCELED)
-		log_warning("%s: cannot count again what the tree holds: %s", sp->source,
+		log_warning("%s: cannot recount what the source holds: %s", sp->source,
 			    strerror(-res));
 }
 
@@ -278,7 +278,7 @@ int space_wait(struct space *sp, const _Atomic bool *cancel, struct error *err)
 		pthread_cond_timedwait(&sp->cond, &sp->lock, &until);
 	}
 	if (sp->phase == SPACE_SCANNING)
-		res = error_set(err, "given up while the tree was being counted");
+		res = error_set(err, "interrupted while the source was being counted");
 	else if (sp->phase == SPACE_FAILED)
 		res = error_set(err, "cannot count what the source holds: %s",
 				strerror(-sp->failure));

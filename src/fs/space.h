@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* How much a backing tree may hold (size=, inodes=), and how much it does.
+/* Limits on what a source tree may hold (size=, inodes=), and the count of what it holds.
  *
- * One struct space belongs to one tree and is shared by all mirrors of it.  Nothing is counted, and nothing costs more than a
- * test of a flag, until somebody sets a limit; from then on it is, until the last mirror goes.
+ * One struct space belongs to one tree and is shared by all mirrors of it.  Until a limit is set, nothing is counted, and an
+ * operation pays only for the test of a flag.  From then on changes are counted until the last mirror is freed.
  *
- *	limits set ─▶ counting: every change is entered in space_table.h
- *	                 └─▶ saved total, or scan ─▶ enforcing: what does not fit is refused
- *	                                                └─▶ last mirror gone: total saved, all is forgotten
+ *	limits set ─▶ counting: every change is recorded (space_table.h)
+ *	                 └─▶ saved total, or scan ─▶ enforcing: requests that do not fit are refused
+ *	                                                └─▶ last mirror freed: total saved, tables freed
  *
- * The keeper, a thread, does all of this that takes time: the scan; looks again at files whose blocks may have changed by
- * themselves; scans again when asked, and every hour at a walking pace, for what others do in the tree.
+ * A thread, the keeper, does the slow parts: it scans the tree; it checks files again whose blocks may have changed without
+ * a request (delayed allocation); and it rescans on request, and slowly about every hour, to notice changes made directly in
+ * the tree.
  *
- * Who counts is behind struct space_ops: today the daemon (space_counted).  A filesystem that can do it for a
- * directory (project quotas) would be another table.
+ * The way of counting is behind struct space_ops: currently the daemon counts (space_counted).  A filesystem that can count
+ * a directory itself (project quotas) would be another table.
  *
  * Threads  any; space_set, space_new and space_free by the owner. */
 #ifndef FS_SPACE_H
@@ -27,7 +28,7 @@
 struct fs;
 struct space;
 
-/* 0: none. */
+/* 0: no limit. */
 struct space_limits {
 	uint64_t bytes, inodes;
 };
@@ -36,7 +37,7 @@ static inline bool space_limits_any(const struct space_limits *l)
 	return l->bytes || l->inodes;
 }
 
-/* Of one mount. */
+/* The limits of one mount. */
 struct space_policy {
 	struct space_limits limits;
 	bool edquot; /* on_quota=edquot */
@@ -44,9 +45,9 @@ struct space_policy {
 
 /* state_dir: where totals are kept; NULL: nowhere.  NULL: out of memory. */
 struct space *space_new(const char *state_dir);
-void space_free(struct space *sp); /* no mirror uses it any more; NULL will do */
+void space_free(struct space *sp); /* no mirror may use it any more; NULL is allowed */
 
-/* The limits of the tree; those of a mount come on top (fs_set_space).  Begins to count if need be. */
+/* The limits of the tree; those of a mount apply as well (fs_set_space).  Starts counting if necessary. */
 void space_set(struct space *sp, const struct space_limits *l);
 /* Waits until limits are enforced.  -1 with err: *cancel was set, or the tree cannot be scanned. */
 int space_wait(struct space *sp, const _Atomic bool *cancel, struct error *err);
@@ -59,11 +60,11 @@ struct space_look {
 	bool rescanning;
 	struct space_limits limits; /* of the tree */
 	uint64_t bytes, inodes;	    /* used */
-	uint64_t scanned;	    /* files, by the scan under way */
+	uint64_t scanned;	    /* files, by the current scan */
 	uint64_t refused;	    /* requests, for lack of space or inodes */
-	uint64_t scans;		    /* that were completed */
-	int64_t corrected; /* bytes that the last of them found more than had been counted */
-	uint64_t scan_ns;  /* how long that took */
+	uint64_t scans;		    /* completed ones */
+	int64_t corrected;	    /* bytes by which the last scan corrected the count */
+	uint64_t scan_ns;	    /* duration of the last scan */
 };
 void space_look(const struct space *sp, struct space_look *out);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tree has used and what has been set aside for calls under way: pure arithmetic.
+/* Counts what a tree uses and what is reserved for calls in progress: pure arithmetic.
  *
- *	reserve ─▶ the call to the source ─▶ settle: what it really took is used, the reservation goes
+ *	reserve ─▶ the call to the source ─▶ settle: counts what it really used, drops the reservation
  *
  * `committed` is used plus reserved; a reservation is admitted only while committed stays within the limit, so that
- * any number of callers together never get more than there is room for.
+ * concurrent callers together never exceed the limit.
  *
  * Units    bytes, or inodes.  A limit of 0 means none.
  * Locking  safe from any thread; each counter is one atomic word.
@@ -39,7 +39,7 @@ static inline uint64_t space_left(uint64_t limit, int64_t taken)
 	return (uint64_t)taken < limit ? limit - (uint64_t)taken : 0;
 }
 
-/* False: no room for n with `margin` left over; nothing has changed.  0 always fits. */
+/* False: n would leave less than `margin` free; nothing has changed.  n = 0 always fits. */
 static inline bool space_reserve(struct space_count *c, uint64_t n, uint64_t margin, uint64_t limit)
 {
 	int64_t now = atomic_load_explicit(&c->committed, memory_order_relaxed);
@@ -54,7 +54,7 @@ static inline bool space_reserve(struct space_count *c, uint64_t n, uint64_t mar
 	return true;
 }
 
-/* Takes as much of n as fits, in whole units; returns how much. */
+/* Reserves as much of n as fits, in whole units; returns how much. */
 static inline uint64_t space_reserve_part(struct space_count *c, uint64_t n, uint64_t unit,
 					  uint64_t limit)
 {
@@ -77,7 +77,7 @@ static inline void space_unreserve(struct space_count *c, uint64_t n)
 		atomic_fetch_sub_explicit(&c->committed, (int64_t)n, memory_order_relaxed);
 }
 
-/* What is used has changed by so much. */
+/* Changes `used` by delta. */
 static inline void space_add(struct space_count *c, int64_t delta)
 {
 	if (!delta)

@@ -10,11 +10,12 @@
 #include "fs/inode_table.h"
 #include "fs/space_map.h"
 
-/* While at least so much is left, a write reserves for all blocks that it touches; below it, only for those that it
- * really needs, which takes a look at the map of the file.  So what is reserved too much never makes another fail. */
+/* While more than this is free, a write reserves all blocks that it touches, which is cheap but too much.  Below it, a
+ * write looks up in the block map of the file which blocks are missing and reserves only those, so that excessive
+ * reservations never make another request fail. */
 #define MARGIN (64ULL << 20)
 
-#define FAST_SYMLINK 59 /* bytes that nearly every filesystem keeps in the inode */
+#define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
 static int full(struct fs *fs)
 {
@@ -65,7 +66,7 @@ bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const 
 	return done;
 }
 
-/* Writers that never stop may make every result an old one; then the next stat will do. */
+/* Constant writers can outdate every result; then a later stat corrects the count. */
 static int enter_fd(struct space *sp, struct space_slot *s, int fd)
 {
 	for (int tries = 0; tries < 4; tries++) {
@@ -78,7 +79,7 @@ static int enter_fd(struct space *sp, struct space_slot *s, int fd)
 	return 0;
 }
 
-/* The open file's slot; NULL: out of memory. */
+/* The slot of an open file; NULL: out of memory. */
 static struct space_slot *slot_of(struct fs *fs, struct handle *h)
 {
 	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
@@ -123,7 +124,7 @@ void space_closed(struct fs *fs, struct handle *h)
 
 /* --- data ------------------------------------------------------------------------------------ */
 
-/* Only a file that has been stat'ed once can be settled. */
+/* A slot can be settled only after a first stat has given its base. */
 static int begin_data(struct space_op *op, struct fs *fs, struct handle *h)
 {
 	*op = (struct space_op){.slot = slot_of(fs, h), .borrowed = true};
@@ -164,7 +165,7 @@ static uint64_t cap_of(struct space_op *op, const struct stat *st)
 	return max_u64(end_of(op->sp, st), table_kept(&op->sp->table, op->slot));
 }
 
-/* Little is left: only what is really needed, and if need be only a part of the range, [from, *to). */
+/* Little is free: reserves only missing blocks, and if necessary shortens the range to [from, *to). */
 static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const struct stat *st,
 			   uint64_t from, uint64_t *to, bool in_part)
 {
@@ -183,7 +184,7 @@ static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const str
 	return *to > from ? 0 : full(fs);
 }
 
-/* What it takes is known. */
+/* For writes whose cost is known in advance. */
 static bool begin_sure(struct space_op *op, off_t off, size_t size, uint64_t limit)
 {
 	struct space_table *t = &op->sp->table;
@@ -224,7 +225,7 @@ int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h,
 	return 0;
 }
 
-/* What it needs blocks for: all but punching, collapsing and inserting a hole. */
+/* Whether this mode of fallocate allocates blocks: all do, except punching, collapsing and inserting a hole. */
 static bool allocates(int mode)
 {
 	return !(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
@@ -289,7 +290,7 @@ int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *in
 	return res < 0 ? give_up(op, res) : 0;
 }
 
-/* The directory may need one block more, the new inode what its type needs. */
+/* The directory may grow by one block; the new inode needs what its type needs. */
 int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
 			  mode_t type, size_t link_size)
 {
@@ -400,7 +401,7 @@ void space_statfs(const struct fs *fs, struct statvfs *st)
 	}
 	if (inodes) {
 		uint64_t left = space_left(inodes, (int64_t)space_used(&t->inodes));
-		/* A backing that counts no inodes (f_files is 0) has always some left. */
+		/* A source that does not count inodes (f_files is 0) always has free ones. */
 		st->f_favail = st->f_files ? min_u64(left, st->f_favail) : left;
 		st->f_ffree = left;
 		st->f_files = space_used(&t->inodes) + left;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What operations say to space accounting: one call before they change something in the source, one after.
+/* The interface of operations to space accounting: one call before they change the source, one after.
  *
  *	struct space_op op;
- *	int res = space_write_begin(&op, fs, h, off, &size, append);	0, or why not; may make size smaller
+ *	int res = space_write_begin(&op, fs, h, off, &size, append);	0 or -errno; may reduce size
  *	if (res == 0) the call
- *	space_end(&op, h->fd);						whatever came of it
+ *	space_end(&op, h->fd);						whether it succeeded or not
  *
- * Where nothing is counted each costs a test.  None holds a lock over a system call.  A begin that failed needs no end, but does
- * not mind one. */
+ * If nothing is counted, each call costs one test.  None holds a lock over a system call.  A begin that failed needs no
+ * end, but an end is harmless. */
 #ifndef FS_SPACE_HOOKS_H
 #define FS_SPACE_HOOKS_H
 
@@ -24,16 +24,16 @@
 struct space_op {
 	struct space *sp; /* NULL: nothing to settle */
 	struct space_slot *slot;
-	struct space_slot *made; /* of the new inode: until its open file has it, too */
+	struct space_slot *made; /* of the new inode, until its open file has a reference, too */
 	uint64_t bytes, inodes;	 /* reserved */
-	bool borrowed;		 /* the slot's reference is the handle's */
-	bool sure;		 /* a write whose cost is known: */
+	bool borrowed;		 /* the handle holds the slot's reference */
+	bool sure;		 /* the cost of the write is known in advance: `write` */
 	struct slot_write write;
-	bool moves; /* a table_move_end is due, with this epoch */
+	bool moves; /* space_end must call table_move_end with `epoch` */
 	unsigned epoch;
-	bool changing;	   /* no such write is entered meanwhile */
-	bool cut;	   /* blocks beyond the end of the file go */
-	uint64_t keep_end; /* blocks up to here are asked for; 0: none */
+	bool changing;	   /* meanwhile, writes of this file are not counted without a stat */
+	bool cut;	   /* frees blocks beyond the end of the file */
+	uint64_t keep_end; /* blocks up to here are preallocated; 0: none */
 };
 
 static inline bool space_counts(const struct fs *fs)
@@ -42,7 +42,7 @@ static inline bool space_counts(const struct fs *fs)
 	       atomic_load_explicit(&fs->cfg.space->counting, memory_order_acquire);
 }
 
-/* Data of an open file.  *size may get smaller. */
+/* A write to an open file.  May reduce *size. */
 int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
 			   size_t *size, bool append);
 static inline int space_write_begin(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
@@ -52,7 +52,7 @@ static inline int space_write_begin(struct space_op *op, struct fs *fs, struct h
 	return space_counts(fs) ? space_write_begin_slow(op, fs, h, off, size, append) : 0;
 }
 
-/* The same for a copy, which is no longer than what there is to be copied. */
+/* The same for a copy, which ends at the end of the source file. */
 static inline int space_copy_begin(struct space_op *op, struct fs *fs, const struct handle *from,
 				   off_t off_in, struct handle *to, off_t off_out, size_t *size)
 {
@@ -64,7 +64,7 @@ static inline int space_copy_begin(struct space_op *op, struct fs *fs, const str
 		*size = min_u64(*size, off_in < st.st_size ? (uint64_t)(st.st_size - off_in) : 0);
 	return space_write_begin_slow(op, fs, to, off_out, size, false);
 }
-/* What a request gets that does not fit. */
+/* The errno of requests that do not fit. */
 static inline int space_errno(const struct fs *fs)
 {
 	return atomic_load_explicit(&fs->quota_is_edquot, memory_order_relaxed) ? EDQUOT : ENOSPC;
@@ -79,8 +79,8 @@ static inline int space_allocate_begin(struct space_op *op, struct fs *fs, struc
 	return space_counts(fs) ? space_allocate_begin_slow(op, fs, h, mode, off, size) : 0;
 }
 
-/* The inode that fd holds, or (-1) that can be reached by its id: truncation (`cut`), extended attributes, and
- * directories whose entries change.  `bytes`, `inodes`: what it may take. */
+/* Another change of an inode, given by fd or, if fd is -1, by its id: truncation (`cut`), extended attributes, and
+ * directories whose entries change.  `bytes`, `inodes`: the most that it may need. */
 int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
 			    uint64_t bytes, uint64_t inodes);
 static inline int space_change_begin(struct space_op *op, struct fs *fs, struct inode *inode,
@@ -89,7 +89,7 @@ static inline int space_change_begin(struct space_op *op, struct fs *fs, struct 
 	op->sp = NULL;
 	return space_counts(fs) ? space_change_begin_slow(op, fs, inode, fd, bytes, inodes) : 0;
 }
-/* Blocks that an extended attribute may need: one at least, though a small one may find room in the inode. */
+/* Blocks that an extended attribute may need: at least one, although a small one may fit into the inode. */
 static inline uint64_t space_xattr_bytes(const struct fs *fs, const char *name, size_t size)
 {
 	return space_counts(fs) ? space_round_up(strlen(name) + size + 1, fs->cfg.space->block) : 0;
@@ -101,7 +101,7 @@ static inline int space_cut_begin(struct space_op *op, struct fs *fs, struct ino
 		op->cut = true;
 	return res;
 }
-/* A name comes into a directory, with or without a new inode of that type. */
+/* Adds a name to a directory, with a new inode of that type or without. */
 #define SPACE_NO_INODE 0
 int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
 			  mode_t type, size_t link_size);
@@ -112,7 +112,7 @@ static inline int space_name_begin(struct space_op *op, struct fs *fs, const str
 	return space_counts(fs) ? space_name_begin_slow(op, fs, dir, type, link_size) : 0;
 }
 
-/* A name of an inode that has one already. */
+/* Adds another name of an existing inode. */
 static inline int space_link_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir)
 {
 	int res = space_name_begin(op, fs, dir, SPACE_NO_INODE, 0);
@@ -123,7 +123,7 @@ static inline int space_link_begin(struct space_op *op, struct fs *fs, const str
 	return res;
 }
 
-/* fd: of what the begin was about; < 0: nothing came of it. */
+/* fd: the file that was changed; < 0: the call failed. */
 void space_end_slow(struct space_op *op, int fd);
 static inline void space_end(struct space_op *op, int fd)
 {
@@ -139,7 +139,7 @@ static inline void space_write_end(struct space_op *op, int fd, ssize_t n)
 		space_write_end_slow(op, fd, n);
 }
 
-/* Something was made: as stat says, numbers of the source.  Before its space_end. */
+/* Something was created; st has device and inode numbers of the source.  Call it before space_end. */
 void space_made_slow(struct space_op *op, const struct stat *st);
 static inline void space_made(struct space_op *op, const struct stat *st)
 {
@@ -158,21 +158,21 @@ static inline void space_made_at(struct space_op *op, struct fs *fs, int dir_fd,
 	if (op->sp && mirror_stat_child(fs, dir_fd, name, &st) == 0)
 		space_made_slow(op, &st);
 }
-/* A name went; st: what it was before.  No space_op is needed. */
+/* A name was removed; st: its inode before that.  No space_op is needed. */
 void space_unlinked_slow(struct fs *fs, const struct stat *st);
 static inline void space_unlinked(struct fs *fs, const struct stat *st)
 {
 	if (space_counts(fs) && st->st_nlink && (st->st_nlink == 1 || S_ISDIR(st->st_mode)))
 		space_unlinked_slow(fs, st);
 }
-/* A file without a name got one. */
+/* A file without a name (O_TMPFILE) got one. */
 void space_linked_slow(struct fs *fs, const struct inode *inode);
 static inline void space_linked(struct fs *fs, const struct inode *inode)
 {
 	if (space_counts(fs))
 		space_linked_slow(fs, inode);
 }
-/* Between this and its space_end something gets another name: tell space_moving what. */
+/* A rename happens between this and its space_end; call space_moving for what is renamed. */
 static inline int space_move_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
 				   bool whiteout)
 {
@@ -183,8 +183,8 @@ static inline int space_move_begin(struct space_op *op, struct fs *fs, const str
 	}
 	return res;
 }
-/* `name` gets another name.  A scan under way could miss it between the two: its slot counts it, or, for a directory with
- * all that is in it, the scan is made again. */
+/* `name` is about to be renamed.  A scan could miss it or count it twice.  So a file gets a slot, which counts it; after the
+ * rename of a directory, the scan is repeated. */
 void space_moving_slow(struct fs *fs, int dir_fd, const char *name);
 static inline void space_moving(const struct space_op *op, struct fs *fs, int dir_fd,
 				const char *name)
@@ -193,20 +193,20 @@ static inline void space_moving(const struct space_op *op, struct fs *fs, int di
 		space_moving_slow(fs, dir_fd, name);
 }
 
-/* An open file comes and goes (after its fd was closed). */
+/* A file was opened, is about to be closed, and was closed (its fd, too). */
 void space_opened_slow(struct fs *fs, struct handle *h);
 static inline void space_opened(struct fs *fs, struct handle *h)
 {
 	if (space_counts(fs))
 		space_opened_slow(fs, h);
 }
-void space_closing(struct fs *fs, struct handle *h); /* before that */
+void space_closing(struct fs *fs, struct handle *h); /* before its fd is closed */
 void space_closed(struct fs *fs, struct handle *h);
 
-/* df */
+/* Applies the limits to the answer for df. */
 void space_statfs(const struct fs *fs, struct statvfs *st);
 
-/* What stat said of a slot's file; see table_settle. */
+/* Enters the result of a stat; see table_settle. */
 bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of struct space: space.c (life, keeper), space_keep.c (scan, and looking again), space_hooks.c (what operations
- * ask of it). */
+/* Internals of struct space, for space.c (lifetime, keeper), space_keep.c (scan, checking files again) and space_hooks.c
+ * (interface of operations). */
 #ifndef FS_SPACE_INTERNAL_H
 #define FS_SPACE_INTERNAL_H
 
@@ -13,18 +13,18 @@
 #include "fs/space_table.h"
 
 #define SPACE_MIRRORS	64
-#define SPACE_RESCAN_NS (3600 * NSEC_PER_SEC) /* what others do in the tree is noticed after that */
-#define SPACE_VERIFY_NS (30 * NSEC_PER_SEC)   /* so is what they did while it was not mounted */
+#define SPACE_RESCAN_NS (3600 * NSEC_PER_SEC) /* finds changes made directly in the tree */
+#define SPACE_VERIFY_NS (30 * NSEC_PER_SEC)   /* and those made while it was not mounted */
 
-/* Who counts, for one tree. */
+/* A way of counting a tree. */
 struct space_ops {
-	/* Makes the use of the tree known.  On the keeper's thread; returns early when sp->stop is set. */
+	/* Determines the current use of the tree.  On the keeper's thread; returns early when sp->stop is set. */
 	int (*start)(struct space *sp);
-	/* Another look at what may have changed unnoticed; returns when to look next, in ns from now. */
+	/* Checks files that may have changed unnoticed; returns when to do so next, in ns from now. */
 	uint64_t (*tend)(struct space *sp);
 	/* Counts the whole tree again. */
 	int (*recount)(struct space *sp, bool slowly);
-	/* The last mirror has gone. */
+	/* The last mirror was freed. */
 	void (*end)(struct space *sp);
 };
 extern const struct space_ops space_counted;
@@ -37,9 +37,9 @@ struct space {
 	_Atomic uint64_t refused;
 
 	/* of the backing; set before counting begins */
-	uint64_t block;	    /* bytes that it allocates at a time */
-	uint64_t dir_bytes; /* what a new directory takes, as far as is known */
-	bool overallocates; /* gives open files more blocks than they ask for, and takes them back */
+	uint64_t block;	    /* unit of allocation in bytes */
+	uint64_t dir_bytes; /* size of a new directory, as observed so far */
+	bool overallocates; /* preallocates blocks for open files, and frees them later */
 
 	char *state_dir, *source;
 	struct space_state state;
@@ -49,14 +49,14 @@ struct space {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	unsigned mirrors;		  /* lock */
-	struct fs *mirror[SPACE_MIRRORS]; /* lock: those that are there, as far as there is room */
+	struct fs *mirror[SPACE_MIRRORS]; /* lock: up to SPACE_MIRRORS of them */
 	bool keeper_runs;		  /* lock */
 	bool rescan;			  /* lock: asked for */
 	enum space_phase phase;		  /* lock */
 	int failure;			  /* lock: -errno of a scan that failed */
 	_Atomic bool stop;
 	_Atomic bool rescanning;
-	_Atomic bool keeper_sleeps; /* for long: nothing is to be looked at */
+	_Atomic bool keeper_sleeps; /* until woken: there is no file to check */
 	pthread_t keeper;
 
 	struct scan_progress progress;
@@ -64,17 +64,17 @@ struct space {
 	_Atomic int64_t corrected;
 };
 
-/* A mirror comes and goes: fs_new and fs_free. */
+/* A mirror was created or is freed: called by fs_new and fs_free. */
 int space_attach(struct space *sp, struct fs *fs); /* 0 or -ENOMEM */
 void space_detach(struct space *sp, struct fs *fs);
 void space_wake_slow(struct space *sp);
-/* There may be something to look at again. */
+/* There may be a file to check again. */
 static inline void space_wake(struct space *sp)
 {
 	if (atomic_load(&sp->keeper_sleeps))
 		space_wake_slow(sp);
 }
-/* Begins to count, if nobody has before. */
+/* Starts counting, unless that was done before. */
 void space_begin(struct space *sp);
 
 #endif

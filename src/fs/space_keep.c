@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon counts: what the keeper does for that. */
+/* Counting by the daemon: the part of the keeper thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,8 +18,8 @@
 #include "fs/space_internal.h"
 
 #define ATTEMPTS  3
-#define SLOTS_MAX (1U << 20) /* files changed during a scan; beyond it is begun anew later */
-#define IDLE_KEEP (1U << 15) /* files that were changed a while ago and are looked at again */
+#define SLOTS_MAX (1U << 20) /* files changed during a scan; with more, it is repeated later */
+#define IDLE_KEEP (1U << 15) /* files changed recently that are kept to be checked again */
 #define DUE	  256	     /* of these, per round */
 #define ROUNDS	  8
 #define TEND_NS	  NSEC_PER_SEC
@@ -46,7 +46,7 @@ static void say_progress(struct tally *y)
 			 files);
 }
 
-/* A file that somebody is changing: its slot decides, with fresh figures. */
+/* A file that is being changed is counted by its slot, after a fresh stat. */
 static int visit_slot(struct space *sp, int dir_fd, const char *name, const struct statx *seen)
 {
 	struct stat st;
@@ -85,7 +85,7 @@ static int visit(void *ctx, int dir_fd, const char *name, const struct statx *st
 	return 0;
 }
 
-/* One that hangs in the source is not waited for. */
+/* Gives up after a second: a rename may hang in the source. */
 static void wait_for_moves(struct space *sp)
 {
 	const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC};
@@ -93,7 +93,7 @@ static void wait_for_moves(struct space *sp)
 		nanosleep(&nap, NULL);
 }
 
-/* 1: the tree was changed in a way that a scan cannot follow. */
+/* 1: the tree was changed in a way that invalidates the scan. */
 static int scan_once(struct space *sp, bool slowly, bool last)
 {
 	struct tally y = {.sp = sp, .said_ns = monotonic_ns()};
@@ -119,8 +119,8 @@ static int scan_once(struct space *sp, bool slowly, bool last)
 	atomic_store(&sp->scan_ns, monotonic_ns() - since_ns);
 	if (moved)
 		log_info(
-			"%s: directories are moved around all the time: what it holds may be counted "
-			"wrong until the next rescan",
+			"%s: directories were renamed during the count: it may be wrong until the next "
+			"rescan",
 			sp->source);
 	return 0;
 }
@@ -135,7 +135,7 @@ static int counted_recount(struct space *sp, bool slowly)
 	uint64_t unreadable = atomic_load(&sp->progress.unreadable);
 	if (res == 0 && unreadable && !atomic_load(&sp->scans))
 		log_warning("%s: %" PRIu64
-			    " directories cannot be read: what is in them is not counted",
+			    " directories cannot be read: their contents are not counted",
 			    sp->source, unreadable);
 	if (res == 0)
 		atomic_fetch_add(&sp->scans, 1);
@@ -153,9 +153,9 @@ static struct space_total total_of(const struct space *sp)
 static void say_not_kept(const struct space *sp, int res)
 {
 	log_warning(
-		"%s: the size of what it holds cannot be kept in %s: %s; every mount will count it",
+		"%s: the total cannot be kept in %s: %s; each mount will count the source again",
 		sp->source, sp->state_dir,
-		res == -EWOULDBLOCK ? "another daemon counts it, too" : strerror(-res));
+		res == -EWOULDBLOCK ? "another daemon uses it" : strerror(-res));
 }
 
 static void adopt_open_files(struct space *sp)
@@ -223,7 +223,7 @@ static uint64_t counted_tend(struct space *sp)
 			table_put(&sp->table, due[i], monotonic_ns());
 		}
 	}
-	/* Who leaves the next one to look at, wakes us. */
+	/* From now on, an operation that leaves a file to check wakes this thread. */
 	atomic_store(&sp->keeper_sleeps, true);
 	bool more = atomic_load(&sp->table.idle) || atomic_load(&sp->table.bypassing);
 	if (more)

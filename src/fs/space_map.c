@@ -17,7 +17,7 @@ struct hole {
 	uint64_t from, to;
 };
 
-/* FIEMAP knows blocks that were set aside and not written; holes and ends of data do not. */
+/* FIEMAP reports preallocated blocks as allocated; SEEK_HOLE and SEEK_DATA treat them as holes. */
 static int next_hole_fiemap(int fd, uint64_t at, uint64_t end, struct hole *h)
 {
 	union {
@@ -55,7 +55,7 @@ static int next_hole_fiemap(int fd, uint64_t at, uint64_t end, struct hole *h)
 static int next_hole_seek(int fd, uint64_t at, uint64_t end, struct hole *h)
 {
 	off_t hole = lseek(fd, (off_t)at, SEEK_HOLE);
-	if (hole < 0) { /* beyond the end of the file, or a source that cannot tell */
+	if (hole < 0) { /* beyond the end of the file, or not supported by the source */
 		*h = (struct hole){at, end};
 		return 1;
 	}
@@ -72,7 +72,7 @@ static int next_hole(int fd, uint64_t at, uint64_t end, struct hole *h)
 	return found < 0 ? next_hole_seek(fd, at, end, h) : found;
 }
 
-/* Adds up what is missing until it is more than room; returns where that is, else the end of the range. */
+/* Adds up missing blocks until they exceed room; returns that position, or the end of the range. */
 static uint64_t walk(int fd, const struct map_range *r, uint64_t room, uint64_t *missing)
 {
 	uint64_t at = r->from - r->from % r->block, end = space_round_up(r->to, r->block);
@@ -84,8 +84,7 @@ static uint64_t walk(int fd, const struct map_range *r, uint64_t room, uint64_t 
 			at = cap;
 			continue;
 		}
-		if (at <
-		    cap) { /* whole blocks, and on into what is new if it reaches up to there */
+		if (at < cap) { /* whole blocks; a hole that reaches cap continues to the end */
 			h.from = max_u64(at, h.from - h.from % r->block);
 			h.to = h.to >= cap ? end : space_round_up(h.to, r->block);
 		}

@@ -17,9 +17,9 @@
 #include "base/monotonic.h"
 #include "base/util.h"
 
-#define THREADS_MIN  4 /* a tree that is not in memory is read faster by several */
+#define THREADS_MIN  4 /* several threads are faster if inodes must be read from disk */
 #define THREADS_MAX  16
-#define PATH_LONG    2048 /* from a directory that is so far away, names are counted anew */
+#define PATH_LONG    2048 /* a directory with a longer path becomes an anchor */
 #define STATX_WANTED (STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BLOCKS | STATX_SIZE)
 #define REST_MAX_NS  (200 * NSEC_PER_MSEC)
 
@@ -27,7 +27,7 @@
 #define STATX_ATTR_MOUNT_ROOT 0x2000
 #endif
 
-/* Where paths begin: the root, or a directory far below it. */
+/* An open directory that paths are relative to: the root, or one far below it. */
 struct anchor {
 	int fd;
 	_Atomic unsigned refs;
@@ -43,7 +43,7 @@ struct scan {
 	const struct scan_config *cfg;
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	struct todo *todo; /* lock: last in, first out, which keeps it short */
+	struct todo *todo; /* lock: a stack, which stays shorter than a queue */
 	unsigned busy;	   /* lock: threads that may add to it */
 	int res;	   /* lock */
 	_Atomic bool over;
@@ -105,7 +105,7 @@ static int open_dir(const struct todo *d)
 	};
 	const char *path = d->path[0] ? d->path : ".";
 	int fd = (int)syscall(SYS_openat2, d->anchor->fd, path, &how, sizeof(how));
-	if (fd < 0 && errno == EPERM) { /* not our directory */
+	if (fd < 0 && errno == EPERM) { /* O_NOATIME is only for the owner */
 		how.flags &= ~(uint64_t)O_NOATIME;
 		fd = (int)syscall(SYS_openat2, d->anchor->fd, path, &how, sizeof(how));
 	}
@@ -239,7 +239,7 @@ static void run(struct scan *s)
 {
 	pthread_t thread[THREADS_MAX];
 	unsigned n = 0, wanted = threads_wanted(s->cfg) - 1;
-	s->busy = 1; /* ours */
+	s->busy = 1; /* this thread */
 	for (; n < wanted; n++) {
 		pthread_mutex_lock(&s->lock);
 		s->busy++;

@@ -2,8 +2,8 @@
 /* Walks a tree with several threads and shows every file to a visitor, once for each of its names.
  * Mounts inside the tree are not entered.
  *
- * Errors   0; -ECANCELED: *stop was set; -ENOMEM and the like.  What disappears meanwhile is no error;
- *          directories that may not be read are counted. */
+ * Errors   0; -ECANCELED: *stop was set; -ENOMEM and the like.  Files that disappear meanwhile are no error;
+ *          unreadable directories are counted in `unreadable`. */
 #ifndef FS_SPACE_SCAN_H
 #define FS_SPACE_SCAN_H
 
@@ -14,8 +14,9 @@
 struct statx;
 
 struct scan_progress {
-	_Atomic uint64_t files, bytes; /* that were seen so far, names of one file counted each */
-	_Atomic uint64_t unreadable;   /* directories */
+	_Atomic uint64_t files,
+		bytes; /* seen so far; a file with several names is counted for each */
+	_Atomic uint64_t unreadable; /* directories */
 };
 
 struct scan_config {

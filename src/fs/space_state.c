@@ -17,7 +17,7 @@
 
 #define FORMAT "ratefs-space 1\n"
 
-/* The same directory: device numbers change from boot to boot, so the filesystem's own ID where it has one. */
+/* Identifies the directory.  Device numbers change from boot to boot, so this uses the filesystem's own ID if there is one. */
 static int identify(struct space_state *s, int root_fd)
 {
 	struct statx st;
@@ -59,7 +59,7 @@ static int open_dir(struct space_state *s, const char *dir)
 	s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->dir_fd < 0 || fstat(s->dir_fd, &st) < 0)
 		return -errno;
-	/* Whoever can write there could tell us any total. */
+	/* A user who can write to it could forge totals. */
 	return st.st_uid != geteuid() || (st.st_mode & 022) ? -EPERM : 0;
 }
 

@@ -6,10 +6,10 @@
 
 #define BUCKETS_MIN 64
 #define VISITED_MIN 256
-#define GUESSES_MAX 256 /* writes that are entered without a stat in between */
+#define GUESSES_MAX 256 /* most writes that are counted without a stat in between */
 
-/* How long after its last change a file is looked at again: dirty data is written within half a minute,
- * which may need blocks for the map of the file; what XFS has set aside beyond its end goes within five. */
+/* When a file is checked again after its last change.  Dirty data is written within half a minute, which may allocate blocks
+ * for the file's block map; XFS frees preallocated blocks beyond the end of a file within five minutes. */
 static const uint64_t look_after_ns[] = {NSEC_PER_SEC, 5 * NSEC_PER_SEC, 40 * NSEC_PER_SEC,
 					 400 * NSEC_PER_SEC};
 
@@ -173,11 +173,11 @@ static void ref_locked(struct space_table *t, struct space_slot *s)
 	s->unseen = false;
 }
 
-/* Whatever had this number before is gone. */
+/* An earlier file with this inode number no longer exists. */
 static void count_new_locked(struct space_table *t, struct space_slot *s, int64_t bytes)
 {
 	if (!s->known)
-		s->base = bytes; /* should the scan have been quicker than we */
+		s->base = bytes; /* in case the scan has already counted it */
 	if (!s->known || !s->exists)
 		space_add(&t->inodes, 1);
 	space_add(&t->bytes, bytes - s->bytes);
@@ -262,7 +262,7 @@ static void unref_locked(struct space_table *t, struct space_shard *sh, struct s
 	}
 	s->due_ns = now_ns + look_after_ns[s->looks];
 	list_push_tail(&sh->idle, &s->idle);
-	atomic_fetch_add(&t->idle, 1); /* before the caller asks whether the keeper sleeps */
+	atomic_fetch_add(&t->idle, 1); /* before the caller checks whether the keeper sleeps */
 }
 
 static struct space_shard *lock_of(struct space_table *t, const struct space_slot *s)
@@ -563,7 +563,7 @@ enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool reme
 	return v;
 }
 
-/* What had to stay for the scan only goes. */
+/* Drops slots that were kept only for the scan. */
 static void end_locked(struct space_table *t)
 {
 	atomic_store(&t->scanning, false);
@@ -585,7 +585,7 @@ void table_scan_end(struct space_table *t, int64_t bytes, int64_t inodes)
 		const struct space_shard *sh = &t->shard[i];
 		for (size_t b = 0; b < sh->buckets; b++)
 			for (const struct space_slot *s = sh->bucket[b]; s; s = s->next) {
-				/* Not changed: what the scan counted stands.  Unseen: is in the tree no more. */
+				/* Not changed: the count of the scan is right.  Unseen: no longer in the tree. */
 				if (!s->known || s->unseen)
 					continue;
 				bytes += s->bytes - (s->in_scan ? s->base : 0);
@@ -610,7 +610,7 @@ void table_scan_abort(struct space_table *t)
 
 /* -- looking again -- */
 
-/* Open files whose writes nobody tells us of. */
+/* Open files whose writes bypass the daemon. */
 static unsigned due_bypassing_locked(struct space_table *t, struct space_shard *sh,
 				     struct space_slot **out, unsigned max)
 {

@@ -12,7 +12,7 @@
 #include "fs/splice.h"
 #include "fs/wire.h"
 
-/* The data of a write begins on a page: that is copied faster, and O_DIRECT takes it as it is. */
+/* Aligns the data of a write to a page: copying is faster, and O_DIRECT needs no copy. */
 #define BUFFER_SKIP (4096 - sizeof(struct fuse_in_header) - sizeof(struct fuse_write_in))
 #define BUFFER_SIZE (4096 + MESSAGE_MAX)
 
@@ -31,7 +31,7 @@ static char *dev_room(struct request *r)
 	return fs_thread_buffer();
 }
 
-/* The thread reads its next message into the same buffer: a copy. */
+/* A copy, because the thread reads its next message into the same buffer. */
 static struct request *dev_keep(struct request *r, bool payload)
 {
 	size_t len = sizeof(*r->in) + (payload ? r->op->args + r->payload_len : 0);
@@ -57,7 +57,7 @@ static const struct transport transport_dev = {
 	.drop = dev_drop,
 };
 
-/* Bytes of the next message, or -errno. */
+/* Reads the next message.  Returns its size, or -errno. */
 static ssize_t read_message(const struct fs_mount *m, char *buf)
 {
 	ssize_t n = read(m->fd, buf, MESSAGE_MAX);
@@ -75,7 +75,7 @@ static void serve(struct receiver *r, char *buf)
 		if (n == -EINTR || n == -EAGAIN || n == -ENOENT)
 			continue;
 		if (n < 0) {
-			/* ENODEV: unmounted; ECONNABORTED: umount -f, or aborted by its administrator. */
+			/* ENODEV: unmounted; ECONNABORTED: umount -f, or aborted through fusectl. */
 			if (n != -ENODEV && n != -ECONNABORTED && !atomic_load(&m->stopping))
 				log_error("%s: cannot read requests: %s", m->mountpoint,
 					  strerror((int)-n));

@@ -6,17 +6,17 @@
  *	                 ▲                                                                             │
  *	                 └─────────────────────────────────────────────────────────────────────────────┘
  *
- * An entry is a request, the room for its answer, and what the kernel fills.  It is held by the ring thread while that
- * has it in hand, by the gate while it is parked, by a worker that carries it out.  When the last hold is dropped the
- * ring thread commits the answer, and with that fetches the next request.  A queue always has spare entries in
- * the kernel: for each that is parked another one is registered in the same call.
+ * An entry consists of a request, a buffer for its answer, and memory that the kernel fills.  It is held by the ring thread
+ * that handles it, by the gate while it is parked, or by the worker that carries it out.  When the last hold is dropped,
+ * the ring thread commits the answer, which also fetches the next request.  A queue always has spare entries in the
+ * kernel: for each entry that is parked, the same system call registers another one.
  *
- * A ring thread must not block, since nobody else can take the requests of its CPU.  So calls that may take long, and
- * all of them while the source blocks, go to workers.
+ * A ring thread must not block, since no other thread can take the requests of its CPU.  So workers carry out calls that
+ * may take long, and all calls while the source blocks.
  *
- * /dev/fuse stays: INIT, FORGET and INTERRUPT come there, and everything else until the rings are ready.  A signal that
- * its caller got before we took a request is never reported; so callers of parked requests are looked at from time to
- * time (see watch.h). */
+ * /dev/fuse remains in use for INIT, FORGET and INTERRUPT, and for everything else until the rings are ready.  The kernel
+ * never reports a signal that the caller got before the daemon took the request; so the callers of parked requests are
+ * checked periodically (see watch.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -41,12 +41,12 @@
 #define ENTRIES_MAX    65536 /* of a queue */
 #define SUBMISSIONS    256
 #define COMPLETIONS    1024
-#define LARGE	       (64U << 10) /* bytes of a payload whose memory is given back after a wait */
+#define LARGE	       (64U << 10) /* payload memory beyond it is released after a wait */
 #define BLOCKED_NS     NSEC_PER_MSEC
 #define BLOCKED_FOR_NS NSEC_PER_SEC
 #define PARAMETER      "/sys/module/fuse/parameters/enable_uring"
 
-/* The kernel's side of an entry: linux/fuse.h of newer kernels has it. */
+/* The kernel's part of an entry; linux/fuse.h of newer kernels defines it. */
 struct ring_header {
 	char in_out[128]; /* struct fuse_in_header, then struct fuse_out_header */
 	char op_in[128];  /* the arguments */
@@ -63,7 +63,7 @@ enum { RING_REGISTER = 1, RING_COMMIT_AND_FETCH = 2 };
 
 struct entry {
 	struct request req;
-	struct fuse_in_header in; /* a copy: the answer goes over the kernel's */
+	struct fuse_in_header in; /* a copy: the answer overwrites the original */
 	struct ring *ring;
 	struct entry *next;	 /* in ring->answered */
 	struct entry *next_made; /* in ring->made */
@@ -85,10 +85,10 @@ struct ring {
 	uint64_t wakes;			  /* what was read from it */
 	_Atomic(struct entry *) answered; /* by other threads */
 	struct entry *made;
-	unsigned n_made, n_waiting; /* n_waiting: in the kernel, without a request of ours */
+	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
 	uint64_t now_ns;
-	bool served;  /* a request has come by it */
-	long blocked; /* times that this thread has given its CPU away */
+	bool served;  /* a request has arrived */
+	long blocked; /* voluntary context switches of this thread */
 	_Atomic bool stop, ended;
 };
 
@@ -156,19 +156,19 @@ static struct entry *entry_new(struct ring *ring)
 	return e;
 }
 
-/* So many that a burst does not find the kernel without one: what it finds none for waits until some other
- * request of the queue is answered. */
+/* Keeps enough entries in the kernel for a burst: a request without a free entry waits until another request of the
+ * queue is answered. */
 static void keep_spares(struct ring *ring)
 {
 	while (ring->n_waiting < SPARES && ring->n_made < ENTRIES_MAX) {
 		struct entry *e = entry_new(ring);
 		if (!e || !prepare(ring, e, RING_REGISTER))
-			return; /* it stays unused; the next one may find memory */
+			return; /* the entry stays unused; a later call may succeed */
 		ring->n_waiting++;
 	}
 }
 
-/* The memory behind its first part: many may have waited, and what they brought is not needed any more. */
+/* Releases most of the payload's memory, which would add up if many requests have waited. */
 static void give_back_payload(struct entry *e)
 {
 	madvise((char *)e->iov[1].iov_base + LARGE, FS_BUFFER_SIZE - LARGE, MADV_DONTNEED);
@@ -181,7 +181,7 @@ static void commit(struct ring *ring, struct entry *e)
 	if (prepare(ring, e, RING_COMMIT_AND_FETCH))
 		ring->n_waiting++;
 	else
-		log_error("%s: io_uring takes no more answers", ring->mount->mountpoint);
+		log_error("%s: io_uring accepts no more answers", ring->mount->mountpoint);
 }
 
 static void wake(const struct ring *ring)
@@ -325,7 +325,7 @@ static const struct transport transport_uring = {
 
 /* --- a ring thread --------------------------------------------------------------------------------- */
 
-/* A call took long, and the thread has slept in it: the source blocks. */
+/* If a call took long and the thread slept in it, the source blocks. */
 static void note_blocking(struct ring *ring)
 {
 	struct rusage use;
@@ -359,7 +359,7 @@ static void serve(struct ring *ring, struct entry *e)
 	request_drop(r);
 }
 
-/* Without an entry in each queue the kernel goes on with /dev/fuse by itself. */
+/* The kernel keeps using /dev/fuse until each queue has an entry. */
 static void refused(struct ring *ring, int error)
 {
 	struct fs_mount *m = ring->mount;
@@ -384,7 +384,7 @@ static void complete(struct ring *ring, const struct io_uring_cqe *cqe)
 	}
 	ring->n_waiting--;
 	if (cqe->res < 0) {
-		/* The connection has ended, for this entry as for all; or the kernel does not want it. */
+		/* The connection has ended for all entries, or the kernel refuses this one. */
 		if (!ring->served && cqe->res != -ENOTCONN && cqe->res != -ECONNABORTED)
 			refused(ring, cqe->res);
 		return;
@@ -419,7 +419,7 @@ static void run_ring(struct ring *ring)
 	}
 }
 
-/* Where it can: a CPU may be offline, or not ours to use. */
+/* Failure is harmless: the CPU may be offline, or not allowed for this process. */
 static void settle_on(unsigned cpu)
 {
 	cpu_set_t set;
@@ -427,7 +427,7 @@ static void settle_on(unsigned cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	sched_setaffinity(0, sizeof(set), &set);
-	/* A caller that wakes this thread is not interrupted by it: it goes to sleep right after. */
+	/* SCHED_BATCH: this thread does not preempt the caller that wakes it, which is about to sleep anyway. */
 	sched_setscheduler(0, SCHED_BATCH, &param);
 }
 
@@ -438,7 +438,7 @@ static int open_ring(struct ring *ring)
 	return uring_open(&ring->u, SUBMISSIONS, COMPLETIONS, ring->mount->fd);
 }
 
-/* Says how it went, and waits for what INIT decides. */
+/* Reports whether the ring is ready, and waits for the decision of INIT. */
 static bool wait_for_go(struct ring *ring, int error)
 {
 	struct rings *rings = ring->mount->rings;
@@ -490,7 +490,7 @@ static void decide(struct rings *rings, bool go)
 	pthread_mutex_unlock(&rings->lock);
 }
 
-/* All rings are there, or why not. */
+/* Waits until all rings are ready or one has failed. */
 static int wait_until_ready(struct rings *rings)
 {
 	pthread_mutex_lock(&rings->lock);
@@ -530,7 +530,7 @@ static int start_all(struct fs_mount *m, unsigned n)
 	m->rings = rings;
 	for (unsigned i = 0; i < n; i++) {
 		int res = start_ring(m, i);
-		if (res < 0) { /* those that are missing have failed */
+		if (res < 0) { /* the rings that were not started count as failed */
 			pthread_mutex_lock(&rings->lock);
 			rings->n_failed += n - i;
 			rings->error = res;
@@ -546,12 +546,12 @@ void rings_start(struct fs_mount *m)
 	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
 	if (atomic_load(&forbidden)) {
 		snprintf(m->why_not_uring, sizeof(m->why_not_uring),
-			 "the daemon was started without a mount that wants io_uring");
+			 "no mount had transport=uring when the daemon was started");
 	} else if (!is_enabled()) {
 		snprintf(m->why_not_uring, sizeof(m->why_not_uring),
-			 "it is off in the kernel: echo Y > " PARAMETER);
+			 "it is disabled in the kernel: echo Y > " PARAMETER);
 	} else if (n < 1 || n > RINGS_MAX) {
-		snprintf(m->why_not_uring, sizeof(m->why_not_uring), "%ld CPUs are too many", n);
+		snprintf(m->why_not_uring, sizeof(m->why_not_uring), "too many CPUs (%ld)", n);
 	} else {
 		int res = start_all(m, (unsigned)n);
 		if (res == 0)

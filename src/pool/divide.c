@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* All demands together; of no interest past `rate`, and exact up to it. */
+/* The sum of all demands.  Stops once it exceeds `rate`, so that it stays exact in doubles. */
 static double total_demand(double rate, const struct pool_wish *wish, unsigned n)
 {
 	double sum = 0;

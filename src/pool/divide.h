@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Dividing a rate by demand and weight: max-min shares.  Pure arithmetic.
  *
- * Nobody gets less than others per weight while wanting more ("water level").  What is left when all
- * demands are met is divided by weight on top, so that a member whose demand rises need not ask first.
- * The numbers are whole; they are computed in doubles, in the same steps as in pool.lua, so that both
- * servers grant the same. */
+ * Members whose demand is not met all get the same share per weight (the "water level").  If all demands are met,
+ * the remainder is divided by weight, so that a member whose demand rises can use more before its next call.
+ * All numbers are integers, but computed in doubles, in the same steps as in pool.lua, so that both servers grant
+ * exactly the same. */
 #ifndef POOL_DIVIDE_H
 #define POOL_DIVIDE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How a rate is divided at the moment: enough to tell any member's share. */
+/* How a rate is currently divided; with it, pool_share computes the share of any member. */
 struct pool_level {
-	double level;  /* share per weight of those who want more; < 0: all demands are met … */
-	double spare;  /* … and this is left … */
-	double weight; /* … for members of this weight in all */
+	double level;  /* share per weight of members that want more; < 0: all demands are met, */
+	double spare;  /* this rate is left, */
+	double weight; /* and this is the sum of all weights */
 };
 
 struct pool_wish {
@@ -23,7 +23,7 @@ struct pool_wish {
 	bool met;	       /* scratch */
 };
 
-/* Changes `wish[].met` only. */
+/* Changes only `wish[].met`. */
 struct pool_level pool_divide(double rate, struct pool_wish *wish, unsigned n);
 /* The share of a member, at most `rate`. */
 double pool_share(const struct pool_level *l, double rate, double demand, double weight);

@@ -6,11 +6,11 @@
 #include "base/util.h"
 #include "pool/divide.h"
 
-/* Calls per lease: usually, while more was promised than could be had, and at most. */
+/* Calls per lease: usually; while others still hold a part of this member's share; and at most. */
 #define CALLS	    2
 #define CALLS_SHORT 8
 #define CALLS_MOST  32
-/* Both clocks run at the same speed up to this part of a lease. */
+/* The two clocks drift apart by at most 1/DRIFT of a lease per lease. */
 #define DRIFT 64
 
 static uint64_t lease_ns(const struct pool_member *m)
@@ -72,8 +72,8 @@ void pool_member_waits(struct pool_member *m, const struct pool_use *use, uint64
 
 /* --- demand --- */
 
-/* Whoever makes somebody wait wants all that can be had.  Others want a little more than they use: what
- * they are given and do not use is lost, and as soon as it does not suffice somebody waits. */
+/* A member whose requests wait wants as much as it can get.  Others want slightly more than they use: an unused grant is
+ * lost to the pool, and if the grant is too small, requests wait and the first rule applies. */
 static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			  uint64_t dt_ns)
 {
@@ -81,7 +81,7 @@ static uint64_t demand_of(const struct pool_member *m, const struct pool_use *us
 	uint64_t used = use->tokens[k] - m->before.tokens[k];
 	if (use->waiting[k] || blocked_ns > dt_ns / 10)
 		return POOL_DEMAND_ALL;
-	if (used > POOL_RATE_MAX) /* given back more than was used */
+	if (used > POOL_RATE_MAX) /* more was refunded than used */
 		used = 0;
 	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / dt_ns * 33 / 32;
 	rate += m->limits.rate[k] / 256 / max_u64(m->members, 1) + 1;
@@ -121,7 +121,7 @@ void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_
 	begin_call(m, now_ns, out);
 	out->set = m->set;
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
-		/* What is not needed is given back before the call says so. */
+		/* The member stops using what it does not need before the call reports it: `hold` is a promise. */
 		m->grant[k] = lease_holds(m, now_ns) ? min_u64(m->grant[k], m->demand[k]) : 0;
 		out->hold[k] = m->grant[k];
 		out->demand[k] = m->demand[k];
@@ -160,7 +160,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 		any |= a->grant[k] != 0;
 		shrunk |= held && a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
-	/* While a server learns it has nothing for those who hold nothing: they stay on their fallback. */
+	/* A server that learns grants nothing to members without a lease: they stay on their fallback. */
 	if (m->learning && !held && !any) {
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 		return true;
@@ -168,7 +168,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	memcpy(m->grant, a->grant, sizeof(m->grant));
 	m->leased = true;
 	m->ends_ns = ends_ns;
-	if (shrunk) /* others wait for it to be confirmed */
+	if (shrunk) /* confirm it soon: others wait for the difference */
 		call_by(m, now_ns);
 	else if (a->wants_more || m->set)
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
@@ -181,14 +181,14 @@ static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns)
 {
 	if (lease_holds(m, now_ns))
 		return POOL_MODE_LEASED;
-	/* Until the first lease: two leases' patience with a server that says nothing, and more with one that
-	 * answers and learns. */
+	/* Before the first lease, the member waits two leases for a server that does not answer, and longer for one
+	 * that answers but learns. */
 	uint64_t heard_ns = m->answered_ns ? m->answered_ns : m->began_ns + lease_ns(m);
 	if (!m->leased && now_ns < heard_ns + lease_ns(m))
 		return POOL_MODE_STARTING;
 	if (m->cfg.on_lost == POOL_LOST_OPEN)
 		return POOL_MODE_OPEN;
-	/* Without a word from the server nobody knows what a share is. */
+	/* Without any answer from the server, the number of members is unknown. */
 	return m->cfg.on_lost == POOL_LOST_SHARE && m->members ? POOL_MODE_SHARE : POOL_MODE_STOP;
 }
 
@@ -208,7 +208,7 @@ static uint64_t rate_of(const struct pool_member *m, enum pool_mode mode, unsign
 	}
 }
 
-/* Its part of the pool's capacity, so that the parts of all members add up to no more than that. */
+/* The member's part of the pool's capacity, in proportion to its rate, so that all parts together do not exceed it. */
 static uint64_t capacity_of(const struct pool_member *m, uint64_t rate, unsigned k)
 {
 	if (rate >= POOL_DEMAND_ALL || !m->limits.rate[k])

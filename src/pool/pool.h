@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* One limit over many hosts: what members of a pool and its server say to each other.
+/* One limit over many hosts: the protocol between the members of a pool and its server.
  *
  *	member                                   server (Redis script, or pool/server.c)
  *	  call  seq 7: hold, demand   ─────▶     charges the member with max(hold, grant) …
  *	  rate for one lease          ◀─────     … for one lease: seq 7, grant
  *
  * A *lease* is a rate (tokens per second) that a member may use until the lease ends.  The server charges
- * every member with the most it may be using, and the sum of all charges never exceeds the pool's rate; so
- * the sum of what is used never exceeds rate × time + capacity, whatever is lost, late or repeated:
- *	hold     is a promise: until an answer to this very call arrives, the member uses at most this
+ * every member with the highest rate that it may be using, and the sum of all charges never exceeds the pool's rate.
+ * Therefore total use never exceeds rate × time + capacity, even if messages are lost, delayed or repeated:
+ *	hold     is a promise: until the answer to this call arrives, the member uses at most this rate
  *	seq      grows with each call; the server ignores calls that are not newer, and the member ignores
  *	         answers to calls other than its latest
- *	ends     one lease after the member sent the call, by the member's clock, which is earlier than one
- *	         lease after the server saw it, when the server forgets the member
+ *	ends     one lease after the member sent the call, by the member's clock.  The server drops the member one
+ *	         lease after it received the call, which is later
  *	smaller  a lease that shrinks is charged in full until the member's next call confirms it
  *	learning a server that may have lost data (restarted, promoted, silent for a lease, its clock set)
- *	         lets members keep what they hold for one lease, and gives nobody more
+ *	         lets members keep what they hold for one lease, and grants no more to any
  *
  * Units  rates in thousandths of a token per second, so that a thousand hosts can share ten operations;
- *        times of the server in µs.  Everything stays below 2^53, because Lua counts in doubles. */
+ *        times of the server in µs.  Everything stays below 2^53, because numbers in Lua are doubles. */
 #ifndef POOL_POOL_H
 #define POOL_POOL_H
 
@@ -29,27 +29,27 @@
 #define POOL_MILLI	  1000ULL      /* rates are in 1/1000 token per second */
 #define POOL_RATE_MAX	  (1ULL << 42) /* tokens per second */
 #define POOL_CAPACITY_MAX (1ULL << 52) /* tokens */
-#define POOL_DEMAND_ALL	  (POOL_RATE_MAX * POOL_MILLI) /* whatever there is */
+#define POOL_DEMAND_ALL	  (POOL_RATE_MAX * POOL_MILLI) /* as much as possible */
 #define POOL_WEIGHT_MAX	  10000U
 #define POOL_ID_MAX	  33 /* 32 hexadecimal digits */
 #define POOL_WHO_MAX	  64 /* a host name, shortened */
 #define POOL_LEASE_MIN_MS 50U
 #define POOL_LEASE_MAX_MS 60000U
 
-/* The limits of a pool.  A rate of 0: this kind is not limited. */
+/* The limits of a pool.  A rate of 0 means that this kind is not limited. */
 struct pool_limits {
 	uint64_t rate[POOL_LIMITS];	/* 1/1000 token per second */
-	uint64_t capacity[POOL_LIMITS]; /* tokens that may be saved up, over all members */
+	uint64_t capacity[POOL_LIMITS]; /* tokens that all members together may accumulate */
 };
 
 struct pool_call {
-	char id[POOL_ID_MAX];	/* of the member; another one at each start */
-	char who[POOL_WHO_MAX]; /* its host, for people */
+	char id[POOL_ID_MAX];	/* of the member; a new one at each start */
+	char who[POOL_WHO_MAX]; /* its host name, for display */
 	uint64_t seq;		/* from 1 */
 	uint32_t lease_ms, weight;
-	bool leave;		   /* takes the member out; its answer grants nothing */
+	bool leave;		   /* removes the member; the answer grants nothing */
 	bool set;		   /* `limits` become the pool's, for all members */
-	struct pool_limits limits; /* as configured: the pool's, if it has none */
+	struct pool_limits limits; /* as configured; adopted if the pool has none */
 	uint64_t hold[POOL_LIMITS], demand[POOL_LIMITS];
 };
 
@@ -57,14 +57,14 @@ enum pool_status {
 	POOL_GRANTED,
 	POOL_LEARNING, /* `grant` is what the member may keep */
 	POOL_STALE,    /* a newer call has been answered: ignore this */
-	POOL_FULL,     /* too many members: none for this one */
+	POOL_FULL,     /* too many members: no lease for this one */
 };
 
 struct pool_answer {
 	uint64_t seq;
 	enum pool_status status;
 	uint32_t members;
-	bool wants_more; /* its share is larger, but others still hold a part of it: ask again soon */
+	bool wants_more; /* the member's share is larger, but others still hold a part of it: call again soon */
 	struct pool_limits limits; /* the pool's */
 	uint64_t version;	   /* of the limits; grows with each `set` */
 	char who[POOL_WHO_MAX];	   /* who set them */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool.lua says the same in the same order; tests/pool compares the two call by call. */
+/* pool.lua has the same steps in the same order; tests/pool compares the two call by call. */
 #include "pool/server.h"
 
 #include <stdlib.h>
@@ -74,8 +74,9 @@ static void drop_expired(struct pool_server *s)
 
 /* --- time --- */
 
-/* Moves the time on.  Learns when leases may be out of which nothing is known here: there is no data, or it may
- * be old, or no call came for a lease (then all members should be gone; or the clock was set). */
+/* Advances the time.  Starts to learn if there may be leases that this server does not know of: it has no data, its data may
+ * be old, the clock was set back, or no call came for a lease (then all leases should have ended, unless the clock was
+ * set forward). */
 static void tell_time(struct pool_server *s, int64_t now_us, int64_t lease_us, bool doubtful)
 {
 	int64_t t = now_us + s->offset_us;
@@ -125,7 +126,7 @@ static bool same_limits(const struct pool_limits *a, const struct pool_limits *b
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* The limits are those of the first member, until somebody sets others. */
+/* The first member sets the limits; later only calls with `set` change them. */
 static bool adopt_limits(struct pool_server *s, const struct pool_call *c)
 {
 	if (s->version && !c->set)
@@ -188,12 +189,12 @@ static enum pool_status serve_member(struct pool_server *s, struct pool_record *
 	bool new = !m, changed = adopt_limits(s, c);
 	if (new && !(m = add(s, c->id)))
 		return POOL_FULL;
-	if (new &&holds_any(c)) /* a lease that nothing is known of */
+	if (new &&holds_any(c)) /* it has a lease that this server does not know of */
 		s->learn_until_us = s->last_us + s->lease_us;
 	take_note(s, m, c);
 	if (changed || s->n <= POOL_FEW || s->last_us - s->computed_us >= s->lease_us / 4) {
 		compute_levels(s);
-		m = find(s, c->id); /* dropping others moves it */
+		m = find(s, c->id); /* compute_levels drops expired members, which moves others */
 	}
 	grant_all(s, m, out);
 	return out->status;

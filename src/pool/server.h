@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The server of a pool, in memory: the same rules as pool.lua, which runs in Redis.
+/* The server of a pool, in memory; follows the same rules as pool.lua, which runs in Redis.
  * Pure: time is an argument.  One thread.
- * Cost  a call is O(1); every lease/4, or with few members at every call, one look at all members. */
+ * Cost  a call is O(1), except for a pass over all members: at every call with few members, else every lease/4. */
 #ifndef POOL_SERVER_H
 #define POOL_SERVER_H
 
@@ -9,8 +9,8 @@
 #include "pool/pool.h"
 
 #define POOL_MEMBERS_MAX 4096
-#define POOL_FEW	 32 /* with so few members the levels are computed at every call */
-#define POOL_FORGET	 20 /* after so many leases without a call, limits that were set are forgotten */
+#define POOL_FEW	 32 /* up to so many members, the levels are computed at every call */
+#define POOL_FORGET	 20 /* leases without a call, after which the limits are forgotten */
 
 struct pool_record {
 	char id[POOL_ID_MAX], who[POOL_WHO_MAX];
@@ -29,9 +29,9 @@ struct pool_server {
 	char who[POOL_WHO_MAX];
 	int64_t lease_us;  /* the longest that any member asked for */
 	int64_t last_us;   /* of the last call; 0: there was none */
-	int64_t offset_us; /* what the clock was set back by, in all */
+	int64_t offset_us; /* how far the clock was set back, in total */
 	int64_t learn_until_us;
-	int64_t computed_us; /* the levels */
+	int64_t computed_us; /* when the levels were computed */
 	struct pool_level level[POOL_LIMITS];
 	uint64_t charged[POOL_LIMITS]; /* of all members */
 };
@@ -39,7 +39,7 @@ struct pool_server {
 void pool_server_init(struct pool_server *s);
 void pool_server_free(struct pool_server *s);
 
-/* Answers a call at now_us, of a clock that may be set.  `doubtful`: data may have been lost since the last
+/* Answers a call at now_us, by a clock that may be set.  `doubtful`: data may have been lost since the last
  * call.  Out of memory is answered as POOL_FULL. */
 void pool_serve(struct pool_server *s, const struct pool_call *call, int64_t now_us, bool doubtful,
 		struct pool_answer *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the daemon and its helper ratefs-pool, one packet each, on one machine and of one build:
+/* Messages between the daemon and its helper ratefs-pool, one packet each; both are from the same build:
  *	daemon → helper   struct pool_setup once, then struct pool_call as often as it is due
  *	helper → daemon   struct pool_report
  * and between helpers that share a pool without a server: struct pool_local_call, struct pool_answer. */
@@ -22,8 +22,8 @@ struct pool_setup {
 	uint32_t lease_ms;
 };
 
-/* Who takes part: for people, and outdated as soon as it is there.  Not of a pool of more than
- * POOL_LIST_MEMBERS, which would be asked for too much. */
+/* Some members of the pool, for display.  Not available for pools of more than POOL_LIST_MEMBERS, where fetching them
+ * would cost the server too much. */
 #define POOL_LISTED	  16
 #define POOL_LIST_MEMBERS 64
 #define POOL_LIST_MS	  2000 /* how often, at most */
@@ -33,13 +33,13 @@ struct pool_listing {
 		char who[POOL_WHO_MAX];
 		uint32_t weight;
 		uint64_t age_us;	       /* of its last call */
-		uint64_t charged[POOL_LIMITS]; /* the most that it may use now */
+		uint64_t charged[POOL_LIMITS]; /* the highest rates that it may use now */
 	} member[POOL_LISTED];
 };
 
 struct pool_report {
 	bool answered;		    /* else `error` says why not */
-	bool listed;		    /* `listing` is there */
+	bool listed;		    /* `listing` is valid */
 	struct pool_answer answer;  /* its seq is always that of the call */
 	char error[POOL_ERROR_MAX]; /* one line */
 	struct pool_listing listing;

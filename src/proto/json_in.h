@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking into a JSON document that came over the socket: what is not there, or of another type, is 0, "" or
- * NULL, so that a program can read the answers of older and newer daemons. */
+/* Reads members of a JSON document.  A member that is missing or has another type reads as 0, "" or NULL, so that a
+ * program can read the answers of older and newer daemons. */
 #ifndef PROTO_JSON_IN_H
 #define PROTO_JSON_IN_H
 
@@ -13,7 +13,7 @@ uint64_t get_u64(const json_t *o, const char *key);
 int64_t get_i64(const json_t *o, const char *key);
 double get_real(const json_t *o, const char *key); /* of whole numbers, too */
 bool get_true(const json_t *o, const char *key);
-/* An object or an array; NULL, which all of these and json_array_foreach accept. */
+/* An object or an array, or NULL, which all of these functions and json_array_foreach accept. */
 json_t *get_part(const json_t *o, const char *key);
 
 #endif

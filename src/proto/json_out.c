@@ -13,7 +13,7 @@ struct json_out json_out_new(bool *failed)
 	return o;
 }
 
-/* Takes `value` over.  False: it is not there. */
+/* Takes `value` over.  False: it could not be added. */
 static bool put(struct json_out o, const char *key, json_t *value)
 {
 	bool ok = o.at && value;

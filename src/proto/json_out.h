@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Building a JSON document, member by member, without asking after each whether memory was there: what could not
- * be put is missing, and *failed says so.
+/* Builds a JSON document member by member without a check after each: if memory runs out, members are missing and
+ * *failed is set.
  *
  *	bool failed = false;
  *	struct json_out o = json_out_new(&failed), read;
@@ -8,7 +8,7 @@
  *	read = put_object(put_object(o, "classes"), "read");
  *	put_u64(read, "ops", 17);
  *
- * Where `o` is an array, the key is NULL.  Text may be any bytes; those that are no UTF-8 become U+FFFD. */
+ * Where `o` is an array, the key is NULL.  Text may be any bytes; invalid UTF-8 becomes U+FFFD. */
 #ifndef PROTO_JSON_OUT_H
 #define PROTO_JSON_OUT_H
 

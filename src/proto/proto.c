@@ -46,7 +46,7 @@ int proto_exit_status(enum proto_code code)
 	return codes[code].status;
 }
 
-/* The parser drops characters of a string that it has no memory for, and goes on: so it is watched. */
+/* When memory runs out, the parser drops characters of a string and continues.  So its allocations are watched. */
 static _Thread_local bool starved;
 
 static void *watched_malloc(size_t size)
@@ -63,8 +63,8 @@ void proto_init(void)
 	json_object_seed(0);
 }
 
-/* How deep the brackets of a line are nested, without those in strings.  Whether they match is for the parser
- * to find, which recurses no deeper than this. */
+/* How deep the brackets of a line are nested, ignoring those in strings.  The parser recurses no deeper than this; it
+ * also finds out whether they match. */
 static unsigned depth_of(const char *line, size_t size)
 {
 	unsigned depth = 0, deepest = 0;
@@ -72,7 +72,7 @@ static unsigned depth_of(const char *line, size_t size)
 	for (const char *p = line; p < line + size; p++) {
 		if (in_string) {
 			if (*p == '\\')
-				p++; /* whatever follows */
+				p++; /* skip the escaped character */
 			else
 				in_string = *p != '"';
 		} else if (*p == '"') {
@@ -108,7 +108,7 @@ json_t *proto_parse(const char *line, size_t size, unsigned depth, struct error 
 	return NULL;
 }
 
-/* json_dumps() leaves out of its text what there was no memory for, and does not always say so. */
+/* Replaces json_dumps(), which omits parts of the text when memory runs out and does not always report it. */
 struct sink {
 	char *text;
 	size_t size, room;

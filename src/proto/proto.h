@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The language of the control socket, for both of its ends: JSON lines, described in ratefs-control(7).
+/* The protocol of the control socket, for both sides: JSON lines, described in ratefs-control(7).
  *
  *	request  {"v":1,"do":"set","target":"slow","values":{"write_bps":"50M"}}
  *	answer   {"v":1,"ok":true,...}
  *	         {"v":1,"ok":false,"error":{"code":"bad-value","place":"slow","text":"..."}}
  *
- * One object per line and one answer per request, in order.  Lines are bounded in length and in depth, so that
- * nobody can make the daemon keep or recurse through more than that. */
+ * One object per line and one answer per request, in order.  Lines are bounded in length and nesting, which
+ * bounds the memory and the recursion of the daemon. */
 #ifndef PROTO_PROTO_H
 #define PROTO_PROTO_H
 
@@ -18,43 +18,43 @@
 
 #define PROTO_VERSION	 1
 #define PROTO_LINE_MAX	 (64U << 10) /* of a request */
-#define PROTO_DEPTH_MAX	 8	     /* objects and arrays within each other */
+#define PROTO_DEPTH_MAX	 8	     /* nested objects and arrays */
 #define PROTO_ANSWER_MAX (16U << 20)
 
-/* Stable: programs compare their names. */
+/* Stable: programs rely on their names. */
 enum proto_code {
 	PROTO_OK,
-	PROTO_BAD_REQUEST,     /* no JSON object, too long, too deep */
+	PROTO_BAD_REQUEST,     /* not a JSON object, too long, too deep */
 	PROTO_BAD_VERSION,     /* a "v" that is not PROTO_VERSION */
 	PROTO_UNKNOWN_COMMAND, /* "do" */
 	PROTO_BAD_ARGUMENT,    /* a member is missing, unknown, or of the wrong type */
-	PROTO_NO_TARGET,       /* nothing here has that name */
-	PROTO_WRONG_TARGET,    /* the command is not for that kind of target */
+	PROTO_NO_TARGET,       /* there is no such target */
+	PROTO_WRONG_TARGET,    /* the command does not apply to this kind of target */
 	PROTO_UNKNOWN_OPTION,
 	PROTO_BAD_VALUE,   /* of an option, or options that do not fit together */
 	PROTO_NOT_LIVE,	   /* the option cannot be changed while it is mounted */
-	PROTO_EXISTS,	   /* there is one of that name already */
-	PROTO_IN_USE,	   /* the mount has open files */
+	PROTO_EXISTS,	   /* the name is already in use */
+	PROTO_IN_USE,	   /* the mount is in use: open files, working directories … */
 	PROTO_WRONG_STATE, /* not mounted, still being mounted … */
 	PROTO_NO_FILE,	   /* the daemon has no configuration file */
 	PROTO_BAD_FILE,	   /* the configuration file has errors; nothing was changed */
-	PROTO_DENIED,	   /* somebody else's daemon */
+	PROTO_DENIED,	   /* the daemon belongs to another user */
 	PROTO_NO_MEMORY,
 	PROTO_FAILED, /* anything else: the text says what */
 	PROTO_CODES
 };
 
 const char *proto_code_name(enum proto_code code); /* "bad-value" */
-enum proto_code proto_code_find(const char *name); /* PROTO_FAILED for one of a later version */
-/* What a program should exit with: 0 done, 1 failed, 2 wrong usage or value, 3 no such target. */
+enum proto_code proto_code_find(const char *name); /* PROTO_FAILED for codes of a later version */
+/* The exit status for it: 0 done, 1 failed, 2 wrong usage or value, 3 no such target. */
 int proto_exit_status(enum proto_code code);
 
-/* Before the first JSON, and before a filter on system calls: the seed of its hash tables is read now.  A program that
- * does not call it may misunderstand a line when memory is out. */
+/* Call it before any other JSON function and before a system call filter is installed: it reads the seed of the hash tables.
+ * A program that does not call it may misread a line when memory runs out. */
 void proto_init(void);
 
-/* The object in a line (without its newline), to be given back by json_decref; NULL with err where it is none,
- * has a member twice, or is nested deeper than `depth`. */
+/* The object in a line (without its newline), to be released with json_decref.  NULL with err: it is not an object,
+ * has a duplicate member, or is nested deeper than `depth`. */
 json_t *proto_parse(const char *line, size_t size, unsigned depth, struct error *err);
 /* How JSON is printed: on one line, and with as many digits as tell the microseconds of a date. */
 #define PROTO_DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(16))

@@ -58,7 +58,7 @@ int runtime_dir_check(const char *dir, struct error *err)
 	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
 		return error_set(err, "%s: belongs to another user", dir);
 	if (st.st_mode & 022)
-		return error_set(err, "%s: others may write to it", dir);
+		return error_set(err, "%s: other users can write to it", dir);
 	return 0;
 }
 
@@ -75,7 +75,7 @@ int runtime_connect(const char *path)
 		return take_fd(&fd);
 	int rc = -errno;
 	struct stat st;
-	/* Sockets get their name only after somebody listens, so this one is dead.  Other files
+	/* Daemons name a socket only after they listen on it, so this one is stale.  Other files
 	 * refuse connections, too: leave them alone. */
 	if (rc == -ECONNREFUSED && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
 		unlink(path);

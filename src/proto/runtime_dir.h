@@ -13,14 +13,13 @@
 
 /* 0, or -1 with err if the environment names a directory that is too long. */
 int runtime_dir(char *buf, size_t size, struct error *err);
-/* Creates it with mode 0700; refuses one that belongs to somebody else or that others may write
- * to. */
+/* Creates it with mode 0700; refuses one that belongs to another user or is writable by
+ * others. */
 int runtime_dir_make(const char *dir, struct error *err);
-/* The same checks for an existing one: its sockets could be anybody's. */
+/* The same checks for an existing directory, where other users could have put sockets. */
 int runtime_dir_check(const char *dir, struct error *err);
 
-/* Connects to a socket; -errno on failure.  A socket at which nobody listens (-ECONNREFUSED) is
- * removed. */
+/* Connects to a socket; -errno on failure.  A stale socket (-ECONNREFUSED) is removed. */
 int runtime_connect(const char *path);
 /* Calls `each` with the path of every *.sock in the directory, until it returns false. */
 void runtime_each_socket(const char *dir, bool (*each)(const char *path, void *ctx), void *ctx);

@@ -129,7 +129,7 @@ static bool anybody_listens(const struct gate *g)
 	return atomic_load_explicit(&g->events.on, memory_order_relaxed);
 }
 
-/* Call with gate->lock held: classes are renamed under it. */
+/* Call with gate->lock held, which guards the names of classes. */
 static void put_class(struct event *e, const struct leaf *f)
 {
 	if (f->node.kind == SCOPE_CLASS)

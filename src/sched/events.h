@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens to requests that a limit stops, as a stream for whoever listens (`ratefsctl trace`).
+/* A stream of events about requests that a limit delays or refuses, for `ratefsctl trace` and other subscribers.
  *
  *	gate_events_start ─▶ events into a ring … wake ─▶ gate_events_take ─▶ … gate_events_stop
  *
- * Requests never wait for a listener: what does not fit into the ring is counted and lost.  While nobody listens an event
- * costs a load and a branch, and requests that need not wait cause none.
- * Locking  events->lock, inside gate->lock; nothing is called with it held.
- * The same moments are probes for perf, bpftrace and systemtap where sys/sdt.h was there at build time: provider "ratefs",
+ * Requests never wait for a subscriber: events that do not fit into the ring are lost and counted.  Without a subscriber
+ * an event costs a load and a branch, and requests that need not wait cause no events.
+ * Locking  events->lock, inside gate->lock; no callback is called with it held.
+ * If sys/sdt.h was available at build time, the same events are probes for perf, bpftrace and SystemTap: provider "ratefs",
  * probes admitted, would_block, full, no_room, timed_out, cancelled, misconfigured with (mount, key, uid, ops, bytes, wait in ns). */
 #ifndef SCHED_EVENTS_H
 #define SCHED_EVENTS_H
@@ -31,7 +31,7 @@ const char *event_kind_name(enum event_kind kind);
 struct event {
 	enum event_kind kind;
 	uint64_t at_ns;
-	const void *mount; /* struct gate_mount: to be compared, since it may be gone */
+	const void *mount; /* struct gate_mount: only for comparison, as it may have been freed */
 	struct fair_key key;
 	uint32_t uid, tid;
 	struct cost cost;
@@ -46,7 +46,7 @@ struct event {
 struct events {
 	_Atomic bool on;
 	pthread_mutex_t lock;
-	struct event *ring; /* NULL: nobody listens */
+	struct event *ring; /* NULL: no subscriber */
 	unsigned first, n;
 	uint64_t dropped;
 	void (*wake)(void *ctx);
@@ -54,10 +54,10 @@ struct events {
 };
 
 struct gate;
-/* Calls `wake`, from any thread, when there is something in the ring that had been empty.  0 or -ENOMEM. */
+/* Calls `wake`, from any thread, when the first event is added to an empty ring.  0 or -ENOMEM. */
 int gate_events_start(struct gate *g, void (*wake)(void *ctx), void *ctx);
 void gate_events_stop(struct gate *g);
-/* Takes up to `n` events, oldest first; *dropped: lost since the last call. */
+/* Takes up to `n` events, oldest first; *dropped: how many were lost since the last call. */
 unsigned gate_events_take(struct gate *g, struct event *out, unsigned n, uint64_t *dropped);
 
 #endif

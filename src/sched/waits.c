@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who waits for which limit.  Nothing here influences scheduling. */
+/* Statistics of who waits for which limit.  Nothing here influences scheduling. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ struct limit_ref limit_above(const struct key *key, const struct resource *r)
 
 struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index)
 {
-	if (n->kind == SCOPE_KEY) /* its own */
+	if (n->kind == SCOPE_KEY) /* the key's own limit */
 		return (struct limit_ref){true, 0, (uint8_t)index};
 	return ref_of(&f->node, 1, n, index);
 }
@@ -95,8 +95,8 @@ static bool same(struct limit_ref a, struct limit_ref b)
 	return a.known && b.known && a.depth == b.depth && a.index == b.index;
 }
 
-/* Where there are more limits than places, the one with the shortest wait loses its place; who comes into it inherits its
- * wait, so that a limit that matters gets there in the end. */
+/* If a key waits for more limits than there are places, the new limit replaces the one with the shortest wait and
+ * inherits that wait, so that a limit that matters eventually keeps a place. */
 static struct key_wait *place_of(struct key *key, struct limit_ref limit)
 {
 	struct key_wait *least = &key->waits[0];
@@ -111,8 +111,8 @@ static struct key_wait *place_of(struct key *key, struct limit_ref limit)
 	return least;
 }
 
-/* A request that had to wait did so because a lane on its way was refused; those behind it in the queue waited for
- * the same.  Of equal dates the widest scope counts: it was asked last. */
+/* A request waits because a lane between its key and the root was refused; requests behind it in the queue waited for the
+ * same limit.  Returns the latest refusal; of several at the same time, that of the widest scope, which was tried last. */
 struct limit_ref lane_waited_for(const struct lane *bottom)
 {
 	struct limit_ref last = {0};
@@ -156,7 +156,7 @@ void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns)
 
 /* --- names --- */
 
-/* The end of a name is what tells it from others. */
+/* Keeps the end of a long name, which distinguishes it from others. */
 static void put_name(char out[KEY_NAME_MAX], const char *name)
 {
 	size_t n = strlen(name);
@@ -181,7 +181,7 @@ void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class 
 	struct key *key = keys_find(&f->keys, id);
 	bool mine = key && !key->described;
 	if (mine)
-		key->described = true; /* by this thread */
+		key->described = true; /* by this thread: no other one describes it */
 	gate_unlock_deliver(g);
 	if (!mine || !g->callers)
 		return;

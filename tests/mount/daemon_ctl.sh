@@ -38,7 +38,7 @@ for target in "$MNT/file" "$MNT/no/such/file" "$MNT/../mnt/." "$TMP/to-file" "$T
 done
 (cd "$MNT" && ctl stats . >/dev/null && ctl show ./file >/dev/null) || fail "'.' is not found"
 (cd "$MNT" && code 3 ctl stats file) || exit 1
-says 'is on no mount of a daemon of yours' ctl stats "$TMP"
+says 'is neither on a mount of your daemons nor a MOUNT' ctl stats "$TMP"
 says 'is not the control socket of a ratefs daemon' ctl -d /etc/passwd list
 code 3 ctl stats nowhere
 code 3 ctl stats fs:nowhere
@@ -76,7 +76,7 @@ ok ctl set fs:slow read_bps=300M >/dev/null
 equal "$(value read_bps fs:slow)" 300M
 ok ctl set global iops=9k >/dev/null
 equal "$(value iops global)" 9k
-says 'nothing was changed: the target is in no configuration file' ctl set slow iops=4k --save
+says 'nothing was changed: the target has no configuration file' ctl set slow iops=4k --save
 equal "$(value iops)" 5k
 
 # Warnings: a weight of another kind than `fair`, and fair=cgroup if all processes are in one cgroup.
@@ -95,11 +95,11 @@ else
 fi
 
 # pause and resume; pause says how to continue, and a paused mount can be unmounted.
-ctl pause fs:slow | grep -q '^To go on: ratefsctl resume fs:slow$' || fail "pause of an fs does not say how to go on"
+ctl pause fs:slow | grep -q '^To continue: ratefsctl resume fs:slow$' || fail "pause of an fs does not say how to continue"
 ok ctl resume fs:slow
 ctl pause slow >"$TMP/out" || fail "pause"
-grep -q '^To go on: ratefsctl resume slow$' "$TMP/out" || fail "pause does not say how to go on"
-grep -q '^To end it: ratefsctl unmount slow$' "$TMP/out" || fail "pause does not say how to end it"
+grep -q '^To continue: ratefsctl resume slow$' "$TMP/out" || fail "pause does not say how to continue"
+grep -q '^To unmount it: ratefsctl unmount slow$' "$TMP/out" || fail "pause does not say how to unmount"
 ctl list | grep -q '^slow .*paused' || fail "list does not show the pause"
 cat "$MNT/file" >"$TMP/copy" &
 reader=$!
@@ -181,7 +181,7 @@ printf '# top\n[mount:a]  \nsource = %s\nmountpoint = %s # here\niops = 5k ; fiv
 ok ctl set a iops=6k max-open=50 --save >/dev/null
 ok ctl set global bps=1G --save >/dev/null
 equal "$(cat "$TMP/c.conf")" "$(printf '# top\n[mount:a]  \nsource = %s\nmountpoint = %s # here\niops = 6k ; five\nmax_open = 50\n# end\n\n[global]\nbps = 1G\n' "$SRC" "$TMP/m1")"
-says 'in no configuration file' ctl set fs:a iops=3 --save
+says 'has no configuration file' ctl set fs:a iops=3 --save
 ok ctl reload
 equal "$(value iops a) $(value max_open a) $(value bps global)" "6k 50 1G"
 umount "$TMP/m1"

@@ -81,7 +81,7 @@ chown 1001 /run/ratefs
 no_place '/run/ratefs: belongs to another user'
 chown 0 /run/ratefs
 chmod 777 /run/ratefs
-no_place '/run/ratefs: others may write to it'
+no_place '/run/ratefs: other users can write to it'
 chmod 700 /run/ratefs
 
 # allow_root admits only root and the owner, for every request that the kernel does not answer from its cache.

@@ -52,7 +52,7 @@ grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null ||
 # A directory that others may write to is refused for sockets.
 chmod 777 "$DIR"
 out=$(me "$RATEFS" "$SRC" "$TMP/second" 2>&1) || fail "mount without a socket: $out"
-[[ $out == *"others may write to it"* ]] || fail "no word about the directory: '$out'"
+[[ $out == *"other users can write to it"* ]] || fail "no word about the directory: '$out'"
 me fusermount3 -u "$TMP/second" || fail "fusermount3 -u"
 chmod 700 "$DIR"
 

@@ -7,7 +7,7 @@
 
 start_plugin --collect-after=3
 says "iops: .x.: " docker volume create -d ratefs -o iops=x bad
-says 'is chosen by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
+says 'is set by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
 says 'not allowed: no source is' docker volume create -d ratefs -o source=/etc bad
 ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o cache=strict vol >/dev/null
 

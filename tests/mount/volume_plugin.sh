@@ -14,9 +14,9 @@ for option in iops=x write_bps=10mbit iops= foo=3 max_open=-1 ro=maybe profile=n
 	post VolumeDriver.Create "{\"Name\":\"bad\",\"Opts\":{\"${option%%=*}\":\"${option#*=}\"}}" || fail "no answer"
 	equal "$STATUS ratefs: $(jq -r .Err <<<"$ANSWER")" "400 $on_command_line" "-o $option"
 done
-refuses 400 'mountpoint: is chosen by' Create '{"Name":"bad","Opts":{"mountpoint":"/etc"}}'
-refuses 400 'options: is chosen by' Create '{"Name":"bad","Opts":{"options":"source=/etc"}}'
-refuses 400 'a value has no quotes' Create '{"Name":"bad","Opts":{"iops":"1\nsource = /etc"}}'
+refuses 400 'mountpoint: is set by' Create '{"Name":"bad","Opts":{"mountpoint":"/etc"}}'
+refuses 400 'options: is set by' Create '{"Name":"bad","Opts":{"options":"source=/etc"}}'
+refuses 400 'a value must not contain quotes' Create '{"Name":"bad","Opts":{"iops":"1\nsource = /etc"}}'
 refuses 400 'unknown option' Create '{"Name":"bad","Opts":{"global.iops":"1"}}'
 equal "$(asks List '' '.Volumes | length')" 0 "a refused volume is there"
 
@@ -192,7 +192,7 @@ says "not an absolute path" "$VOLUME" --allow-source=here
 equal "$(curl -s -o /dev/null -w '%{http_code}' --unix-socket "$SOCK" http://localhost/VolumeDriver.List)" 405
 post VolumeDriver.Create "{\"Name\":\"$(head -c 2M /dev/zero | tr '\0' a)\"}" || fail "no answer to a large request"
 equal "$STATUS" 413
-refuses 404 'no such call' Nonsense '{}'
+refuses 404 'unknown call' Nonsense '{}'
 refuses 400 'JSON' Create '{'
 
 # --- socket activation, and the end: SIGTERM leaves mounts alone
