@@ -85,10 +85,13 @@ static const struct counter mount_counters[] = {
 	{"ratefs_refused_total", "Requests that were not admitted.", "reason", "would_block",
 	 OP_FIELD(would_block)},
 	{"ratefs_refused_total", NULL, "reason", "full", OP_FIELD(full)},
+	{"ratefs_refused_total", NULL, "reason", "no_room", OP_FIELD(no_room)},
+	{"ratefs_refused_total", NULL, "reason", "too_many_open", OP_FIELD(too_many_open)},
 	{"ratefs_refused_total", NULL, "reason", "timed_out", OP_FIELD(timed_out)},
 	{"ratefs_refused_total", NULL, "reason", "cancelled", OP_FIELD(cancelled)},
 	{"ratefs_refused_total", NULL, "reason", "misconfigured", OP_FIELD(misconfigured)},
 	{"ratefs_outcomes_total", "How admitted requests ended.", "outcome", "ok", OP_FIELD(ok)},
+	{"ratefs_outcomes_total", NULL, "outcome", "error", OP_FIELD(errors)},
 	{"ratefs_outcomes_total", NULL, "outcome", "failed", OP_FIELD(failed)},
 	{"ratefs_outcomes_total", NULL, "outcome", "aborted", OP_FIELD(aborted)},
 };
@@ -151,10 +154,12 @@ static void put_counters(const struct snapshot *s, const char *scope, const stru
 
 #define SCOPE_FIELD(field) offsetof(struct snap_scope, field)
 
-static const struct gauge {
+struct gauge {
 	const char *name, *help;
 	size_t offset; /* in struct snap_scope */
-} gauges[] = {
+};
+
+static const struct gauge gauges[] = {
 	{"ratefs_mounted", "1: the mount is mounted.", SCOPE_FIELD(mounted)},
 	{"ratefs_paused", "1: a pause of the mount or of a wider scope holds all requests.",
 	 SCOPE_FIELD(paused)},
@@ -178,19 +183,35 @@ static const struct gauge {
 	 SCOPE_FIELD(device_now)},
 };
 
+/* Of mounts whose space is counted. */
+static const struct gauge space_gauges[] = {
+	{"ratefs_space_used_bytes", "What the source holds.", SCOPE_FIELD(space_used)},
+	{"ratefs_space_limit_bytes", "What it may hold; 0: no limit.", SCOPE_FIELD(space_limit)},
+	{"ratefs_space_inodes_used", "Files and directories in the source.",
+	 SCOPE_FIELD(inodes_used)},
+	{"ratefs_space_inodes_limit", "How many there may be; 0: no limit.",
+	 SCOPE_FIELD(inodes_limit)},
+};
+
+static void put_gauge(const struct snapshot *s, const struct gauge *g, bool of_space, FILE *out)
+{
+	head(out, g->name, "gauge", g->help);
+	for (unsigned i = 0; i < s->scopes; i++) {
+		const struct snap_scope *c = &s->scope[i];
+		if (is(c, "mount") && (!of_space || c->counts_space))
+			put_count(out, g->name,
+				  LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
+					 {"mount", c->name}),
+				  *(const uint64_t *)((const char *)c + g->offset));
+	}
+}
+
 static void put_gauges(const struct snapshot *s, FILE *out)
 {
-	for (unsigned g = 0; g < ARRAY_SIZE(gauges); g++) {
-		head(out, gauges[g].name, "gauge", gauges[g].help);
-		for (unsigned i = 0; i < s->scopes; i++) {
-			const struct snap_scope *c = &s->scope[i];
-			if (is(c, "mount"))
-				put_count(out, gauges[g].name,
-					  LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
-						 {"mount", c->name}),
-					  *(const uint64_t *)((const char *)c + gauges[g].offset));
-		}
-	}
+	for (unsigned g = 0; g < ARRAY_SIZE(gauges); g++)
+		put_gauge(s, &gauges[g], false, out);
+	for (unsigned g = 0; g < ARRAY_SIZE(space_gauges); g++)
+		put_gauge(s, &space_gauges[g], true, out);
 }
 
 static void put_mounts(const struct snapshot *s, FILE *out)

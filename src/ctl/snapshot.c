@@ -11,6 +11,7 @@
 
 static struct snap_op read_op(const char *name, const json_t *o)
 {
+	uint64_t errors = get_u64(o, "errors"), answered = get_u64(o, "ok");
 	return (struct snap_op){
 		.name = name,
 		.ops = get_u64(o, "ops"),
@@ -20,10 +21,13 @@ static struct snap_op read_op(const char *name, const json_t *o)
 		.parked_now = get_u64(o, "parked_now"),
 		.would_block = get_u64(o, "would_block"),
 		.full = get_u64(o, "full"),
+		.no_room = get_u64(o, "no_room"),
+		.too_many_open = get_u64(o, "too_many_open"),
 		.timed_out = get_u64(o, "timed_out"),
 		.cancelled = get_u64(o, "cancelled"),
 		.misconfigured = get_u64(o, "misconfigured"),
-		.ok = get_u64(o, "ok"),
+		.ok = answered > errors ? answered - errors : 0,
+		.errors = errors,
 		.failed = get_u64(o, "failed"),
 		.aborted = get_u64(o, "aborted"),
 	};
@@ -151,6 +155,12 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 	s->passthrough_handles = get_u64(a, "passthrough_handles");
 	s->passthrough_maps = get_u64(a, "passthrough_maps");
 	s->stuck = get_u64(get_part(a, "in_source"), "stuck");
+	const json_t *space = get_part(a, "space");
+	s->counts_space = space;
+	s->space_used = get_u64(space, "used");
+	s->space_limit = get_u64(space, "size");
+	s->inodes_used = get_u64(space, "inodes_used");
+	s->inodes_limit = get_u64(space, "inodes");
 }
 
 static bool read_scope(struct snap_scope *s, const json_t *a)

@@ -17,8 +17,8 @@ struct snap_op {
 	const char *name;
 	uint64_t ops, bytes;
 	uint64_t at_once, parked_total, parked_now;
-	uint64_t would_block, full, timed_out, cancelled, misconfigured;
-	uint64_t ok, failed, aborted;
+	uint64_t would_block, full, no_room, too_many_open, timed_out, cancelled, misconfigured;
+	uint64_t ok, errors, failed, aborted;
 };
 
 /* A limit that requests of the scope meet; it may belong to another scope. */
@@ -60,6 +60,8 @@ struct snap_scope {
 	uint64_t mounted, paused, dry_run; /* 0 or 1 */
 	uint64_t parked_now, parked_bytes_now, in_flight, open, keys_now, device_now;
 	uint64_t passthrough_handles, passthrough_maps, stuck;
+	bool counts_space;
+	uint64_t space_used, space_limit, inodes_used, inodes_limit; /* a limit of 0: none */
 
 	struct snap_op *op;
 	struct snap_limit *limit;

@@ -39,7 +39,12 @@ START_TEST(figures_of_a_snapshot_are_written_in_base_units)
 	has("ratefs_operations_total" OF "mount=\"data\",op=\"write\"} 100");
 	has("ratefs_bytes_total" OF "mount=\"data\",op=\"write\"} 1000000");
 	has("ratefs_refused_total" OF "mount=\"data\",op=\"write\",reason=\"timed_out\"} 2");
-	has("ratefs_outcomes_total" OF "mount=\"data\",op=\"write\",outcome=\"ok\"} 50");
+	has("ratefs_outcomes_total" OF "mount=\"data\",op=\"write\",outcome=\"ok\"} 46");
+	has("ratefs_outcomes_total" OF "mount=\"data\",op=\"write\",outcome=\"error\"} 4");
+	has("ratefs_refused_total" OF "mount=\"data\",op=\"write\",reason=\"too_many_open\"} 7");
+	has("ratefs_space_used_bytes" OF "mount=\"data\"} 1024");
+	has("ratefs_space_limit_bytes" OF "mount=\"data\"} 4096");
+	has("ratefs_space_inodes_limit" OF "mount=\"data\"} 0");
 	has("ratefs_class_operations_total" OF "mount=\"data\",op=\"write\",class=\"backup\"} 100");
 	has("ratefs_limit_bytes_per_second" OF
 	    "scope=\"class\",target=\"data/backup\",limit=\"write_bps\"} 1048576");
