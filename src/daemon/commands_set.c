@@ -138,8 +138,8 @@ static void report_bypassing(struct request *rq)
 	list_for_each (it, &rq->registry->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		if (!target_covers(&rq->target, m) || !m->session ||
-		    (gate_unlimited(m->gate, COST_READ) && gate_unlimited(m->gate, COST_WRITE) &&
-		     !served_space_limited(m)))
+		    (gate_unlimited(m->gate_mount, COST_READ) &&
+		     gate_unlimited(m->gate_mount, COST_WRITE) && !served_space_limited(m)))
 			continue;
 		put_bypassing(list, m);
 	}

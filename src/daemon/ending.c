@@ -85,7 +85,7 @@ static void freed(struct task *t)
 	if (!e->clean)
 		log_info("mount '%s': all abandoned requests have finished", e->name);
 	list_remove(&e->link);
-	scope_drop(e->registry, e->gate, e->fs);
+	scope_drop(e->registry, e->gate_mount, e->fs);
 	ending_free(e);
 }
 
@@ -113,7 +113,7 @@ static void released(struct task *t)
 	if (m) {
 		m->ending = NULL;
 		m->session = NULL;
-		m->gate = NULL;
+		m->gate_mount = NULL;
 		m->fs = NULL;
 		e->owner = NULL;
 	}
@@ -130,7 +130,7 @@ void ending_begin(struct ending *e, struct fs_mount *session, struct gate_mount 
 	e->task = (struct task){.run = run_stop, .done = released};
 	e->serial = ++r->last_serial;
 	e->session = session;
-	e->gate = gate;
+	e->gate_mount = gate;
 	e->fs = fs;
 	e->since_ms = loop_now_ms();
 	list_push_tail(&r->endings, &e->link);
@@ -149,7 +149,7 @@ void ending_of(struct served_mount *m, bool force)
 	m->ending = e;
 	e->owner = m;
 	e->force = force;
-	ending_begin(e, m->session, m->gate, m->fs);
+	ending_begin(e, m->session, m->gate_mount, m->fs);
 }
 
 void ending_abandon(struct ending *e)

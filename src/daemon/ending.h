@@ -24,7 +24,7 @@ struct ending {
 	char *name, *mountpoint;
 	struct auto_unmount auto_unmount; /* from mounting to release */
 	struct fs_mount *session;
-	struct gate_mount *gate;
+	struct gate_mount *gate_mount;
 	struct served_fs *fs;
 	bool force;	  /* abandon what hangs after the grace period */
 	bool released;	  /* clients have their replies, and the mount has been detached */

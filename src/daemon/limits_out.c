@@ -159,10 +159,10 @@ static unsigned add_way(const struct target *t, struct level *level)
 	if (fs)
 		add_level(level, &n, SCOPE_FS, fs->s.name, &fs->s);
 	add_level(level, &n, SCOPE_GLOBAL, "global", &t->registry->global);
-	if (t->class && t->mount && t->mount->gate)
-		known = gate_limits_class(t->mount->gate, t->class->name, now);
-	else if (t->mount && t->mount->gate)
-		known = gate_limits_mount(t->mount->gate, now);
+	if (t->class && t->mount && t->mount->gate_mount)
+		known = gate_limits_class(t->mount->gate_mount, t->class->name, now);
+	else if (t->mount && t->mount->gate_mount)
+		known = gate_limits_mount(t->mount->gate_mount, now);
 	else if (!t->mount)
 		known = t->fs ? gate_limits_fs(t->fs->gate, now)
 			      : gate_limits_global(t->registry->gate, now);
@@ -181,7 +181,7 @@ static unsigned add_classes(const struct served_mount *m, struct level *level)
 	for (unsigned i = 0; i < m->s.n_classes; i++) {
 		const struct settings *s = &m->s.class[i];
 		add_level(level, &n, SCOPE_CLASS, s->name, s);
-		level[i].known = m->gate && gate_limits_class(m->gate, s->name, now);
+		level[i].known = m->gate_mount && gate_limits_class(m->gate_mount, s->name, now);
 		if (level[i].known)
 			level[i].now = now[0];
 	}

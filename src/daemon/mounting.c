@@ -32,10 +32,10 @@ static int make_session(struct mounting *k)
 		return -1;
 	struct mount_config cfg = mount_config_of(&k->s, k->source, fuse);
 	cfg.debug = cfg.fs.debug = k->registry->debug;
-	cfg.fs.gate = k->gate;
+	cfg.fs.gate_mount = k->gate_mount;
 	cfg.fs.space = k->fs->space;
 	cfg.fs.space_policy = k->space;
-	k->session = fs_mount_new(&cfg, k->registry->gate, k->gate, &k->err);
+	k->session = fs_mount_new(&cfg, k->registry->gate, k->gate_mount, &k->err);
 	/* A mount with a size shows it from the first moment on. */
 	if (!k->session || space_wait(k->fs->space, &k->cancelled, &k->err) < 0 ||
 	    fs_mount_mount(k->session, &k->err) < 0)
@@ -100,7 +100,7 @@ static void came_up(struct served_mount *m, struct mounting *k)
 
 static void failed(struct served_mount *m, struct mounting *k)
 {
-	m->gate = NULL;
+	m->gate_mount = NULL;
 	m->fs = NULL;
 	m->trouble = k->err;
 }
@@ -119,10 +119,10 @@ static void done(struct task *t)
 		registry_tell_mounted(m);
 	} else if (k->session) {
 		struct ending *e = take_ptr(&k->ending);
-		ending_begin(e, k->session, k->gate, k->fs);
+		ending_begin(e, k->session, k->gate_mount, k->fs);
 	}
 	if (!k->session)
-		scope_drop(k->registry, k->gate, k->fs);
+		scope_drop(k->registry, k->gate_mount, k->fs);
 	mounting_free(k);
 }
 
@@ -154,15 +154,15 @@ int mounting_start(struct served_mount *m, struct error *err)
 	if (scope_make(m, err) < 0)
 		return -1;
 	struct mounting *k = mounting_new(m, served_source(m));
-	bool paused = !m->paused || gate_pause_mount(m->gate, true) == 0;
+	bool paused = !m->paused || gate_pause_mount(m->gate_mount, true) == 0;
 	if (!k || !paused) {
 		mounting_free(k);
-		scope_drop(m->registry, m->gate, m->fs);
-		m->gate = NULL;
+		scope_drop(m->registry, m->gate_mount, m->fs);
+		m->gate_mount = NULL;
 		m->fs = NULL;
 		return error_set(err, "out of memory");
 	}
-	k->gate = m->gate;
+	k->gate_mount = m->gate_mount;
 	k->fs = m->fs;
 	k->space = served_space_policy(m);
 	m->mounting = k;
@@ -178,6 +178,6 @@ void mounting_give_up(struct served_mount *m)
 	m->mounting->owner = NULL;
 	atomic_store(&m->mounting->cancelled, true);
 	m->mounting = NULL;
-	m->gate = NULL;
+	m->gate_mount = NULL;
 	m->fs = NULL;
 }

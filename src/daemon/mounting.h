@@ -21,7 +21,7 @@ struct mounting {
 	/* used by the thread: copies */
 	struct settings s;
 	char *source;
-	struct gate_mount *gate;
+	struct gate_mount *gate_mount;
 	struct served_fs *fs; /* the main thread's, but for its space */
 	struct space_policy space;
 

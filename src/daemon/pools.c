@@ -110,8 +110,8 @@ static void attach(struct pool *p, const struct attached *old, unsigned n_old,
 static void attach_mount(struct pool *p, const struct attached *old, unsigned n_old,
 			 const struct served_mount *m)
 {
-	struct gate_pool_scope scope = {.gate = p->all->registry->gate, .mount = m->gate};
-	if (!m->gate)
+	struct gate_pool_scope scope = {.gate = p->all->registry->gate, .mount = m->gate_mount};
+	if (!m->gate_mount)
 		return;
 	if (takes_part(p, &m->s))
 		attach(p, old, n_old, &scope);

@@ -45,12 +45,12 @@ struct served_mount {
 	struct list link;
 	struct settings s;
 	struct registry *registry;
-	struct served_fs *fs;	  /* NULL: not mounted */
-	struct gate_mount *gate;  /* NULL: not mounted */
-	struct fs_mount *session; /* NULL: not mounted, or being mounted */
-	char *real_mountpoint;	  /* links resolved; NULL: was never mounted */
-	bool wanted;		  /* is to be mounted when its turn comes */
-	bool asked;		  /* by a client, which gets the result; otherwise it is logged */
+	struct served_fs *fs;	       /* NULL: not mounted */
+	struct gate_mount *gate_mount; /* NULL: not mounted */
+	struct fs_mount *session;      /* NULL: not mounted, or being mounted */
+	char *real_mountpoint;	       /* links resolved; NULL: was never mounted */
+	bool wanted;		       /* is to be mounted when its turn comes */
+	bool asked; /* by a client, which gets the result; otherwise it is logged */
 	struct mounting *mounting;
 	struct ending *ending; /* is being ended; the rest is still there for display */
 	struct ending *end;    /* while it is mounted: memory for its end */

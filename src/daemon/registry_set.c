@@ -55,19 +55,19 @@ static int set_mount(struct served_mount *m, const struct settings *s, const str
 	struct weight_rule *rules;
 	if (!gate_config_of(s, common, &cfg, &rules))
 		return -ENOMEM;
-	int rc = gate_set_mount(m->gate, &cfg);
+	int rc = gate_set_mount(m->gate_mount, &cfg);
 	free(rules);
 	return rc;
 }
 
 static int set_gate(struct served_mount *m, const struct settings *s, const struct weights *common)
 {
-	if (!m->gate)
+	if (!m->gate_mount)
 		return 0;
 	int rc = set_mount(m, s, common);
 	if (rc < 0 || (common == &m->registry->weights && classes_equal(&m->s, s)))
 		return rc;
-	rc = classes_apply(m->gate, s, common);
+	rc = classes_apply(m->gate_mount, s, common);
 	if (rc < 0)
 		(void)set_mount(m, &m->s, &m->registry->weights); /* restores it */
 	return rc;
@@ -116,7 +116,7 @@ static struct prepared *prepare_all(const struct registry *r, const struct weigh
 		return NULL;
 	list_for_each (it, (struct list *)&r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (!m->gate || prepare(m, common, &all[i])) {
+		if (!m->gate_mount || prepare(m, common, &all[i])) {
 			i++;
 			continue;
 		}
@@ -136,8 +136,8 @@ int registry_set_weights(struct registry *r, struct weights *w, struct error *er
 		return failed(-ENOMEM, err);
 	list_for_each (it, &r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->gate)
-			gate_set_weights(m->gate, p->rules, p->n);
+		if (m->gate_mount)
+			gate_set_weights(m->gate_mount, p->rules, p->n);
 		p++;
 	}
 	weights_free(&r->weights);
@@ -164,7 +164,7 @@ int registry_pause_fs(struct served_fs *fs, bool paused)
 
 int registry_pause_mount(struct served_mount *m, bool paused)
 {
-	int rc = m->gate ? gate_pause_mount(m->gate, paused) : 0;
+	int rc = m->gate_mount ? gate_pause_mount(m->gate_mount, paused) : 0;
 	if (rc == 0)
 		m->paused = paused;
 	return rc;

@@ -167,7 +167,7 @@ static void answer(struct server_of_run *s)
 		put_limits(out, "", &s->registry->global, now);
 	list_for_each (it, &s->registry->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (!m->gate || gate_limits_mount(m->gate, now) < 2)
+		if (!m->gate_mount || gate_limits_mount(m->gate_mount, now) < 2)
 			continue;
 		put_limits(out, "mount.", &m->s, &now[0]);
 		put_limits(out, "fs.", &m->fs->s, &now[1]);

@@ -172,17 +172,17 @@ int scope_make(struct served_mount *m, struct error *err)
 		m->fs = NULL;
 		return error_set(err, "out of memory");
 	}
-	m->gate = gate_mount_new(m->fs->gate, m->s.name, &cfg);
+	m->gate_mount = gate_mount_new(m->fs->gate, m->s.name, &cfg);
 	free(rules);
-	if (!m->gate) {
+	if (!m->gate_mount) {
 		m->fs = NULL;
 		return error_set(err, "out of memory");
 	}
 	m->fs->mounts++;
-	if (classes_apply(m->gate, &m->s, &m->registry->weights) == 0)
+	if (classes_apply(m->gate_mount, &m->s, &m->registry->weights) == 0)
 		return 0;
-	scope_drop(m->registry, m->gate, m->fs);
-	m->gate = NULL;
+	scope_drop(m->registry, m->gate_mount, m->fs);
+	m->gate_mount = NULL;
 	m->fs = NULL;
 	return error_set(err, "out of memory");
 }

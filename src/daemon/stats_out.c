@@ -192,7 +192,7 @@ static void put_waits(struct json_out o, const struct key_stats *k)
 static void put_waits_of(struct json_out list, const struct served_mount *m, const char *class,
 			 struct limit_wait *wait)
 {
-	unsigned n = gate_stats_waits(m->gate, *class ? class : NULL, wait, WAITS_MAX);
+	unsigned n = gate_stats_waits(m->gate_mount, *class ? class : NULL, wait, WAITS_MAX);
 	for (unsigned i = 0; i < n; i++) {
 		struct json_out one = put_object(list, NULL);
 		put_text(one, "class", class);
@@ -264,7 +264,7 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 
 static bool in_scope(const struct target *t, const struct served_mount *m)
 {
-	return m->gate && target_covers(t, m);
+	return m->gate_mount && target_covers(t, m);
 }
 
 /* The keys of all mounts of the scope, equal ones together. */
@@ -285,8 +285,8 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 	list_for_each (it, &r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
 		if (in_scope(t, m))
-			n += gate_stats_keys(m->gate, t->class ? t->class->name : NULL, keys + n,
-					     min_u64(m->s.max_keys, room - n));
+			n += gate_stats_keys(m->gate_mount, t->class ? t->class->name : NULL,
+					     keys + n, min_u64(m->s.max_keys, room - n));
 	}
 	n = stats_merge_keys(keys, n);
 	qsort(keys, n, sizeof(*keys), by_wait);
@@ -349,9 +349,9 @@ static void put_source(struct json_out o, const struct fs_source_look *all)
 static void look_at_scope(struct registry *r, const struct target *t, struct scope_stats *s)
 {
 	if (t->class && t->mount)
-		(void)gate_stats_class(t->mount->gate, t->class->name, s);
+		(void)gate_stats_class(t->mount->gate_mount, t->class->name, s);
 	else if (t->mount)
-		gate_stats_mount(t->mount->gate, s);
+		gate_stats_mount(t->mount->gate_mount, s);
 	else if (t->fs)
 		gate_stats_fs(t->fs->gate, s);
 	else
@@ -368,7 +368,7 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t, un
 		put_mount(o, t->mount);
 	if (!s)
 		*o.failed = true;
-	if (!s || (t->mount && !t->mount->gate))
+	if (!s || (t->mount && !t->mount->gate_mount))
 		return;
 	look_at_scope(r, t, s);
 	look_at_sources(r, t, &source);

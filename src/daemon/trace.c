@@ -84,7 +84,7 @@ static const char *mount_name(const struct registry *r, const void *gate)
 {
 	list_for_each (it, (struct list *)&r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->gate == gate)
+		if (m->gate_mount == gate)
 			return m->s.name;
 	}
 	return ""; /* is gone */

@@ -18,7 +18,7 @@ static void run_granted(struct request *r)
  * *bytes says how much. */
 static enum gate_verdict try_nonblocking(struct request *r, uint64_t *bytes)
 {
-	struct gate_mount *gate = r->mount->gate;
+	struct gate_mount *gate = r->mount->gate_mount;
 	struct cost block = r->cost;
 	block.bytes = min_u64(block.bytes, BLOCK);
 	block.ops = 1;
@@ -37,7 +37,7 @@ static enum gate_verdict try_nonblocking(struct request *r, uint64_t *bytes)
 
 static void run_nonblocking(struct request *r)
 {
-	struct gate_mount *gate = r->mount->gate;
+	struct gate_mount *gate = r->mount->gate_mount;
 	uint64_t bytes;
 	if (gate_model(gate))
 		r->cost.ops = gate_ops(gate, &r->cost);
@@ -65,7 +65,7 @@ static void run_nonblocking(struct request *r)
 static void limit_copy(struct request *r)
 {
 	struct fuse_copy_file_range_in *arg = r->args;
-	uint64_t piece = gate_piece_bytes(r->mount->gate, COST_COPY, &r->caller, 64U << 10);
+	uint64_t piece = gate_piece_bytes(r->mount->gate_mount, COST_COPY, &r->caller, 64U << 10);
 	if (arg->len > piece)
 		arg->len = r->cost.bytes = piece;
 }
@@ -76,9 +76,10 @@ static void limit_copy(struct request *r)
 static void limit_listing(struct request *r)
 {
 	struct fuse_read_in *arg = r->args;
-	if (gate_unlimited(r->mount->gate, COST_READDIR))
+	if (gate_unlimited(r->mount->gate_mount, COST_READDIR))
 		return;
-	uint64_t piece = gate_piece_bytes(r->mount->gate, COST_READDIR, &r->caller, LISTING_LEAST);
+	uint64_t piece =
+		gate_piece_bytes(r->mount->gate_mount, COST_READDIR, &r->caller, LISTING_LEAST);
 	size_t expected = listing_expect(&r->fs->listings, r->in->nodeid, arg->size);
 	arg->size = (uint32_t)min_u64(expected, piece);
 	r->cost.bytes = arg->size;
@@ -87,7 +88,7 @@ static void limit_listing(struct request *r)
 /* Lets a request go that may not wait: it is charged now, or its key pays later. */
 static void run_charged(struct request *r)
 {
-	gate_take(r->mount->gate, &r->cost, &r->caller, &r->grant);
+	gate_take(r->mount->gate_mount, &r->cost, &r->caller, &r->grant);
 	run_granted(r);
 }
 
@@ -122,7 +123,7 @@ static bool answer_draining(struct request *r)
 static void run_limited(struct request *r)
 {
 	struct fs_mount *m = r->mount;
-	enum gate_model model = gate_model(m->gate);
+	enum gate_model model = gate_model(m->gate_mount);
 	if (atomic_load_explicit(&m->draining, memory_order_acquire) && answer_draining(r))
 		return;
 	if (r->nonblock && !atomic_load_explicit(&m->nonblock_waits, memory_order_relaxed)) {
@@ -134,12 +135,12 @@ static void run_limited(struct request *r)
 	else if (r->cost.cls == COST_READDIR)
 		limit_listing(r);
 	if (model)
-		r->cost.ops = gate_ops(m->gate, &r->cost);
+		r->cost.ops = gate_ops(m->gate_mount, &r->cost);
 	if (model == GATE_MODEL_TIME) {
 		park(r); /* takes its tokens there, and time in the device */
 		return;
 	}
-	switch (gate_try(m->gate, &r->cost, &r->caller, &r->grant)) {
+	switch (gate_try(m->gate_mount, &r->cost, &r->caller, &r->grant)) {
 	case GATE_GO:
 		run_granted(r);
 		break;

@@ -30,7 +30,7 @@ void delayed_refuse(struct request *r)
 	struct fs_mount *m = r->mount;
 	struct parked_table *t = &m->parked;
 	const struct receiver *self = receiver_self();
-	uint64_t due_ns = monotonic_ns() + gate_no_room_delay_ns(m->gate);
+	uint64_t due_ns = monotonic_ns() + gate_no_room_delay_ns(m->gate_mount);
 	struct delayed *l = malloc(sizeof(*l));
 	struct request *kept = l ? request_keep(r, false) : NULL;
 	bool held = false;

@@ -36,7 +36,7 @@ struct fs_config {
 	struct space *space; /* of the tree; NULL: its size is nobody's business */
 	struct space_policy space_policy;
 	/* tells whether a class is unlimited, and counts open files; NULL: no limits */
-	struct gate_mount *gate;
+	struct gate_mount *gate_mount;
 };
 
 struct fs;

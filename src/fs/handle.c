@@ -19,8 +19,8 @@ int handle_reserve(struct request *req)
 		.tid = req->in->pid, .uid = req->in->uid, .gid = req->in->gid};
 	if (!fdlimit_client_try(req->in->uid))
 		return -ENFILE;
-	req->reserved = fs->cfg.gate ? gate_open_try(fs->cfg.gate, &caller) : NULL;
-	if (!fs->cfg.gate || req->reserved)
+	req->reserved = fs->cfg.gate_mount ? gate_open_try(fs->cfg.gate_mount, &caller) : NULL;
+	if (!fs->cfg.gate_mount || req->reserved)
 		return 0;
 	fdlimit_client_done(req->in->uid);
 	return -ENFILE;
@@ -103,7 +103,7 @@ struct handle *handle_new(struct request *req, int *fd, int flags)
 	h->pid = (pid_t)req->in->pid;
 	h->uid = req->in->uid;
 	h->gid = req->in->gid;
-	if (fs->cfg.gate && gate_asks_for_openers(fs->cfg.gate))
+	if (fs->cfg.gate_mount && gate_asks_for_openers(fs->cfg.gate_mount))
 		h->opener = opener_of(req->in->pid);
 	h->counted = req->reserved;
 	list_init(&h->of_inode);

@@ -106,8 +106,8 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 		return NULL;
 	}
 	memset(m, 0, sizeof(*m));
-	m->g = g;
-	m->gate = gate;
+	m->gate = g;
+	m->gate_mount = gate;
 	m->wanted = cfg->transport;
 	m->fd = m->dead_fd = -1;
 	fs_mount_set(m, &cfg->policy);
@@ -367,9 +367,9 @@ static void drain(struct fs_mount *m, uint64_t grace_ns, uint64_t limit_ns)
 	m->waived_max = dirty_at_most();
 	atomic_store(&m->abort_after_ns, grace_ns);
 	atomic_store(&m->draining, true);
-	gate_mount_drain(m->gate, true);
+	gate_mount_drain(m->gate_mount, true);
 	wait_for(m, nothing_waits, NULL, grace_ns);
-	gate_mount_drain(m->gate, false);
+	gate_mount_drain(m->gate_mount, false);
 	/* From here on only requests in the source are waited for.  Receivers continue and refuse. */
 	wait_for(m, nothing_queued, NULL, limit_ns);
 	struct runners_seen seen;
@@ -406,7 +406,7 @@ static bool finish(struct fs_mount *m, uint64_t limit_ns)
 	limit_ns = max_u64(limit_ns, monotonic_ns() + STOP_GRACE_NS);
 	bool away = wait_for(m, all_left, NULL, limit_ns);
 	/* Nothing is parked from here on. */
-	gate_mount_drain(m->gate, false);
+	gate_mount_drain(m->gate_mount, false);
 	delayed_answer(m, NEVER, UINT_MAX);
 	return wait_for(m, nothing_waits, NULL, limit_ns) && away;
 }

@@ -100,8 +100,8 @@ struct fs_mount {
 	char *mountpoint, *fuse_options;
 	struct workers *workers;
 	struct runner worker[WORKERS_MAX];
-	struct gate *g;
-	struct gate_mount *gate;
+	struct gate *gate;
+	struct gate_mount *gate_mount;
 
 	enum mount_transport wanted;
 	struct rings *rings;	 /* NULL: none */

@@ -117,7 +117,7 @@ static const struct job_ops parked_ops = {.run = parked_run, .refuse = parked_re
 static void cancel_unlock(struct fs_mount *m, struct request *p)
 {
 	struct parked_table *t = &m->parked;
-	bool mine = gate_cancel(m->g, &p->job);
+	bool mine = gate_cancel(m->gate, &p->job);
 	if (mine)
 		remove_locked(t, p);
 	else
@@ -286,7 +286,7 @@ static struct job job_of(const struct request *r)
 		.memory_bytes = sizeof(*r) + message_bytes(r),
 		.must_run = !r->refusable,
 	};
-	if (gate_model(r->mount->gate) == GATE_MODEL_TIME)
+	if (gate_model(r->mount->gate_mount) == GATE_MODEL_TIME)
 		job.access = request_access(r);
 	return job;
 }
@@ -315,7 +315,7 @@ void park_granted(struct request *r)
 	if (!p) {
 		r->granted = true;
 		request_run(r);
-	} else if (gate_device(m->gate, &p->job) == GATE_PARKED) {
+	} else if (gate_device(m->gate_mount, &p->job) == GATE_PARKED) {
 		entered(m, unique);
 	} else {
 		run_admitted(p);
@@ -328,7 +328,8 @@ void park(struct request *r)
 	struct fs_mount *m = r->mount;
 	uint64_t unique = r->in->unique;
 	struct job job = job_of(r);
-	if (r->refusable && message_bytes(r) >= LARGE_MESSAGE && gate_has_no_room(m->gate, &job)) {
+	if (r->refusable && message_bytes(r) >= LARGE_MESSAGE &&
+	    gate_has_no_room(m->gate_mount, &job)) {
 		delayed_refuse(r);
 		return;
 	}
@@ -337,7 +338,7 @@ void park(struct request *r)
 		refuse(r, ENOMEM);
 		return;
 	}
-	enum gate_verdict v = gate_park(m->gate, &p->job);
+	enum gate_verdict v = gate_park(m->gate_mount, &p->job);
 	switch (v) {
 	case GATE_PARKED:
 		entered(m, unique);

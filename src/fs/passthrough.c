@@ -49,8 +49,8 @@ static bool limited(const struct fs *fs)
 	case CACHE_AUTO:
 		break;
 	}
-	return fs->cfg.gate && !(gate_unlimited(fs->cfg.gate, COST_READ) &&
-				 gate_unlimited(fs->cfg.gate, COST_WRITE));
+	return fs->cfg.gate_mount && !(gate_unlimited(fs->cfg.gate_mount, COST_READ) &&
+				       gate_unlimited(fs->cfg.gate_mount, COST_WRITE));
 }
 
 /* 0: not for this file.  The kernel transfers the data with the credentials of the thread that

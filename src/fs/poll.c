@@ -86,7 +86,7 @@ static void drop_locked(struct fs_mount *m, struct poller *p)
 {
 	if (p->entering) {
 		p->over = true;
-	} else if (gate_cancel(m->g, &p->job)) {
+	} else if (gate_cancel(m->gate, &p->job)) {
 		unlink_locked(&m->polls, p);
 		free(p);
 	}
@@ -140,7 +140,7 @@ static bool probe(struct fs_mount *m, const struct poller *like)
 		return false;
 	}
 	uint64_t id = p->id;
-	switch (gate_park(m->gate, &p->job)) {
+	switch (gate_park(m->gate_mount, &p->job)) {
 	case GATE_PARKED:
 		entered(m, like->fh, id);
 		return false;
@@ -187,7 +187,7 @@ static _Atomic uint64_t *listener(struct handle *h, enum cost_class cls)
 static bool ready(const struct request *r, enum cost_class cls)
 {
 	const struct fuse_poll_in *arg = r->args;
-	if (gate_unlimited(r->mount->gate, cls))
+	if (gate_unlimited(r->mount->gate_mount, cls))
 		return true;
 	struct poller like = poller_like(r, cls);
 	like.kh = arg->kh;

@@ -349,7 +349,7 @@ static struct handle *new_handle(struct fs *fs, const struct handle_record *r, i
 		atomic_store(&h->listener[i], r->listener[i]);
 	list_init(&h->of_inode);
 	fdlimit_client_add(r->uid); /* open is open, whatever the limits are now */
-	h->counted = fs->cfg.gate ? gate_open_try(fs->cfg.gate, &opener) : NULL;
+	h->counted = fs->cfg.gate_mount ? gate_open_try(fs->cfg.gate_mount, &opener) : NULL;
 	return h;
 }
 

@@ -190,8 +190,8 @@ static void attach(struct served_mount *m)
 	struct weight_rule *rules;
 	ck_assert(gate_config_of(&m->s, &r.weights, &cfg, &rules));
 	m->fs = registry_find_fs(&r, "shared");
-	m->gate = gate_mount_new(m->fs->gate, m->s.name, &cfg);
-	ck_assert_ptr_nonnull(m->gate);
+	m->gate_mount = gate_mount_new(m->fs->gate, m->s.name, &cfg);
+	ck_assert_ptr_nonnull(m->gate_mount);
 	m->fs->mounts++;
 	free(rules);
 }
@@ -220,10 +220,10 @@ static void up(void)
 
 static void detach(struct served_mount *m)
 {
-	if (!m->gate)
+	if (!m->gate_mount)
 		return;
-	gate_mount_free(m->gate);
-	m->gate = NULL;
+	gate_mount_free(m->gate_mount);
+	m->gate_mount = NULL;
 	m->fs->mounts--;
 }
 
@@ -386,7 +386,7 @@ START_TEST(weights_for_all_mounts_are_set_in_all_or_none)
 		ck_assert_uint_eq(r.weights.n, oom_struck() ? 2 : 1);
 		list_for_each (it, &r.mounts) {
 			struct served_mount *m = list_entry(it, struct served_mount, link);
-			ck_assert_uint_eq(keys_weight(&m->gate->leaf, rule.key),
+			ck_assert_uint_eq(keys_weight(&m->gate_mount->leaf, rule.key),
 					  oom_struck() ? 1 : 9);
 		}
 		weights_free(&more);
