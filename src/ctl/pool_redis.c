@@ -376,7 +376,7 @@ static bool list(struct pool_link *l, struct pool_listing *out)
 	struct redis *r = l->state;
 	struct error err = ERROR_INIT;
 	const char *word[] = {"HGETALL", l->setup.key};
-	double called_us[POOL_LISTED], newest_us = 0;
+	double called_us[POOL_LISTED] = {0}, newest_us = 0;
 	redisReply *reply = r->c ? command(r, 2, word, &err) : NULL;
 	if (!reply)
 		return false;
