@@ -61,7 +61,8 @@ rates 4 a b 2
 near "$SUM" $((8 << 20)) 7 "after ratefsctl set"
 near "${RATE[2]}" $((4 << 20)) 15 "hosts share, not mounts"
 equal "$(ctl show pool:p -j | jq -r .options.bps.value)" 8M "show"
-ctl stats | grep -q '^pool p at unix:.*: leased, 2 members' || fail "stats do not show the pool"
+ctl stats >"$TMP/stats" || fail "stats"
+grep -q '^pool p at unix:.*: leased, 2 members' "$TMP/stats" || fail "stats do not show the pool"
 says 'no daemon has' ctl set pool:x bps=1M
 says 'between 1 and|no limit' ctl set pool:p bps=off
 # A limit of another kind is met, too.
