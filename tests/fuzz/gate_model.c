@@ -178,6 +178,6 @@ void model_check_empty(const struct model *m)
 	for (unsigned i = 0; i < m->helds; i++) {
 		MUST(m->held[i].n == 0);
 		MUST(permits_look(m->held[i].permits).in_flight == 0);
-		MUST(atomic_load(&m->held[i].permits->gate) == 0);
+		MUST(atomic_load(&m->held[i].permits->waiters) == 0);
 	}
 }

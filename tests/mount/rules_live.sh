@@ -87,6 +87,6 @@ tail -n 6 "$CONF" | diff - <(printf '[class:saved]\nmounts = m\nmatch = uid:1000
 ok ctl reload >/dev/null
 equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved"]'
 ok ctl class remove m/saved
-says "nothing was changed: .* has a \[class:saved\] already" ctl class add m saved match=uid:5 --save
+says "nothing was changed: .* already has a section \[class:saved\]" ctl class add m saved match=uid:5 --save
 equal "$(ctl class list m --json | jq -c '[.mounts[]?.classes[].name]')" '[]'
 stop_ratefs

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # size and inodes: what does not fit is refused, at the right block; df shows them; set changes them.
+# shellcheck disable=SC2016 # expanded by the shell that runs it
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
 
 df_of() { df --output="$1" -B1 "$MNT" | tail -n 1 | tr -d ' %'; }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The first count: it can be watched and interrupted, does not follow mounts, and works for users and on what is read-only.
+# shellcheck disable=SC2016 # expanded by the shell that runs it
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
 
 # A source that takes its time: another mount, throttled.
