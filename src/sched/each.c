@@ -11,10 +11,26 @@ static bool is_on(const struct limiter_config *cfg)
 	return limiter_config_kinds(cfg) != 0;
 }
 
+/* Classes with the same limits share a chain: it would be a tenth of the memory of a key otherwise. */
+static void share_chain(struct key_limits *l, enum cost_class cls)
+{
+	for (unsigned c = 0; c < cls; c++)
+		if (l->cls[cls] && chain_equal(l->cls[c], l->cls[cls])) {
+			free(l->cls[cls]);
+			l->cls[cls] = l->cls[c];
+			return;
+		}
+}
+
 static void limits_free(struct key_limits *l)
 {
-	for (unsigned c = 0; l && c < COST_CLASSES; c++)
-		free(l->cls[c]);
+	for (unsigned c = 0; l && c < COST_CLASSES; c++) {
+		struct chain *ch = l->cls[c];
+		for (unsigned k = c; k < COST_CLASSES; k++)
+			if (l->cls[k] == ch)
+				l->cls[k] = NULL;
+		free(ch);
+	}
 	free(l);
 }
 
@@ -47,8 +63,10 @@ static int compile(struct key *key, const struct limiter_config *cfg)
 	if (!key->next_limits)
 		return -ENOMEM;
 	way[0]->config = *cfg;
-	for (unsigned c = 0; c < COST_CLASSES && !oom; c++)
+	for (unsigned c = 0; c < COST_CLASSES && !oom; c++) {
 		key->next_limits->cls[c] = chain_compile(c, way, 1, &oom);
+		share_chain(key->next_limits, c);
+	}
 	way[0]->config = old;
 	return oom ? -ENOMEM : 0;
 }

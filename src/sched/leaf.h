@@ -209,8 +209,13 @@ static inline bool mount_is_dry(const struct gate_mount *m)
 	return atomic_load_explicit(&m->dry_run, memory_order_relaxed);
 }
 
-/* class.c: finds the leaf of a request.  Reads the clock into *now_ns if that is needed and still
- * 0. */
+/* class.c */
+/* The leaf that the rules choose.  Call with classes_lock or gate->lock held. */
+struct leaf *class_match(struct gate_mount *m, const struct caller *c, enum cost_class cls,
+			 uint64_t now_ns);
+/* The leaf of a class; NULL: there is none of that name.  Call with gate->lock held. */
+struct leaf *class_by_name(const struct gate_mount *m, const char *name);
+/* Finds the leaf of a request.  Reads the clock into *now_ns if that is needed and still 0. */
 struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct caller *c,
 			enum cost_class cls, uint64_t *now_ns);
 static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
@@ -224,6 +229,7 @@ static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
  * necessary, before it takes the lock. */
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			  struct fair_key *key);
+/* class_change.c */
 void classes_free(struct gate_mount *m);
 
 /* each.c: limits for each key */
@@ -262,8 +268,12 @@ void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct
 /* Finds out what the program of a new key is called.  Call without gate->lock. */
 void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls);
 
-/* stats.c: adds what the leaf itself has counted */
+/* stats.c */
+/* Adds what the leaf itself has counted; what the node and everything below it has. */
 void leaf_sums(const struct leaf *f, struct counter_sums *sums);
+void node_sums(struct node *n, struct counter_sums *sums);
+/* For how long lanes have waited for it, in total; NULL: 0. */
+uint64_t resource_blocking_ns(const struct resource *r, uint64_t now_ns);
 /* Restarts what is recorded about waiting: how long, for what, and by whom. */
 void node_forget_waits(struct node *n, uint64_t now_ns);
 

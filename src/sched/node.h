@@ -79,6 +79,9 @@ struct resource {
 struct lane {
 	struct node *node;
 	unsigned index;
+	/* for statistics: what of its own node refused it last (index in node->res), and when; 0: nothing has */
+	unsigned refused_by;
+	uint64_t refused_ns;
 	struct fq *fq;		  /* the lanes below that are ready; NULL at a key */
 	struct list jobs;	  /* at a key: FIFO, linked by job->link */
 	struct fq_item item;	  /* in the parent's fq */
@@ -89,9 +92,6 @@ struct lane {
 	uint64_t claim_due_ns; /* the date for which it has claimed bytes */
 	/* sequence number of when it last joined the end of a line; NEVER: idle */
 	uint64_t in_line;
-	/* for statistics: what of its own node refused it last (index in node->res), and when; 0: nothing has */
-	unsigned refused_by;
-	uint64_t refused_ns;
 };
 
 /* Time per op and per byte on the tightest limit of a node and its ancestors, in ns << 32. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks inside a gate on which nothing is going on, and asserts what must hold then. */
+/* Asserts what must hold inside a gate while no operation is in progress. */
 #ifndef UNIT_GATE_CHECK_H
 #define UNIT_GATE_CHECK_H
 
@@ -22,8 +22,8 @@ static inline uint32_t res_gate_now(const struct resource *r)
 	return r->index == RES_INFLIGHT ? atomic_load(&r->node->limiter->inflight.waiters) : 0;
 }
 
-/* The gates count waiters and claims, exactly; the first waiter of a bucket has a due time ahead;
- * nobody waits for a permit that is free or a pause that is over. */
+/* Waiters and claims are counted exactly; the first waiter of a bucket has a due time in the future;
+ * nobody waits for a free permit or for the end of a pause that is over. */
 static inline void check_resource(const struct resource *r, uint64_t now_ns)
 {
 	uint32_t waiters = 0, claimants = r->vouchers;
@@ -38,7 +38,7 @@ static inline void check_resource(const struct resource *r, uint64_t now_ns)
 	if (!waiters)
 		must(!heap_contains(&r->due));
 	else if (r->bucket && claimants)
-		; /* may wait for who has the claim, who may wait for anything */
+		; /* may wait for the lane that has the claim, which may wait for anything */
 	else if (r->bucket)
 		must(heap_contains(&r->due) &&
 		     (r->due.key > now_ns || now_ns < r->node->gate->stepped_ns + COALESCE_NS));

@@ -200,7 +200,7 @@ START_TEST(a_clock_that_goes_back_mints_nothing)
 	ck_assert(bucket_try(&b, 100, 10 * SEC));
 	ck_assert(!bucket_try(&b, 1, 9 * SEC));
 	ck_assert_int_lt(bucket_level(&b, 0), 0);
-	/* exact all the same: a second back, a millisecond for the token */
+	/* still exact: the second that the clock went back, plus 1 ms for the token */
 	ck_assert_uint_eq(bucket_wait_ns(&b, 1, 9 * SEC), SEC + MSEC);
 	ck_assert(bucket_try(&b, 1, 10 * SEC + MSEC));
 	ck_assert(!bucket_try(&b, 1, 10 * SEC));
@@ -242,7 +242,7 @@ START_TEST(many_changes_in_a_row_do_not_starve_a_slow_bucket)
 		struct bucket_config cfg = {1, 5 + i % 2, 0};
 		bucket_reconfigure(&b, &cfg, now_ns);
 	}
-	ck_assert_int_ge(bucket_level(&b, now_ns), 5); /* seven seconds; full */
+	ck_assert_int_ge(bucket_level(&b, now_ns), 5); /* seven seconds have passed: it is full */
 	ck_assert(bucket_try(&b, 5, now_ns));
 	for (int i = 1; i <= 9; i++) {
 		now_ns += 100 * MSEC;

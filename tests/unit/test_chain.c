@@ -97,7 +97,7 @@ START_TEST(a_refusal_names_the_widest_scope_that_refuses)
 	ck_assert_int_eq(chain_look(ch, &read_1000, 0, &why), GRANT_WOULD_BLOCK);
 	ck_assert_ptr_eq(why.limiter, &scope[SCOPE_FS]);
 	ck_assert_int_eq(why.kind, LIMIT_READ_BPS);
-	ck_assert_uint_eq(why.wait_ns, 2100 * MSEC); /* until all would grant */
+	ck_assert_uint_eq(why.wait_ns, 2100 * MSEC); /* until all of them would grant */
 	bucket_take(scope[SCOPE_GLOBAL].bucket[LIMIT_READ_BPS][BUCKET_STEADY], 4000, 0);
 	ck_assert_int_eq(chain_try(ch, &read_1000, 0, &why), GRANT_WOULD_BLOCK);
 	ck_assert_ptr_eq(why.limiter, &scope[SCOPE_GLOBAL]);
@@ -147,7 +147,8 @@ START_TEST(a_rate_of_zero_is_a_misconfiguration_and_not_a_stall)
 	ck_assert_uint_eq(why.wait_ns, NEVER);
 	bucket_take(scope[SCOPE_GLOBAL].bucket[LIMIT_IOPS][BUCKET_STEADY], 100, 0);
 	ck_assert_int_eq(chain_try(ch, &read_1000, 0, &why), GRANT_MISCONFIGURED);
-	struct cost nothing = {COST_READ, 1, 0}; /* meets it with no cost */
+	struct cost nothing = {COST_READ, 1,
+			       0}; /* the byte limit applies, but nothing is charged to it */
 	ck_assert_int_eq(chain_try(ch, &nothing, 20 * SEC, NULL), GRANT_OK);
 	ck_assert_uint_eq(chain_take(ch, &read_1000, 0), NEVER);
 	free(ch);
@@ -298,11 +299,11 @@ START_TEST(a_non_blocking_transfer_gets_what_the_budget_covers)
 	ck_assert_int_eq(chain_try_partial(ch, &c, 4096, 0, &why), GRANT_WOULD_BLOCK);
 	ck_assert_uint_eq(c.bytes, 1 << 20);
 	ck_assert_ptr_eq(why.limiter, &scope[SCOPE_GLOBAL]);
-	uint64_t due_ns = why.wait_ns; /* of the least that is worth it */
+	uint64_t due_ns = why.wait_ns; /* when the smallest partial grant is possible */
 	ck_assert_int_eq(chain_try_partial(ch, &c, 4096, due_ns - 1, NULL), GRANT_WOULD_BLOCK);
 	ck_assert_int_eq(chain_try_partial(ch, &c, 4096, due_ns, NULL), GRANT_OK);
 	ck_assert_uint_eq(c.bytes, 4096);
-	c.bytes = 100; /* small ones whole or not */
+	c.bytes = 100; /* below the floor a request is granted whole or not at all */
 	ck_assert_int_eq(chain_try_partial(ch, &c, 4096, due_ns, NULL), GRANT_WOULD_BLOCK);
 	ck_assert_int_eq(chain_try_partial(ch, &c, 4096, due_ns + SEC, NULL), GRANT_OK);
 	ck_assert_uint_eq(c.bytes, 100);
@@ -348,7 +349,7 @@ START_TEST(equal_chains_name_the_same_buckets_in_the_same_way)
 	struct chain *copy = compile_again(COST_COPY);
 	struct chain *meta = compile_again(COST_META);
 	ck_assert(chain_equal(read, write));
-	ck_assert(!chain_equal(read, copy)); /* bps twice */
+	ck_assert(!chain_equal(read, copy)); /* a copy charges bps twice */
 	ck_assert(!chain_equal(read, meta));
 	ck_assert(!chain_equal(read, NULL));
 	ck_assert(chain_equal(NULL, NULL));

@@ -23,7 +23,7 @@ static void down(void)
 	world_fini(&w, fs, m);
 }
 
-/* A caller that asks for its next transfer as soon as it has the one before. */
+/* A caller that submits its next transfer as soon as the previous one is done. */
 struct greedy {
 	struct work k;
 	uint64_t bytes, got, uid;
@@ -128,7 +128,7 @@ START_TEST(neither_new_processes_nor_handles_of_another_class_beat_the_limit_of_
 		}
 		world_pass(&w, MS / 10);
 	}
-	/* 10 s and a window of 100 ms; user 1 asks for 10 ms in 100 only */
+	/* the cap for 10 s and a window of 100 ms; user 1 tries only 10 ms of every 100 ms */
 	ck_assert_uint_le(got[2], 10 * MIB + MIB / 10 + 4 * KIB);
 	ck_assert_uint_ge(got[2], 9 * MIB);
 	ck_assert_uint_ge(got[1], 3 * MIB);
@@ -149,7 +149,8 @@ START_TEST(a_pause_does_not_beat_the_limit_of_a_key)
 	/* one request far above the capacity: a debt of 100 s */
 	struct work k = {0}, other[100] = {0}, again = {0};
 	ck_assert_int_eq(work_submit(&w, &k, m, COST_READ, 100 * KIB, 7), GATE_GO);
-	for (unsigned i = 0; i < 100; i++) { /* others push it out of any table */
+	for (unsigned i = 0; i < 100;
+	     i++) { /* others would evict it from a table that forgets debtors */
 		world_pass(&w, 10 * MS);
 		work_submit(&w, &other[i], m, COST_READ, 10, 100 + i);
 	}
@@ -178,7 +179,7 @@ START_TEST(past_the_last_key_callers_share_a_limit_and_get_less)
 		all += g[i].got;
 		ck_assert_uint_le(g[i].got, 10 * MIB + 2 * 110 * KIB);
 	}
-	/* 8 keys and 16 that are shared */
+	/* 8 keys of their own, and 16 shared ones */
 	ck_assert_uint_le(all, 24 * 11 * MIB);
 	greedy_end(g, 64);
 	down();
@@ -235,7 +236,7 @@ START_TEST(a_wait_for_the_limit_of_a_key_is_seen_at_its_leaf)
 	ck_assert_uint_eq(gate_limits_mount(m, now), 3);
 	ck_assert(now[0].each[LIMIT_BPS].enabled);
 	ck_assert_uint_eq(now[0].each[LIMIT_BPS].rate_per_sec, MIB);
-	/* of both keys together, and not twice */
+	/* of both keys together, counted once */
 	near((double)now[0].each[LIMIT_BPS].blocking_ns, 10.0 * SEC, 3);
 	ck_assert_uint_eq(now[0].limit[LIMIT_BPS].blocking_ns, 0);
 	ck_assert_uint_eq(gate_stats_keys(m, NULL, key, 4), 2);
@@ -283,7 +284,7 @@ START_TEST(the_first_class_that_matches_takes_the_request)
 	ck_assert_uint_eq(st.cls[COST_WRITE].ops, 1);
 	ck_assert(gate_stats_class(m, "writes", &st));
 	ck_assert_uint_eq(st.cls[COST_WRITE].ops, 1);
-	gate_stats_mount(m, &st); /* all of them */
+	gate_stats_mount(m, &st); /* includes all classes */
 	ck_assert_uint_eq(st.cls[COST_READ].ops, 2);
 	ck_assert_uint_eq(st.cls[COST_WRITE].ops, 2);
 	ck_assert(!gate_stats_class(m, "none", &st));
@@ -437,8 +438,8 @@ END_TEST
 
 /* --- reservations --- */
 
-/* Somebody removes all classes while a request that has found its class has not entered it yet: such a
- * request reads the clock in between. */
+/* Removes all classes between the moment at which a request finds its class and the moment at which it enters it; a request
+ * reads the clock in between. */
 static uint64_t (*plain_now)(const struct clock *c);
 static uint64_t now_and_remove_classes(const struct clock *c)
 {
@@ -483,7 +484,7 @@ START_TEST(a_debt_is_not_left_in_a_class_that_was_removed)
 	work_submit(&w, &other, m, COST_READ, 1, 2);
 	world_pass(&w, SEC);
 	ck_assert_int_eq(other.fate, RAN);
-	ck_assert_int_eq(mine.fate, PENDING); /* behind what its user owes */
+	ck_assert_int_eq(mine.fate, PENDING); /* waits behind the debt of its user */
 	gate_check(w.gate);
 	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
 	gate_check(w.gate);
@@ -532,7 +533,7 @@ START_TEST(handles_are_counted_where_they_were_opened_though_their_class_moves)
 	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
 	for (unsigned i = 0; i < 2; i++)
 		gate_open_release(before[i]);
-	ck_assert_ptr_null(gate_open_try(m, &two)); /* none of its own was closed */
+	ck_assert_ptr_null(gate_open_try(m, &two)); /* none of its own files was closed */
 	ck_assert_ptr_null(gate_open_try(m, &one));
 	gate_open_release(own[0]);
 	before[0] = gate_open_try(m, &one);
@@ -675,7 +676,8 @@ START_TEST(a_reservation_holds_in_every_interval_and_under_a_wider_limit)
 	c[0].reserve_bps = 4 * MIB;
 	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
 	greedy_start(&g[8], 1000, 64 * KIB);
-	world_pass(&w, 5 * SEC); /* alone: it gets everything, and that must not count later */
+	world_pass(&w,
+		   5 * SEC); /* alone, it gets everything; that must not count against it later */
 	for (unsigned i = 0; i < 8; i++)
 		greedy_start(&g[i], i, 256 * KIB);
 	for (unsigned i = 0; i < 50; i++) {

@@ -178,7 +178,7 @@ START_TEST(random_access_costs_the_mean_seek_and_half_a_revolution)
 		sum += (double)ns;
 		longest = max_u64(longest, ns);
 	}
-	/* the root of the distance of two random places is 8/15 in the mean */
+	/* the mean square root of the distance between two random places is 8/15 */
 	check_near(sum / 200000, 0.8e6 + 14.44e6 * 8 / 15 + 8333333.0 / 2);
 	ck_assert_uint_le(longest, disk.seek_max_ns + disk.rotation_ns);
 	device_free(d);
@@ -305,7 +305,8 @@ START_TEST(sequential_transfers_merge_up_to_the_size)
 	}
 	struct device_access a = reads(4, 0), b = {DEVICE_WRITE, 4, 4 * KIB};
 	ck_assert_uint_eq(device_merged_ops(d, &a, 4 * KIB), 1);
-	ck_assert_uint_eq(device_merged_ops(d, &b, 4 * KIB), 1); /* a write goes with no read */
+	ck_assert_uint_eq(device_merged_ops(d, &b, 4 * KIB),
+			  1); /* a write is not merged with a read */
 	device_free(d);
 }
 END_TEST

@@ -2,12 +2,12 @@
 /* Whose turn it is: shares, gaps and waits of clients that compete, on the fake clock. */
 #include "unit/world.h"
 
-/* Always has some requests at the gate: those that were served ask again at the next refill. */
+/* A client that always has requests at the gate: those that were served are submitted again at the next refill. */
 struct client {
 	struct world *w;
 	struct gate_mount *mount;
 	enum cost_class cls;
-	uint64_t key, size[2]; /* sizes in turn */
+	uint64_t key, size[2]; /* used alternately */
 	uint64_t sent, ops, bytes;
 	void (*on_served)(struct client *c, struct work *k);
 };
@@ -123,7 +123,8 @@ START_TEST(the_gap_in_weighted_service_is_at_most_one_request_of_each)
 	fair_world(&w);
 	struct gate_mount *m = world_mount(&w, &fs, &cfg);
 	struct work drain = {0};
-	work_submit(&w, &drain, m, COST_READ, 64 * MIB, 99); /* so that all of them wait first */
+	work_submit(&w, &drain, m, COST_READ, 64 * MIB,
+		    99); /* empties the bucket, so that all of them wait */
 	for (unsigned i = 0; i < 8; i++)
 		client_start_deep(&c[i], &w, m, COST_READ, i, sizes[i][0], sizes[i][1], 600);
 	gap_clients = c;
@@ -145,8 +146,8 @@ START_TEST(the_gap_in_weighted_service_is_at_most_one_request_of_each)
 }
 END_TEST
 
-/* A light client, one that asks for less than its share, beside n heavy ones; the result in units of
- * one heavy request. */
+/* A light client (one that uses less than its share) beside n heavy ones: how long it waits, in units of the time
+ * of one heavy request. */
 static void light_wait(unsigned n, double *mean, double *max)
 {
 	struct world w;
@@ -206,7 +207,7 @@ START_TEST(mounts_share_the_global_limit_before_their_keys_do)
 	m[2] = world_mount(&w, &fs[1], &cfg);
 	for (unsigned i = 0; i < 12; i++)
 		client_start(&c[i], &w, m[i < 10 ? 0 : i - 9], COST_META, i, 0, 0);
-	run(&w, SEC); /* past the first window's burst, which is whoever's came first */
+	run(&w, SEC); /* past the burst of the first window, which goes to whoever comes first */
 	for (unsigned i = 0; i < 12; i++)
 		c[i].ops = 0;
 	run(&w, 10 * SEC);
@@ -264,7 +265,7 @@ START_TEST(who_was_idle_gets_neither_credit_nor_penalty)
 	fair_world(&w);
 	struct gate_mount *m = world_mount(&w, &fs, &cfg);
 	client_start(&c[0], &w, m, COST_META, 0, 0, 0);
-	run(&w, 60 * SEC); /* alone for long */
+	run(&w, 60 * SEC); /* alone for a long time */
 	uint64_t before = c[0].ops;
 	client_start(&c[1], &w, m, COST_META, 1, 0, 0);
 	run(&w, SEC);
@@ -304,20 +305,21 @@ START_TEST(lanes_that_share_the_ops_take_turns_and_nobody_starves)
 	struct gate_mount_config cfg = mount_config();
 	struct client c[2] = {0};
 	set_limit(&cfg.limits, LIMIT_IOPS, 100);
-	set_limit(&cfg.limits, LIMIT_READ_BPS, MIB); /* 20 reads of 64 KiB would be 16 a second */
+	set_limit(&cfg.limits, LIMIT_READ_BPS, MIB); /* enough for 16 reads of 64 KiB per second */
 	fair_world(&w);
 	struct gate_mount *m = world_mount(&w, &fs, &cfg);
 	client_start(&c[0], &w, m, COST_META, 0, 0, 0);
 	client_start(&c[1], &w, m, COST_READ, 1, 64 * KIB, 64 * KIB);
 	run(&w, 20 * SEC);
-	assert_near(c[1].bytes, 20.0 * MIB, 0.02); /* all its bytes, in spite of the stats */
+	assert_near(c[1].bytes, 20.0 * MIB,
+		    0.02); /* all bytes, although the other client sends metadata requests */
 	assert_near(c[0].ops + c[1].ops, 2000, 0.02);
 	gate_mount_drain(m, false);
 	world_fini(&w, fs, m);
 }
 END_TEST
 
-/* Its own mount's bytes are drained by writes, the global ones by another mount's reads. */
+/* Writes use up the bytes of its own mount, reads on another mount the global ones. */
 START_TEST(a_reader_between_two_full_scopes_does_not_starve)
 {
 	struct world w;
@@ -399,7 +401,7 @@ START_TEST(a_tenant_stuck_in_its_own_limit_changes_nothing_for_another)
 	isolated_run(true);
 	ck_assert_uint_gt(n, 2900);
 	ck_assert_uint_eq(n, traced);
-	/* A's own wake-up may be merged with one of B's: never by more than that. */
+	/* A's wake-up may be merged with one of B's, which delays it by at most that. */
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_msg(trace[0][i] <= trace[1][i] && trace[1][i] <= trace[0][i] + 200000,
 			      "grant %u moved by %lld ns", i,
@@ -424,7 +426,7 @@ START_TEST(a_hundred_thousand_keys_are_no_burden)
 	for (unsigned i = 0; i < N; i += 7)
 		if (k[i].fate == PENDING)
 			gate_cancel(w.gate, &k[i].job);
-	world_pass(&w, 3 * SEC); /* anything linear per job would take minutes */
+	world_pass(&w, 3 * SEC); /* takes minutes if any step is linear in the number of jobs */
 	unsigned ran = 0;
 	for (unsigned i = 0; i < N * 2; i++)
 		ran += k[i].fate == RAN;

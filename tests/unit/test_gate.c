@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a request meets at the gate, one promise per test. */
+/* The gate as a single request sees it, one promise per test. */
 #include "unit/gate_check.h"
 #include "unit/world.h"
 
@@ -76,7 +76,7 @@ START_TEST(newcomers_do_not_overtake_who_waits)
 	up();
 	ask(&k[0], COST_READ, 100 * KIB, 1);
 	ck_assert_int_eq(ask(&k[1], COST_READ, 100 * KIB, 1), GATE_PARKED);
-	/* there would be tokens for this one */
+	/* there are enough tokens for this one */
 	ck_assert_int_eq(ask(&k[2], COST_READ, 1, 1), GATE_PARKED);
 	struct cost one = {COST_READ, 1, 1};
 	struct grant g;
@@ -93,7 +93,8 @@ START_TEST(a_late_wake_up_loses_no_tokens)
 	struct work k[200] = {0};
 	with(LIMIT_IOPS, 10);
 	cfg.limits.limit[LIMIT_IOPS].rate_per_sec = 1000;
-	cfg.limits.window_ns = MS; /* capacity 1: an overslept token would be lost */
+	cfg.limits.window_ns =
+		MS; /* capacity 1: a token would be lost if a late wake-up counted in full */
 	up();
 	for (unsigned i = 0; i < 200; i++)
 		ask(&k[i], COST_META, 0, 1);
@@ -291,7 +292,7 @@ START_TEST(max_inflight_waits_for_a_permit_and_its_end_wakes_the_next)
 	ck_assert_int_eq(ask(&k[0], COST_READ, KIB, 1), GATE_GO);
 	ck_assert_int_eq(ask(&k[1], COST_META, 0, 1), GATE_GO);
 	ck_assert_int_eq(ask(&k[2], COST_META, 0, 1), GATE_PARKED);
-	ck_assert_uint_eq(w.clock.armed_ns, NEVER); /* nothing to wait for but an event */
+	ck_assert_uint_eq(w.clock.armed_ns, NEVER); /* only an event can help */
 	gate_done(&k[0].job.grant, OUTCOME_FAILED, 0);
 	ck_assert_int_eq(k[2].fate, RAN);
 	gate_done(&k[1].job.grant, OUTCOME_OK, 0);
@@ -354,7 +355,7 @@ START_TEST(open_handles_are_counted_at_every_scope)
 	ck_assert(!gate_open_try(m, &nobody));
 	struct scope_stats st;
 	gate_stats_mount(m, &st);
-	ck_assert_int_eq(st.open.in_flight, 2); /* the failed one left no trace */
+	ck_assert_int_eq(st.open.in_flight, 2); /* the failed attempt took nothing */
 	gate_open_release(where);
 	ck_assert(gate_open_try(m, &nobody));
 	gate_open_release(where);
@@ -393,7 +394,7 @@ START_TEST(a_new_limit_is_felt_at_once_by_those_who_wait)
 	with(LIMIT_READ_BPS, KIB);
 	up();
 	ask(&k[0], COST_READ, MIB, 1);
-	ask(&k[1], COST_READ, KIB, 1); /* in a quarter of an hour */
+	ask(&k[1], COST_READ, KIB, 1); /* due in a quarter of an hour */
 	world_pass(&w, SEC);
 	ck_assert_int_eq(k[1].fate, PENDING);
 	cfg.limits.limit[LIMIT_READ_BPS].rate_per_sec = MIB;
@@ -701,7 +702,7 @@ START_TEST(a_probe_goes_when_a_transfer_could_and_costs_nothing)
 }
 END_TEST
 
-/* It polls, and comes back a millisecond later with its transfer; the others never stop. */
+/* A client that polls, and submits its transfer a millisecond after it was told; the others never stop. */
 START_TEST(a_poller_gets_its_share_beside_a_queue)
 {
 	struct work bulk[64] = {0};

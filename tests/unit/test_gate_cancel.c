@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling beside other ways of ending. */
+/* Cancelling a job that is being ended in another way at the same time. */
 #include "unit/world.h"
 
-/* The fs layer cancels with the lock held that ending a job takes. */
+/* The fs layer cancels a job while it holds the lock that ending a job takes. */
 START_TEST(a_cancel_refuses_nobody_else)
 {
 	struct world w;

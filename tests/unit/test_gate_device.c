@@ -91,7 +91,7 @@ START_TEST(a_request_cancelled_in_the_device_has_spent_its_tokens_and_returns_it
 			  11 * KIB); /* 10 ms refill 1 KiB, at most */
 	ck_assert_uint_eq(s.cls[COST_READ].aborted, 1);
 	ck_assert_uint_eq(s.cls[COST_READ].cancelled, 0);
-	/* one that waits for its tokens keeps them */
+	/* a request that is cancelled before it was admitted costs no tokens */
 	work_submit(&w, &k[2], m, COST_READ, 60 * KIB, 3);
 	ck_assert(gate_cancel(w.gate, &k[2].job));
 	world_pass(&w, 2 * SEC);
@@ -199,7 +199,7 @@ START_TEST(device_time_is_counted_in_the_class_of_the_caller_while_classes_chang
 	work_submit(&w, &k[1], m, COST_META, 0, 2);
 	ck_assert(gate_stats_class(m, "one", &s));
 	ck_assert_uint_eq(s.device_now, 1);
-	/* one gets a parent, two goes */
+	/* class one gets a parent, class two is removed */
 	ck_assert_int_eq(gate_set_classes(m, (struct gate_class_config[]){moved, c[2]}, 2), 0);
 	ck_assert(gate_stats_class(m, "top", &s));
 	ck_assert_uint_eq(s.device_now, 1);
@@ -280,7 +280,7 @@ END_TEST
 
 /* --- credits --- */
 
-/* As many of `per_step` as are admitted; a client that always has `depth` requests waiting. */
+/* A client that always has 64 requests waiting. */
 struct client {
 	struct work work[64];
 	struct world *w;
@@ -305,7 +305,7 @@ static void client_next(struct work *k)
 	client_submit(c, k);
 }
 
-/* How many are done in the next second. */
+/* How many requests finish in the next second. */
 static uint64_t client_second(struct client *c)
 {
 	uint64_t before = c->done;
@@ -318,7 +318,7 @@ static uint64_t client_second(struct client *c)
 	return c->done - before;
 }
 
-/* The last second at a rate above `rate`, and the rate before and after. */
+/* Credits are spent at the burst rate, at most; once they are used up, the base rate remains. */
 static void check_credits(struct client *c, uint64_t burst, uint64_t credits, uint64_t base)
 {
 	uint64_t seconds = 0, n, last = 0;
@@ -328,7 +328,7 @@ static void check_credits(struct client *c, uint64_t burst, uint64_t credits, ui
 		last = n;
 		seconds++;
 	}
-	/* spent at burst, earned at base */
+	/* credits are spent at the burst rate and earned at the base rate */
 	uint64_t expected = credits / (burst - base);
 	ck_assert_msg(seconds >= expected - expected / 200 - 2 &&
 			      seconds <= expected + expected / 200 + 2,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long looking at the gate keeps others out of it. */
+/* For how long reading statistics holds the lock of the gate. */
 #include <pthread.h>
 #include <time.h>
 
@@ -7,16 +7,16 @@
 
 #define KEYS 15000
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define HELD_MS 1000 /* time under a sanitizer says nothing */
+#define HELD_MS 1000 /* times mean nothing under a sanitizer */
 #else
-#define HELD_MS 1 /* at the most, with KEYS keys */
+#define HELD_MS 1 /* at most, with KEYS keys */
 #endif
 
 static bool counting;
 static unsigned unlocks;
 static uint64_t locked_ns, longest_ns;
 
-/* Of the processor, so that other processes do not count. */
+/* CPU time, so that other processes do not matter. */
 static uint64_t cpu_ns(void)
 {
 	struct timespec ts;
@@ -71,7 +71,7 @@ static void down(void)
 	world_fini(&w, fs, m);
 }
 
-/* The longest time that the gate is held by a look, in the best of a few tries: interrupts and cold caches
+/* The longest time for which the gate is held, in the best of a few tries, because interrupts and cold caches
  * take time, too. */
 static uint64_t held_ns(void (*look)(void))
 {
@@ -103,7 +103,7 @@ START_TEST(a_look_at_many_keys_holds_the_gate_for_a_moment_at_a_time)
 	up();
 	uint64_t ns = held_ns(look_at_keys);
 	printf("# %d keys: held for at most %.3f ms at a time\n", KEYS, (double)ns / MS);
-	ck_assert_uint_eq(found, KEYS - 1); /* the first one went at once */
+	ck_assert_uint_eq(found, KEYS - 1); /* the first one did not have to wait */
 	ck_assert_uint_ge(unlocks, KEYS / 256);
 	ck_assert_uint_lt(ns, HELD_MS * MS);
 	down();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of the gate's control plane fails once: what was asked for fails, nothing else changes, and it works
- * when it is asked for again. */
+/* Every allocation of the gate's control plane fails once.  Then the operation fails, nothing has changed, and the second
+ * attempt succeeds. */
 #include <errno.h>
 
 #include "unit/gate_check.h"
@@ -78,7 +78,7 @@ struct state {
 	struct key_stats key[JOBS + 2];
 	unsigned n_keys;
 	uint64_t armed_ns;
-	uint64_t start[JOBS], finish[JOBS]; /* whose turn it is */
+	uint64_t start[JOBS], finish[JOBS]; /* the tags that decide whose turn it is */
 };
 
 static void look(struct state *s)
@@ -226,7 +226,7 @@ static void changes_or_does_nothing(int (*change)(void))
 		up();
 		look(&before);
 		int rc = OOM_FAIL(n, change());
-		/* waiting jobs whose new key has no memory share another: not an error */
+		/* a waiting job for whose new key there is no memory shares another key: not an error */
 		bool shares = change == set_classes && rc == 0;
 		ck_assert_int_eq(rc, oom_struck() && !shares ? -ENOMEM : 0);
 		if (oom_struck() && !shares) {
@@ -318,7 +318,7 @@ START_TEST(a_gate_that_cannot_be_made_leaves_nothing_behind)
 }
 END_TEST
 
-/* Without memory for a place of its own a request shares one, or is told that there is no room. */
+/* A request for whose key there is no memory shares another key, or is refused for lack of room. */
 START_TEST(a_request_without_memory_shares_a_place_or_is_refused)
 {
 	OOM_EACH(n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A scope that takes part in a limit over many hosts: what is leased here, and nothing else, may be used. */
+/* A scope that takes part in a limit over many hosts may use what is leased to it, and nothing else. */
 #include "unit/gate_check.h"
 #include "unit/world.h"
 
@@ -87,7 +87,7 @@ START_TEST(leases_that_come_twice_late_or_out_of_order_create_no_tokens)
 	memset(k, 0, sizeof(k));
 	for (unsigned i = 0; i < 100; i++)
 		ask(&k[i], COST_META, 0);
-	/* for a second 20/s, told again and again, large and small */
+	/* 20/s for a second; leases are repeated, and smaller ones come in between */
 	uint64_t end = w.clock.now + SEC;
 	while (w.clock.now < end) {
 		lease(LIMIT_IOPS, 20, 20, end - w.clock.now);
@@ -124,7 +124,8 @@ START_TEST(the_scope_keeps_its_own_limits_beside_the_pool)
 	struct gate_pool_use use;
 	ck_assert(gate_pool_look(&scope, &use));
 	ck_assert_uint_eq(use.tokens[LIMIT_IOPS], 3);
-	ck_assert_uint_eq(use.blocking_ns[LIMIT_IOPS], 0); /* the mount's limit did it */
+	ck_assert_uint_eq(use.blocking_ns[LIMIT_IOPS],
+			  0); /* they waited for the limit of the mount */
 	down();
 }
 END_TEST
@@ -160,7 +161,7 @@ START_TEST(a_scope_can_join_a_pool_and_leave_it_while_requests_wait)
 	cfg.limits.limit[LIMIT_IOPS].pool_per_sec = 0;
 	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
 	ck_assert_int_eq(k[1].fate, RAN);
-	/* again: nothing is left of what was leased before */
+	/* joined again: nothing is left of the earlier lease */
 	cfg.limits.limit[LIMIT_IOPS].pool_per_sec = 100;
 	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
 	lease(LIMIT_IOPS, 100, 1, SEC);

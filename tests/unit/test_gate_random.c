@@ -20,10 +20,10 @@
 struct shadow {
 	double owed;
 	uint64_t at_ns;
-	/* Of that, paid for debts at this very moment: a grant may be told later than that although it
-	 * came first. */
+	/* Of that, what was paid for debts at this very moment: the model may hear of a grant after the payment,
+	 * although the grant came first. */
 	double just_paid;
-	uint64_t peak; /* highest rate so far: what 5 ms of backdating may have been worth */
+	uint64_t peak; /* highest rate so far: bounds what 5 ms of backdating can add */
 };
 
 struct model_scope {
@@ -48,7 +48,7 @@ struct sim {
 	uint64_t last_seq[MAX_MOUNTS][KEYS][COST_CLASSES];
 	bool draining[MAX_MOUNTS];
 	uint64_t debt_ops[MAX_MOUNTS][COST_CLASSES], debt_bytes[MAX_MOUNTS][COST_CLASSES];
-	bool hold_open; /* jobs run on until the simulation ends them */
+	bool hold_open; /* jobs keep running until the simulation ends them */
 	uint64_t released, refused, cancelled, parked, paid, turns;
 };
 
@@ -110,8 +110,8 @@ static double tokens(enum cost_class cls, unsigned kind, double ops, double byte
 	return kind == LIMIT_BPS && cls == COST_COPY ? 2 * bytes : bytes;
 }
 
-/* A grant may come when what is owed leaves room for it, or for a full bucket if it is larger than
- * that; 5 ms of backdating, and up to one prepaid op per lane. */
+/* A grant is allowed if it fits beside what is still owed (if it is larger than the bucket: if nothing is owed), with a
+ * tolerance of 5 ms of backdating and one prepaid op per lane. */
 static void model_grant(struct model_scope *ms, const struct limiter_config *c,
 			const struct cost *cost, uint64_t now_ns)
 {
@@ -138,7 +138,7 @@ static bool in_chain(const struct chain *ch, const struct limiter *l, unsigned k
 	return false;
 }
 
-/* Tokens moved without asking; a grant knows only the limits of its own time. */
+/* Charges tokens without checking; a grant knows only the limits that existed when it was made. */
 static void model_correct(struct model_scope *ms, const struct limiter_config *c,
 			  const struct chain *ch, const struct limiter *l, enum cost_class cls,
 			  double ops, double bytes, uint64_t now_ns)
@@ -182,8 +182,8 @@ static void add_debt(struct key *key, void *arg)
 	}
 }
 
-/* What has been paid of its debts since the last look is taken from the limits of this moment.  A debt
- * that has become a misconfiguration was dropped. */
+/* Charges what has been paid of debts since the last call to the limits of this moment.  A debt whose limit now
+ * has rate 0 was dropped. */
 static void look_at_debts(struct sim *s, unsigned m)
 {
 	struct debt now = {0};
@@ -268,7 +268,7 @@ static void finish(struct sim *s, unsigned i)
 	if (out != OUTCOME_OK)
 		moved = 0;
 	s->at[i] = FREE;
-	tell_debts(s); /* before the refund, as it was */
+	tell_debts(s); /* before the refund, in the order in which it happened */
 	if (gr->chain && !gr->probe)
 		corrected(s, m, gr->chain, gr->cost.cls, 0, (double)moved - (double)bytes);
 	gate_done(gr, out, moved);
@@ -344,7 +344,7 @@ static void submit(struct sim *s)
 	s->parked += v == GATE_PARKED;
 }
 
-/* Is always admitted, and its key may go into debt for it. */
+/* A request that is always admitted; its key may go into debt for it. */
 static void submit_unwaiting(struct sim *s)
 {
 	unsigned m = some_mount(s);
@@ -457,7 +457,7 @@ static void random_mount_config(struct sim *s, struct gate_mount_config *c)
 	c->n_weights = c->weights ? 2 : 0;
 }
 
-/* The model must know the new limits before the gate lets jobs go under them. */
+/* The model must know the new limits before the gate admits jobs under them. */
 static void change_limits(struct sim *s)
 {
 	uint64_t now = s->w.clock.now;
@@ -592,7 +592,7 @@ static void event(struct sim *s)
 	look(s);
 }
 
-/* Everything is let go: all that waits must come out by itself. */
+/* Lifts all pauses and ends all running jobs: whatever waits must then be admitted without further help. */
 static void end(struct sim *s)
 {
 	gate_pause_global(s->w.gate, false);
@@ -626,7 +626,7 @@ static void end(struct sim *s)
 }
 
 #if defined(__SANITIZE_THREAD__)
-#define ROUNDS 1000 /* one thread, twenty times slower */
+#define ROUNDS 1000 /* twenty times slower, and the test has only one thread */
 #else
 #define ROUNDS 3000
 #endif

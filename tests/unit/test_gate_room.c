@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Room for those who wait: bounded, and not for one alone. */
+/* The room for waiting requests is bounded, and one key cannot take all of it. */
 #include "unit/gate_check.h"
 #include "unit/world.h"
 
@@ -17,7 +17,7 @@ static void up(void)
 	m = world_mount(&w, &fs, &cfg);
 }
 
-/* Parks all that it gets; how many that were. */
+/* Parks as many requests as the gate accepts; returns their number. */
 static unsigned park_all(struct work *k, unsigned n, uint64_t key)
 {
 	unsigned parked = 0;
@@ -35,7 +35,7 @@ START_TEST(who_parks_all_it_can_leaves_a_quarter_of_the_room)
 	struct work first = {0};
 	ck_assert_int_eq(work_submit(&w, &first, m, COST_META, 0, 9), GATE_GO);
 	ck_assert_uint_eq(park_all(hog, ARRAY_SIZE(hog), 1), ROOM * 3 / 4);
-	/* each of the others has as much as is left, in its turn, and the last one something */
+	/* the next key gets half of what is left, and there is still room for another */
 	ck_assert_uint_eq(park_all(others, ROOM, 2), ROOM / 8);
 	struct work small = {0};
 	ck_assert_int_eq(work_submit(&w, &small, m, COST_META, 0, 3), GATE_PARKED);
@@ -59,13 +59,13 @@ START_TEST(who_would_find_no_room_can_know_before)
 	ck_assert(!gate_has_no_room(m, &mine));
 	ck_assert_uint_eq(park_all(hog, ROOM * 3 / 4, 1), ROOM * 3 / 4);
 	struct scope_stats st;
-	ck_assert(gate_has_no_room(m, &mine)); /* the share is used up … */
+	ck_assert(gate_has_no_room(m, &mine)); /* its share is used up … */
 	ck_assert(!gate_has_no_room(m, &other));
 	gate_stats_mount(m, &st);
 	ck_assert_uint_eq(st.cls[COST_META].no_room, 1);
 	cfg.max_parked = 1;
 	gate_set_mount(m, &cfg);
-	ck_assert(gate_has_no_room(m, &other)); /* … or all of it */
+	ck_assert(gate_has_no_room(m, &other)); /* … or all room is */
 	gate_mount_drain(m, true);
 	ck_assert(!gate_has_no_room(m, &other));
 	gate_check_empty(w.gate);

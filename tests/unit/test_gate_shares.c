@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shares that must hold whatever happens: limits that change all the time, programs that close without
+/* Shares that must hold in all circumstances: limits that change all the time, programs that close files without
  * end, programs that never wait.  On the fake clock. */
 #include "unit/gate_check.h"
 #include "unit/world.h"
@@ -60,7 +60,7 @@ static void start(struct client *c, unsigned n, unsigned depth)
 			c[i].due[d] = true;
 }
 
-/* Time passes in steps of a tenth of a millisecond: a client thinks that long. */
+/* Time passes in steps of 0.1 ms, which is how long a client takes to submit its next request. */
 static void run(struct client *c, unsigned n, uint64_t ns)
 {
 	for (uint64_t until = w.clock.now + ns; w.clock.now < until;) {
@@ -113,7 +113,7 @@ static void shares_survive(void (*change)(unsigned i), unsigned depth)
 		change(i);
 		gate_check(w.gate);
 	}
-	equal_within(c, 5, 64 * KIB); /* the first burst was for who came first */
+	equal_within(c, 5, 64 * KIB); /* the first burst goes to whoever comes first */
 	ck_assert_uint_ge(5 * c[0].bytes, 145 * MIB);
 	stop(c, 5);
 	down();
@@ -302,7 +302,7 @@ START_TEST(whoever_closed_pays_for_all_of_it_before_its_next_request)
 {
 	struct work mine = {0}, other = {0};
 	cfg = mount_config();
-	set_limit(&cfg.limits, LIMIT_IOPS, 100); /* ten at once */
+	set_limit(&cfg.limits, LIMIT_IOPS, 100); /* capacity 10 */
 	up();
 	uint64_t t0 = w.clock.now;
 	for (unsigned i = 0; i < 1010; i++)
@@ -356,7 +356,7 @@ START_TEST(a_debt_is_paid_in_bytes_too_and_needs_no_second_permit)
 	ck_assert(gate_take(m, &c, &one, &g[0])); /* a full bucket: in debt by 0.9 MiB */
 	ck_assert(!gate_take(m, &c, &one, &g[1]));
 	ck_assert_int_eq(permits_look(&m->leaf.node.limiter->inflight).in_flight, 2);
-	world_pass(&w, 1950 * MS); /* paid although the permits are out */
+	world_pass(&w, 1950 * MS); /* the debt is paid although all permits are taken */
 	gate_done(&g[0], OUTCOME_OK, MIB);
 	gate_done(&g[1], OUTCOME_OK, MIB);
 	ck_assert_int_eq(permits_look(&m->leaf.node.limiter->inflight).in_flight, 0);
@@ -384,7 +384,7 @@ START_TEST(a_debt_is_over_when_its_limit_is)
 }
 END_TEST
 
-/* What is paid at a time is a thousand operations at the old rate, and one at the new. */
+/* An instalment is a thousand operations at the old rate, and one at the new rate. */
 START_TEST(a_debt_goes_on_in_smaller_instalments_under_a_lower_limit)
 {
 	struct work other = {0};
@@ -413,7 +413,7 @@ END_TEST
 struct nonblocking {
 	uint64_t key, bytes;
 	struct work probe;
-	uint64_t ready_ns; /* a poller: when it has heard of it */
+	uint64_t ready_ns; /* of a poller: when it was told that it may proceed */
 	bool polls, listening;
 };
 
@@ -429,7 +429,7 @@ static bool try_transfer(struct nonblocking *n)
 	return true;
 }
 
-/* Reads until there is nothing, and polls then; or reads on and on. */
+/* Reads until it would block and then polls; or keeps reading. */
 static void nonblocking_step(struct nonblocking *n)
 {
 	if (!n->polls) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The gate under real threads, real workers and the real stepper, for about two seconds: clients
  * that ask, cancel and end requests on several mounts while limits change and mounts pause.
- * Every request must end exactly once, and nothing may be left.  Made for the sanitizers; time is
- * only a bound on the work, no outcome depends on it. */
+ * Every request must end exactly once, and nothing may be left.  Made for the sanitizers; time
+ * only bounds the work; no outcome depends on it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -26,7 +26,7 @@ struct request {
 
 struct client {
 	pthread_t thread;
-	pthread_mutex_t lock; /* ending a job takes it, so does cancelling one */
+	pthread_mutex_t lock; /* taken to end or to cancel a job */
 	struct request req[ROUNDS];
 	unsigned index;
 	_Atomic unsigned open;
@@ -226,7 +226,7 @@ static void world_down(void)
 	for (unsigned i = 0; i < MOUNTS; i++)
 		gate_mount_drain(mount[i], i % 2);
 	workers_free(workers);
-	pthread_mutex_lock(&gate->lock); /* the stepper is still there */
+	pthread_mutex_lock(&gate->lock); /* the stepper still runs */
 	gate_check_empty(gate);
 	pthread_mutex_unlock(&gate->lock);
 	for (unsigned i = 0; i < MOUNTS; i++)
@@ -317,7 +317,7 @@ START_TEST(workers_run_everything_that_is_queued_before_they_end)
 }
 END_TEST
 
-/* All threads are stuck until a job that comes later has run: only a growing pool gets there. */
+/* All threads are stuck until a later job has run, so the pool must grow. */
 START_TEST(the_pool_grows_while_its_threads_are_stuck)
 {
 	static const struct job_ops stuck = {.run = jammed_run}, ops = {.run = count_run};
@@ -351,8 +351,8 @@ START_TEST(threads_that_cannot_start_are_missing_and_nothing_else)
 }
 END_TEST
 
-/* One pool has as many threads stuck as it may have; a job of another one runs all the same, as does
- * what only has to be refused. */
+/* All threads of one pool are stuck, and it may have no more.  Jobs of another pool still run, and refusals are still
+ * delivered. */
 START_TEST(a_pool_whose_threads_all_hang_takes_none_from_another)
 {
 	static const struct job_ops stuck = {.run = jammed_run}, ops = {.run = count_run};

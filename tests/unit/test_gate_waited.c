@@ -40,7 +40,7 @@ START_TEST(wait_times_are_counted_by_limit_and_bound)
 	world_pass(&w, SEC);
 	ck_assert_uint_eq(gate_stats_keys(m, NULL, &key, 1), 1);
 	ck_assert_str_eq(key.leaf, "");
-	/* 100 ms and 200 ms: up to and including a bound */
+	/* 100 ms and 200 ms are bounds, and bounds are inclusive */
 	ck_assert_uint_eq(waits(wait), 1);
 	ck_assert_int_eq(wait[0].limit.scope, SCOPE_MOUNT);
 	ck_assert_str_eq(wait[0].limit.name, "iops");
@@ -84,7 +84,8 @@ START_TEST(of_two_limits_the_last_that_refused_is_named)
 	set_limit(&global, LIMIT_READ_BPS, 1000);
 	ck_assert_int_eq(gate_set_global(w.gate, &global), 0);
 	work_submit(&w, &work[0], m, COST_READ, 300, 7); /* a debt of 200 bytes */
-	work_submit(&w, &work[1], m, COST_READ, 50, 7);	 /* an op after 100 ms, its bytes later */
+	work_submit(&w, &work[1], m, COST_READ, 50,
+		    7); /* its op is there after 100 ms, its bytes later */
 	world_pass(&w, SEC);
 	ck_assert_int_eq(work[1].fate, RAN);
 	ck_assert_uint_eq(waits(wait), 1);

@@ -188,7 +188,7 @@ START_TEST(a_full_ring_drops_the_newest_and_counts_them)
 	ck_assert_uint_eq(gate_events_take(w.gate, events, EVENTS_MAX, &dropped), 0);
 	ck_assert_uint_eq(dropped, 0);
 	gate_events_stop(w.gate);
-	/* nobody listens: nothing is kept */
+	/* without a listener nothing is kept */
 	work_submit(&w, &work[0], m, COST_META, 0, 1);
 	ck_assert_uint_eq(gate_events_take(w.gate, events, EVENTS_MAX, &dropped), 0);
 	finish();

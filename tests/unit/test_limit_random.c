@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Properties under random schedules, with a fake clock.
  *
- * The shadow of a bucket is what it must not exceed, written down independently: the largest net
- * amount granted in any interval that ends now, less rate × its length.  It leaks at the rate, a
- * grant raises it, a refund lowers it, it is never below 0 (the empty interval). */
+ * Each bucket has a shadow, an independent model of the window invariant: the largest value, over all intervals
+ * that end now, of the net amount granted minus rate × length.  It falls at the rate, a grant raises it, a
+ * refund lowers it, and it is never below 0 (the empty interval).  It must never exceed its bound. */
 #include "limit/chain.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static uint64_t below(uint64_t n)
 	return unit_random(&seed) % n;
 }
 
-/* Any magnitude up to 2^bits is as likely as any other. */
+/* A random number below 2^bits; all orders of magnitude are equally likely. */
 static uint64_t magnitude(unsigned bits)
 {
 	return (unit_random(&seed) >> 1) >> (63 - below(bits + 1));
@@ -28,7 +28,7 @@ static uint64_t magnitude(unsigned bits)
 
 struct shadow {
 	i128 x;	    /* in tokens / 10^9 */
-	i128 bound; /* the capacity, or more while a larger one is remembered */
+	i128 bound; /* the capacity, or an earlier, larger one whose tokens may still be there */
 	uint64_t rate, capacity, at_ns;
 };
 
@@ -45,7 +45,7 @@ static void shadow_leak(struct shadow *s, uint64_t now_ns)
 static void shadow_grant(struct shadow *s, uint64_t tokens, uint64_t now_ns)
 {
 	shadow_leak(s, now_ns);
-	/* one token for rounding, and what a rate that is rounded up gains in decades */
+	/* one token for rounding, and what the rounded-up rate gains in decades */
 	i128 room = s->bound + (int64_t)(SEC + SEC / 8);
 	UNIT_REQUIRE(s->x + (i128)min_u64(tokens, s->capacity) * (int64_t)SEC <= room);
 	s->x += (i128)tokens * (int64_t)SEC;
@@ -82,7 +82,7 @@ START_TEST(a_wait_is_exact_to_the_nanosecond_at_any_rate_and_age)
 		now_ns += magnitude(34);
 		uint64_t tokens = 1 + magnitude(40);
 		uint64_t wait_ns = bucket_wait_ns(&b, tokens, now_ns);
-		if (wait_ns > 200 * YEAR) /* past the end of the clock */
+		if (wait_ns > 200 * YEAR) /* beyond the range of the clock */
 			continue;
 		UNIT_REQUIRE(wait_ns == 0 || !bucket_try(&b, tokens, now_ns + wait_ns - 1));
 		UNIT_REQUIRE(bucket_try(&b, tokens, now_ns + wait_ns));
@@ -143,7 +143,9 @@ START_TEST(one_time_burst_adds_once_to_what_the_rate_allows)
 			UNIT_REQUIRE(bucket_level(&b, now_ns) == before - (int64_t)tokens);
 			uint64_t steady = (uint64_t)before - left;
 			uint64_t expect = tokens > steady ? left - (tokens - steady) : left;
-			UNIT_REQUIRE(bucket_once_left(&b) == expect); /* last, and only down */
+			UNIT_REQUIRE(
+				bucket_once_left(&b) ==
+				expect); /* the one-time burst is spent last, and never grows */
 			left = expect;
 			UNIT_REQUIRE(granted <=
 				     (i128)cfg.rate_per_sec * (now_ns - begin_ns) / (i128)SEC +
@@ -171,7 +173,7 @@ START_TEST(the_rate_is_exact_after_years_for_every_rate)
 			}
 			i128 due_ns = ((i128)2000 * tokens * SEC) / rates[i];
 			i128 off = (i128)(now_ns - begin_ns) - due_ns;
-			/* a token of phase, and less than a millionth */
+			/* early by one token at most, because part of it was there already; late by less than a millionth */
 			UNIT_REQUIRE(off >= -(i128)(SEC / rates[i]) - 1 &&
 				     off <= 1 + due_ns / 1000000);
 		}
@@ -283,7 +285,7 @@ static struct shadow *tree_shadow(struct tree *t, const struct chain_link *l)
 	return &t->shadow[l->limiter - t->node][l->kind][l->role];
 }
 
-/* A limit stays enabled or disabled, with a peak or without; its numbers change. */
+/* Changes the numbers of limits; which of them are enabled and have a peak stays. */
 static void tree_change(struct tree *t, uint64_t now_ns)
 {
 	unsigned i = (unsigned)below(NODES);

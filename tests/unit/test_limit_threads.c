@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Properties with many threads at once; run it under ThreadSanitizer, too.  Time is fake: it stands
- * still, or every thread moves it on. */
+/* Properties with many concurrent threads; also run under ThreadSanitizer.  Time is fake: it stands
+ * still, or every thread advances it. */
 #include "limit/chain.h"
 
 #include <pthread.h>
@@ -91,7 +91,7 @@ START_TEST(threads_drain_steady_tokens_and_one_time_burst_to_the_last_one)
 	struct bucket_config cfg = {1000, 5000, 20000};
 	bucket_init(&bucket, &cfg, SEC);
 	run(drain);
-	/* A rival may see the burst too small for a moment and leave; the rest is still there. */
+	/* A thread may give up because another has taken from the burst for a moment; then something is left. */
 	uint64_t rest = 0;
 	while (bucket_try(&bucket, 1, SEC))
 		rest++;
@@ -101,7 +101,7 @@ START_TEST(threads_drain_steady_tokens_and_one_time_burst_to_the_last_one)
 }
 END_TEST
 
-/* Two mounts over one fs and the global scope; the narrow limits refuse often. */
+/* Two mounts below one fs and the global scope; the limits of the mounts refuse often. */
 static void make_chains(uint64_t now_ns)
 {
 	struct limiter_config wide = {.window_ns = SEC}, narrow = {.window_ns = SEC};
@@ -201,7 +201,7 @@ START_TEST(threads_with_clocks_that_disagree_stay_within_the_rate)
 }
 END_TEST
 
-/* Rates between one half and twice; the fastest of them bounds what may go. */
+/* The rate changes between half and twice its value; the fastest bounds what may be granted. */
 static void *reconfigure(void *arg)
 {
 	uint64_t seed = unit_seed();
@@ -231,7 +231,7 @@ START_TEST(limits_may_change_while_threads_go_through_them)
 	ck_assert_uint_gt(all.requests, 1000);
 	ck_assert((double)all.requests <= 80000 * (1 + secs) + 1);
 	ck_assert((double)(all.granted - all.refunded) <= 800000000 * (1 + secs) + 30000 + 65536);
-	/* no line was read half: the bucket is still what it says */
+	/* no thread has seen half of a change: the bucket still works as configured */
 	uint64_t later_ns = atomic_load(&fake_ns) + 1000 * SEC;
 	struct bucket *b = global.bucket[LIMIT_IOPS][BUCKET_STEADY];
 	ck_assert_int_eq(bucket_level(b, later_ns), (int64_t)bucket_capacity(b));

@@ -97,7 +97,7 @@ START_TEST(a_limit_that_stays_keeps_what_was_spent)
 	ck_assert_int_eq(bucket_level(l.bucket[LIMIT_IOPS][BUCKET_STEADY], 0), 0);
 	ck_assert_uint_eq(bucket_capacity(l.bucket[LIMIT_IOPS][BUCKET_STEADY]), 1000);
 	ck_assert_int_eq(bucket_level(l.bucket[LIMIT_IOPS][BUCKET_STEADY], 5 * MSEC), 5);
-	/* the same again a thousand times is no gift either */
+	/* setting the same limits a thousand times creates no tokens either */
 	for (int i = 0; i < 1000; i++)
 		limiter_configure(&l, &cfg, 5 * MSEC);
 	ck_assert_int_eq(bucket_level(l.bucket[LIMIT_IOPS][BUCKET_STEADY], 5 * MSEC), 5);

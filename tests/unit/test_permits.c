@@ -27,7 +27,7 @@ END_TEST
 START_TEST(a_negative_limit_becomes_zero)
 {
 	struct permits p;
-	log_set_level(LOG_LEVEL_ERROR); /* the warning is not for this test's reader */
+	log_set_level(LOG_LEVEL_ERROR); /* keeps the expected warning out of the output */
 	permits_init(&p, -5);
 	ck_assert_int_eq(permits_look(&p).limit, 0);
 	ck_assert(!permits_try(&p));
@@ -71,7 +71,7 @@ START_TEST(one_release_too_many)
 {
 	struct permits p;
 	permits_init(&p, 1);
-	permits_release(&p); /* debug builds end here */
+	permits_release(&p); /* in debug builds an assertion fails here */
 	ck_assert_int_eq(permits_look(&p).in_flight, 0);
 	ck_assert(permits_try(&p));
 	ck_assert(!permits_try(&p));

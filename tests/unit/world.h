@@ -28,12 +28,12 @@ struct work {
 	struct world *world;
 	struct gate_mount *mount;
 	enum fate fate;
-	unsigned ends; /* must become exactly 1 */
+	unsigned ends; /* how often it ended: must become exactly 1 */
 	uint64_t came_ns, end_ns;
 	unsigned order; /* of release in the whole world */
 	enum grant_result why;
-	void *owner;			/* the test's */
-	void (*on_end)(struct work *w); /* instead of ending at once */
+	void *owner;			/* for the test */
+	void (*on_end)(struct work *w); /* called instead of ending immediately */
 };
 
 struct world {
@@ -71,7 +71,7 @@ static inline void work_refuse(struct job *j, enum grant_result why)
 
 static const struct job_ops work_ops = {work_run, work_refuse};
 
-/* One after the other, as one worker would: a job whose end admits others does not run them. */
+/* Runs jobs one after the other, as one worker would: a job whose end admits others does not run them. */
 static inline void world_dispatch(void *ctx, struct list *ready)
 {
 	struct world *w = ctx;

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* The part that scopes of this daemon take in a limit over many hosts: what they may use of it (a lease), and what they have
+ * used.  Who divides the limit is none of the gate's business. */
+#include <string.h>
+
+#include "sched/gate_internal.h"
+
+static struct node *pool_node_locked(const struct gate_pool_scope *s)
+{
+	struct leaf *f = s->class ? class_by_name(s->mount, s->class) : NULL;
+	return s->class	  ? f ? &f->node : NULL
+	       : s->mount ? &s->mount->leaf.node
+	       : s->fs	  ? &s->fs->node
+			  : &s->gate->global;
+}
+
+static struct resource *pool_resource(const struct node *n, unsigned kind)
+{
+	return n->res[kind * BUCKET_ROLES + BUCKET_POOL];
+}
+
+bool gate_lease(const struct gate_pool_scope *s, const struct gate_lease *lease)
+{
+	struct gate *g = s->gate;
+	gate_lock(g);
+	uint64_t now_ns = clock_now(g->clock);
+	gate_catch_up_locked(g, now_ns);
+	struct node *n = pool_node_locked(s);
+	for (unsigned k = 0; n && k < LIMIT_KINDS; k++) {
+		struct resource *r = pool_resource(n, k);
+		if (!r)
+			continue;
+		bucket_lease(r->bucket, &lease->limit[k], now_ns);
+		resource_kick(r);
+	}
+	gate_dispatch_locked(g, now_ns, now_ns);
+	gate_arm_locked(g);
+	gate_unlock_deliver(g);
+	return n;
+}
+
+static uint64_t pool_tokens(const struct node *n, const struct counter_sums *sums, unsigned kind)
+{
+	uint64_t tokens = 0;
+	for (unsigned c = 0; c < COST_CLASSES; c++)
+		if (limiter_pool_kinds_for(n->limiter, c) & 1U << kind)
+			tokens += !limit_kind_is_bytes(kind) ? sums->n[c][COUNT_OPS]
+				  : c == COST_COPY && kind == LIMIT_BPS
+					  ? 2 * sums->n[c][COUNT_BYTES]
+					  : sums->n[c][COUNT_BYTES];
+	return tokens;
+}
+
+bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out)
+{
+	struct counter_sums sums = {0};
+	memset(out, 0, sizeof(*out));
+	gate_lock(s->gate);
+	uint64_t now_ns = clock_now(s->gate->clock);
+	struct node *n = pool_node_locked(s);
+	if (n)
+		node_sums(n, &sums);
+	for (unsigned k = 0; n && k < LIMIT_KINDS; k++) {
+		const struct resource *r = pool_resource(n, k);
+		if (!r)
+			continue;
+		out->tokens[k] = pool_tokens(n, &sums, k);
+		out->blocking_ns[k] = resource_blocking_ns(r, now_ns);
+		out->waiting[k] = !list_empty(&r->waiters);
+		out->level[k] = bucket_level(r->bucket, now_ns);
+	}
+	gate_unlock_deliver(s->gate);
+	return n;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* Statistics of keys.  There may be 100,000 of them, so they are copied in slices, with the gate unlocked in between, and
+ * sorted without its lock. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sched/gate_internal.h"
+
+#define SLICE_BUCKETS  256
+#define SLICE_PAUSE_NS (20 * NSEC_PER_USEC)
+
+struct key_copy {
+	struct key_stats *key;
+	size_t n, room;
+	size_t n_before;    /* from other leaves */
+	size_t n_table, at; /* size of the table at the last slice; next bucket */
+	uint64_t now_ns;
+};
+
+static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_ns)
+{
+	const struct limiter *l = key->node.limiter;
+	bool limited = atomic_load(&key->limits); /* has limits now, not only prepared ones */
+	for (unsigned i = 0; limited && i < LIMIT_KINDS; i++) {
+		if (!l->config.limit[i].enabled)
+			continue;
+		k->capped |= 1U << i;
+		k->level[i] = bucket_level(l->bucket[i][BUCKET_STEADY], now_ns);
+	}
+}
+
+/* The lane that stops this one: itself, or one above it. */
+static const struct resource *stopped_by(const struct lane *l)
+{
+	for (; l; l = lane_parent(l))
+		if (l->blocked)
+			return l->blocked;
+	return NULL;
+}
+
+static const struct job *oldest_job(const struct lane *l)
+{
+	list_for_each (it, (struct list *)&l->jobs) {
+		const struct job *j = list_entry(it, struct job, link);
+		if (!j->own && !j->probe)
+			return j;
+	}
+	return NULL;
+}
+
+static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_ns)
+{
+	const struct key_wait *most = &key->waits[0];
+	for (unsigned i = 1; i < KEY_WAITS; i++)
+		if (key->waits[i].ns > most->ns)
+			most = &key->waits[i];
+	limit_name(key, most->limit, &k->limit);
+	k->limit.wait_ns = most->ns;
+	for (unsigned i = 0; i < key->node.gate->lanes; i++) {
+		const struct lane *l = &key->node.lane[i];
+		const struct job *j = oldest_job(l);
+		uint64_t age_ns = j && now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
+		if (!j || (age_ns <= k->oldest_ns && k->waits_for.known))
+			continue;
+		const struct resource *r = stopped_by(l);
+		k->oldest_ns = age_ns;
+		if (r)
+			limit_name(key, limit_above(key, r), &k->waits_for);
+	}
+}
+
+static void copy_key(struct key_copy *c, const struct key *key)
+{
+	if (key->parked == key->parked_own && !key->ever_parked)
+		return;
+	struct key_stats *k = &c->key[c->n++];
+	*k = (struct key_stats){
+		.key = key->id,
+		.weight = key->node.weight,
+		.ops = key->ops,
+		.bytes = key->bytes,
+		.parked = key->ever_parked,
+		.parked_now = key->parked - key->parked_own,
+		.wait_ns = key->wait_ns,
+		.max_wait_ns = key->max_wait_ns,
+		.uid = key->uid,
+	};
+	memcpy(k->name, key->name, sizeof(k->name));
+	if (key->node.parent->kind == SCOPE_CLASS)
+		snprintf(k->leaf, sizeof(k->leaf), "%s", key->node.parent->branch->name);
+	copy_waits(k, key, c->now_ns);
+	copy_caps(k, key, c->now_ns);
+}
+
+static size_t chain_length(const struct key *key)
+{
+	size_t n = 0;
+	for (; key; key = key->next)
+		n++;
+	return n;
+}
+
+/* False: all have been copied.  If the table has grown, it is copied again from the start, because
+ * keys have moved; tables grow only a few times. */
+static bool copy_slice_locked(struct key_copy *c, const struct keys *k)
+{
+	if (c->n_table != k->n_table) {
+		c->n_table = k->n_table;
+		c->at = 0;
+		c->n = c->n_before;
+		for (unsigned i = 0; i < OVERFLOW_KEYS; i++)
+			copy_key(c, &k->overflow[i]);
+	}
+	for (unsigned i = 0; i < SLICE_BUCKETS && c->at < c->n_table; i++, c->at++) {
+		if (c->n + chain_length(k->table[c->at]) > c->room)
+			return true;
+		for (const struct key *key = k->table[c->at]; key; key = key->next)
+			copy_key(c, key);
+	}
+	return c->at < c->n_table;
+}
+
+static bool make_room(struct key_copy *c, size_t n)
+{
+	if (c->room - c->n >= n)
+		return true;
+	size_t room = c->room * 2 + n;
+	struct key_stats *key = realloc(c->key, room * sizeof(*key));
+	if (!key)
+		return false;
+	c->key = key;
+	c->room = room;
+	return true;
+}
+
+static int by_wait(const void *a, const void *b)
+{
+	const struct key_stats *x = a, *y = b;
+	return x->wait_ns > y->wait_ns ? -1 : x->wait_ns < y->wait_ns;
+}
+
+/* The mount itself, or one of its classes; only the class of that name if one is given.  NULL: no
+ * more. */
+static struct leaf *leaf_at(struct gate_mount *m, const char *class, unsigned i)
+{
+	if (class)
+		return i ? NULL : class_by_name(m, class);
+	if (i == 0)
+		return &m->leaf;
+	list_for_each (it, &m->class_leaves)
+		if (--i == 0)
+			return list_entry(it, struct leaf, of_mount);
+	return NULL;
+}
+
+/* Classes that are added or removed meanwhile may be missed or seen twice. */
+static void copy_keys(struct gate_mount *m, const char *class, struct key_copy *c)
+{
+	struct gate *g = m->leaf.node.gate;
+	const struct timespec pause = {.tv_nsec = SLICE_PAUSE_NS};
+	for (unsigned i = 0; make_room(c, 2 * SLICE_BUCKETS);) {
+		gate_lock(g);
+		c->now_ns = clock_now(g->clock);
+		const struct leaf *f = leaf_at(m, class, i);
+		bool more = f && copy_slice_locked(c, &f->keys);
+		gate_unlock_deliver(g);
+		if (!f)
+			return;
+		if (!more) {
+			i++;
+			c->n_before = c->n;
+			c->n_table = 0;
+		}
+		/* Otherwise we would take the lock again before those who wait for it. */
+		nanosleep(&pause, NULL);
+	}
+}
+
+unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_stats *out, unsigned n)
+{
+	struct key_copy c = {0};
+	copy_keys(m, class, &c);
+	n = (unsigned)min_u64(n, c.n);
+	if (n) {
+		qsort(c.key, c.n, sizeof(*c.key), by_wait);
+		memcpy(out, c.key, n * sizeof(*out));
+	}
+	free(c.key);
+	return n;
+}
