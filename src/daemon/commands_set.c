@@ -284,7 +284,15 @@ static int add_class(struct request *rq, struct settings *mount)
 	if (!class)
 		return command_fail(rq->reply, PROTO_NO_MEMORY, "out of memory");
 	rq->target.scope = SCOPE_CLASS;
-	return set_values(class, rq, batch);
+	if (set_values(class, rq, batch) < 0)
+		return -1;
+	struct settings *before = rq->before ? settings_find_class(mount, rq->before) : NULL;
+	if (rq->before && !before)
+		return command_fail(rq->reply, PROTO_NO_TARGET, "before: there is no class '%s'",
+				    rq->before);
+	if (before)
+		settings_move_class(class, before);
+	return 0;
 }
 
 static void change_classes(struct request *rq, struct settings *mount)
