@@ -156,8 +156,11 @@ static void add_warning(const char *line, void *ctx)
 static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 {
 	struct json_out warnings = put_array(rq->out, "warnings");
-	if (rq->target.scope == SCOPE_MOUNT &&
-	    (batch[option_find("fair") - options] || batch[option_find("weight") - options]))
+	bool touched =
+		batch[option_find("fair") - options] || batch[option_find("weight") - options];
+	for (unsigned i = 0; i < n_options; i++)
+		touched |= batch[i] && strncmp(options[i].name, "each.", strlen("each.")) == 0;
+	if (touched && rq->target.scope == SCOPE_MOUNT)
 		advise(&rq->target.mount->s, add_warning, &warnings);
 }
 
