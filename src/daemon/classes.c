@@ -98,8 +98,8 @@ static void check_reach(struct check *c, unsigned i)
 	if (by)
 		problem(c, s, "match",
 			"the class is never used: '%s', which is tried earlier, takes all "
-			"of it",
-			by->name);
+			"of it; put this class before '%s'",
+			by->name, by->name);
 }
 
 unsigned classes_check(const struct settings *mount, class_report *report, void *ctx)
