@@ -8,10 +8,10 @@
 
 #define BUCKETS_MIN 64
 
-/* When a file is checked again after its last change.  Dirty data is written within half a minute, which may allocate blocks
- * for the file's block map; XFS frees preallocated blocks beyond the end of a file within five minutes. */
-static const uint64_t look_after_ns[] = {NSEC_PER_SEC, 5 * NSEC_PER_SEC, 40 * NSEC_PER_SEC,
-					 400 * NSEC_PER_SEC};
+/* When a file is checked again after its last change, and after each check.  Data is written within about half a minute, at
+ * any time, which may allocate blocks for the file's block map: the count is wrong for five seconds at most.  XFS frees
+ * preallocated blocks beyond the end of a file within five minutes. */
+static const uint16_t look_after_s[] = {1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 30, 100, 300};
 
 void table_init(struct space_table *t)
 {
@@ -55,7 +55,7 @@ void table_reset(struct space_table *t)
 				     &t->inodes.committed};
 	for (unsigned i = 0; i < ARRAY_SIZE(totals); i++)
 		atomic_store(totals[i], 0);
-	_Atomic uint64_t *counts[] = {&t->slots, &t->idle, &t->bypassing, &t->moves};
+	_Atomic uint64_t *counts[] = {&t->slots, &t->idle, &t->bypassing, &t->pending, &t->moves};
 	for (unsigned i = 0; i < ARRAY_SIZE(counts); i++)
 		atomic_store(counts[i], 0);
 	atomic_store(&t->scanning, false);
@@ -106,6 +106,8 @@ struct space_slot *slot_make_locked(struct space_table *t, struct space_shard *s
 	s->exists = true;
 	list_init(&s->idle);
 	s->in_scan = s->base_exists = was_visited_locked(sh, key);
+	if (atomic_load_explicit(&t->alone, memory_order_relaxed))
+		atomic_store(&t->disturbed, true);
 	struct space_slot **at = &sh->bucket[bucket_of(sh, key)];
 	s->next = *at;
 	*at = s;
@@ -125,6 +127,7 @@ void slot_drop_locked(struct space_table *t, struct space_shard *sh, struct spac
 	list_remove(&s->idle);
 	sh->n--;
 	atomic_fetch_sub_explicit(&t->slots, 1, memory_order_relaxed);
+	atomic_fetch_add(&t->drops, 1);
 	free(s);
 }
 
@@ -173,6 +176,7 @@ struct space_slot *table_find(struct space_table *t, dev_t dev, uint64_t ino)
 }
 
 /* -- letting go -- */
+
 void slot_unref_locked(struct space_table *t, struct space_shard *sh, struct space_slot *s,
 		       uint64_t now_ns)
 {
@@ -185,14 +189,14 @@ void slot_unref_locked(struct space_table *t, struct space_shard *sh, struct spa
 		slot_drop_locked(t, sh, s);
 		return;
 	}
-	if (s->looks >= ARRAY_SIZE(look_after_ns)) {
+	if (s->looks >= ARRAY_SIZE(look_after_s)) {
 		if (!keep) {
 			slot_drop_locked(t, sh, s);
 			return;
 		}
 		s->looks = 0;
 	}
-	s->due_ns = now_ns + look_after_ns[s->looks];
+	s->due_ns = now_ns + look_after_s[s->looks] * NSEC_PER_SEC;
 	list_push_tail(&sh->idle, &s->idle);
 	atomic_fetch_add(&t->idle, 1); /* before the caller checks whether the keeper sleeps */
 }
@@ -211,8 +215,10 @@ void table_opened(struct space_table *t, struct space_slot *s, bool bypassing,
 	s->handles++;
 	s->bypassing += bypassing;
 	s->dirty |= bypassing;
-	if (bypassing)
+	if (bypassing) {
 		s->solid_to = 0;
+		s->solid_end = false;
+	}
 	atomic_fetch_add_explicit(&t->bypassing, bypassing, memory_order_relaxed);
 	if (fh->bytes <= SPACE_HANDLE_MAX) {
 		memcpy(s->handle, fh->data, fh->bytes);
@@ -222,10 +228,27 @@ void table_opened(struct space_table *t, struct space_slot *s, bool bypassing,
 	pthread_mutex_unlock(&sh->lock);
 }
 
+void table_suspect(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	s->dirty = true;
+	slot_note_pending_locked(t, s);
+	pthread_mutex_unlock(&sh->lock);
+}
+
+static void forget_pending_locked(struct space_table *t, struct space_slot *s)
+{
+	if (s->pending)
+		atomic_fetch_sub(&t->pending, 1);
+	s->pending = false;
+	s->looks = 0;
+}
+
 void table_closed(struct space_table *t, struct space_slot *s, bool bypassing, uint64_t now_ns)
 {
 	struct space_shard *sh = lock_of(t, s);
-	s->handles--;
+	if (--s->handles == 0)
+		forget_pending_locked(t, s);
 	s->bypassing -= bypassing;
 	atomic_fetch_sub_explicit(&t->bypassing, bypassing, memory_order_relaxed);
 	slot_unref_locked(t, sh, s, now_ns);
@@ -234,14 +257,28 @@ void table_closed(struct space_table *t, struct space_slot *s, bool bypassing, u
 
 /* -- looking again -- */
 
-/* Open files whose writes bypass the daemon. */
-static unsigned due_bypassing_locked(struct space_table *t, struct space_shard *sh,
-				     struct space_slot **out, unsigned max)
+/* An open file is checked if its writes bypass the daemon, or if it was changed. */
+static bool open_is_due_locked(struct space_table *t, struct space_slot *s, uint64_t now_ns)
+{
+	if (s->bypassing || !s->pending)
+		return s->bypassing;
+	if (!s->dirty || s->looks == ARRAY_SIZE(look_after_s)) {
+		forget_pending_locked(t, s);
+		return false;
+	}
+	if (s->due_ns > now_ns)
+		return false;
+	s->due_ns = now_ns + look_after_s[s->looks++] * NSEC_PER_SEC;
+	return true;
+}
+
+static unsigned due_open_locked(struct space_table *t, struct space_shard *sh, uint64_t now_ns,
+				struct space_slot **out, unsigned max)
 {
 	unsigned n = 0;
 	for (size_t b = 0; b < sh->buckets; b++)
 		for (struct space_slot *s = sh->bucket[b]; s && n < max; s = s->next)
-			if (s->bypassing) {
+			if (s->handles && open_is_due_locked(t, s, now_ns)) {
 				slot_ref_locked(t, s);
 				out[n++] = s;
 			}
@@ -269,14 +306,14 @@ unsigned table_due(struct space_table *t, uint64_t now_ns, uint64_t keep, struct
 		   unsigned max)
 {
 	unsigned n = 0;
-	bool bypassing = atomic_load_explicit(&t->bypassing, memory_order_relaxed);
+	bool any_open = atomic_load(&t->bypassing) || atomic_load(&t->pending);
 	if (atomic_load(&t->scanning))
 		return 0;
 	for (unsigned i = 0; i < SPACE_SHARDS; i++) {
 		struct space_shard *sh = &t->shard[i];
 		pthread_mutex_lock(&sh->lock);
-		if (bypassing)
-			n += due_bypassing_locked(t, sh, out + n, max - n);
+		if (any_open)
+			n += due_open_locked(t, sh, now_ns, out + n, max - n);
 		n += due_idle_locked(t, sh, now_ns, keep, out + n, max - n);
 		pthread_mutex_unlock(&sh->lock);
 	}

@@ -41,6 +41,17 @@ void slot_ref_locked(struct space_table *t, struct space_slot *s);
 void slot_unref_locked(struct space_table *t, struct space_shard *sh, struct space_slot *s,
 		       uint64_t now_ns);
 
+/* Call it after a change of an open file, which might stay open for long. */
+static inline void slot_note_pending_locked(struct space_table *t, struct space_slot *s)
+{
+	if (s->dirty && s->handles && !s->pending) {
+		s->pending = true;
+		s->looks = 0;
+		s->due_ns = 0;
+		atomic_fetch_add(&t->pending, 1);
+	}
+}
+
 /* Counts a new file.  An earlier file with this inode number no longer exists. */
 void slot_count_new_locked(struct space_table *t, struct space_slot *s, int64_t bytes);
 /* The file no longer exists. */

@@ -35,7 +35,7 @@ static void unlock_all(struct space_table *t)
 		pthread_mutex_unlock(&t->shard[i].lock);
 }
 
-void table_scan_begin(struct space_table *t)
+void table_scan_begin(struct space_table *t, bool alone)
 {
 	lock_all(t);
 	atomic_store(&t->missed, false);
@@ -48,6 +48,8 @@ void table_scan_begin(struct space_table *t)
 				s->unseen = s->refs == 0;
 			}
 	}
+	atomic_store(&t->alone, alone);
+	atomic_store(&t->disturbed, false);
 	atomic_store(&t->scanning, true);
 	atomic_fetch_add(&t->epoch, 1);
 	unlock_all(t);
@@ -85,10 +87,11 @@ static bool add_visited_locked(struct space_shard *sh, uint64_t key)
 	return true;
 }
 
-enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool remember)
+enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool has_links)
 {
 	uint64_t key = key_of(dev, ino);
 	struct space_shard *sh = shard_of(t, key);
+	bool remember = has_links || !atomic_load_explicit(&t->alone, memory_order_relaxed);
 	enum visit v = VISIT_COUNT;
 	pthread_mutex_lock(&sh->lock);
 	if (sh->n && slot_find_locked(sh, key, dev, ino))
@@ -105,6 +108,7 @@ enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool reme
 static void end_locked(struct space_table *t)
 {
 	atomic_store(&t->scanning, false);
+	atomic_store(&t->alone, false);
 	for (unsigned i = 0; i < SPACE_SHARDS; i++) {
 		struct space_shard *sh = &t->shard[i];
 		forget_visited_locked(sh);
