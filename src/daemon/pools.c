@@ -70,8 +70,8 @@ const char *pool_mode_name(enum pool_mode mode)
 {
 	static const char *const names[] = {
 		[POOL_MODE_STARTING] = "starting", [POOL_MODE_LEASED] = "leased",
-		[POOL_MODE_SHARE] = "share",	   [POOL_MODE_STOP] = "stop",
-		[POOL_MODE_OPEN] = "open",
+		[POOL_MODE_WAITING] = "waiting",   [POOL_MODE_SHARE] = "share",
+		[POOL_MODE_STOP] = "stop",	   [POOL_MODE_OPEN] = "open",
 	};
 	return names[mode];
 }
@@ -189,7 +189,7 @@ static void tell_mode(struct pool *p, enum pool_mode was)
 		[POOL_MODE_STOP] = "nothing is admitted until it answers",
 		[POOL_MODE_OPEN] = "the pool's limits are off until it answers",
 	};
-	bool lost = p->rates.mode > POOL_MODE_LEASED;
+	bool lost = p->rates.mode > POOL_MODE_WAITING;
 	uint64_t now_ns = monotonic_ns();
 	if (!lost && was > POOL_MODE_LEASED && p->told_ns) {
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
@@ -313,8 +313,13 @@ static int start_helper(struct pool *p, struct error *err)
 static void want_helper(struct pool *p, uint64_t now_ns)
 {
 	struct error err = ERROR_INIT;
-	if (p->helper.fd >= 0 || now_ns < p->restart_ns || start_helper(p, &err) == 0)
+	if (p->helper.fd >= 0 || now_ns < p->restart_ns)
 		return;
+	if (start_helper(p, &err) == 0) {
+		/* The last one may have exited with a call. */
+		pool_member_failed(&p->member, p->member.seq, now_ns);
+		return;
+	}
 	snprintf(p->error, sizeof(p->error), "%.*s", POOL_ERROR_MAX - 1, err.text);
 	helper_ended(p);
 }
@@ -369,6 +374,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 	if (!r->answered) {
 		memcpy(p->error, r->error, sizeof(p->error));
 		p->error[sizeof(p->error) - 1] = '\0';
+		pool_member_failed(&p->member, r->answer.seq, monotonic_ns());
 		return;
 	}
 	if (!pool_member_answer(&p->member, &r->answer, monotonic_ns()))
