@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the leaf of a mount that a request belongs to: one of its classes, or the mount itself.
+/* Classes: finds the leaf of a mount that a request belongs to.
  *
  * Each thread caches where similar requests went, so that rules are evaluated once for each kind of
  * caller and operation; if rules ask for cgroups or names, once per second for each calling thread.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes the classes of a mount at run time, in two steps.  The plan allocates and checks everything, and can fail; then
- * nothing has changed.  The commit cannot fail.
+/* Changes the classes of a mount at run time, as a part of a change of the gate (gate_change.c).
  *
  * The memory of a removed class is kept until the mount ends, because a request may be about to enter
  * it.  It is reused for the next class that is added once no grant refers to it. */
@@ -12,7 +11,7 @@
 
 #define SUBJECT_FIELDS (1U << RULE_CGROUP | 1U << RULE_COMM)
 
-/* --- the plan --- */
+/* --- planning --- */
 
 /* The plan for one class of the new set. */
 struct plan_row {
@@ -22,18 +21,21 @@ struct plan_row {
 	struct leaf *parent;
 	char *name; /* REUSED: its new name */
 	struct weight_rule *weights;
-	struct limiter_config old_limits;
+	/* the new limits, or the old ones while chains are compiled for the new */
+	struct limiter_config limits;
 };
 
-struct plan {
+struct class_plan {
 	struct gate_mount *m;
-	struct plan_row *row;
-	unsigned n;
 	struct class_table *table;
 	uint64_t now_ns;
+	bool committed;
+	struct list jobs; /* that wait, while they are in no class */
+	unsigned n;
+	struct plan_row row[];
 };
 
-static int find_parent(const struct plan *p, unsigned i, unsigned *parent)
+static int find_parent(const struct class_plan *p, unsigned i, unsigned *parent)
 {
 	for (unsigned k = 0; k < p->n; k++)
 		if (strcmp(p->row[k].cfg->name, p->row[i].cfg->parent) == 0) {
@@ -44,7 +46,7 @@ static int find_parent(const struct plan *p, unsigned i, unsigned *parent)
 }
 
 /* Checks that parents exist, form no cycle and are not nested too deeply. */
-static int plan_parents(struct plan *p)
+static int plan_parents(struct class_plan *p)
 {
 	for (unsigned i = 0; i < p->n; i++) {
 		unsigned at = i, depth = 0, up;
@@ -69,7 +71,7 @@ static struct leaf *take_spare(struct gate_mount *m)
 	return NULL;
 }
 
-static int get_leaf(struct plan *p, struct plan_row *row)
+static int get_leaf(struct class_plan *p, struct plan_row *row)
 {
 	struct gate_mount *m = p->m;
 	row->leaf = class_by_name(m, row->cfg->name);
@@ -91,7 +93,7 @@ static int get_leaf(struct plan *p, struct plan_row *row)
 		       : -ENOMEM;
 }
 
-static int plan_leaf(struct plan *p, struct plan_row *row)
+static int plan_leaf(struct class_plan *p, struct plan_row *row)
 {
 	int rc = get_leaf(p, row);
 	if (rc == 0)
@@ -103,7 +105,7 @@ static int plan_leaf(struct plan *p, struct plan_row *row)
 	return rc;
 }
 
-static int plan_table(struct plan *p)
+static int plan_table(struct class_plan *p)
 {
 	struct class_table *t = calloc(1, sizeof(*t) + p->n * sizeof(t->row[0]));
 	p->table = t;
@@ -124,7 +126,7 @@ static int plan_table(struct plan *p)
 }
 
 /* Reserves room in every queue for everything that may be below it, whatever the parents. */
-static int plan_room(struct plan *p)
+static int plan_room(struct class_plan *p)
 {
 	for (unsigned i = 0; i <= p->n; i++) {
 		struct leaf *f = i < p->n ? p->row[i].leaf : &p->m->leaf;
@@ -135,7 +137,7 @@ static int plan_room(struct plan *p)
 	return 0;
 }
 
-static int compile_row(const struct plan *p, const struct plan_row *row)
+static int compile_row(const struct class_plan *p, const struct plan_row *row)
 {
 	struct limiter *way[CHAIN_SCOPES_MAX];
 	unsigned n = 0;
@@ -152,24 +154,27 @@ static int compile_row(const struct plan *p, const struct plan_row *row)
 	return rc < 0 ? rc : leaf_compile(row->leaf, way, n);
 }
 
-/* Compiles for the new limits, which are not in force yet. */
-static int plan_compile(struct plan *p)
+void class_plan_swap_limits(struct class_plan *p)
 {
-	int rc = 0;
 	for (unsigned i = 0; i < p->n; i++) {
 		struct limiter *l = p->row[i].leaf->node.limiter;
-		p->row[i].old_limits = l->config;
-		l->config = p->row[i].cfg->limits;
+		struct limiter_config was = l->config;
+		l->config = p->row[i].limits;
+		p->row[i].limits = was;
 	}
-	for (unsigned i = 0; i < p->n && rc == 0; i++)
-		rc = compile_row(p, &p->row[i]);
-	for (unsigned i = 0; i < p->n; i++)
-		p->row[i].leaf->node.limiter->config = p->row[i].old_limits;
-	return rc == 0 ? own_compile(&p->m->leaf.node) : rc;
 }
 
-static int plan_all(struct plan *p)
+int class_plan_compile(struct class_plan *p)
 {
+	int rc = 0;
+	for (unsigned i = 0; i < p->n && rc == 0; i++)
+		rc = compile_row(p, &p->row[i]);
+	return rc;
+}
+
+int class_plan_prepare(struct class_plan *p, uint64_t now_ns)
+{
+	p->now_ns = now_ns;
 	int rc = plan_parents(p);
 	for (unsigned i = 0; i < p->n && rc == 0; i++)
 		rc = plan_leaf(p, &p->row[i]);
@@ -181,9 +186,23 @@ static int plan_all(struct plan *p)
 	}
 	if (rc == 0)
 		rc = plan_table(p);
-	if (rc == 0)
-		rc = plan_room(p);
-	return rc == 0 ? plan_compile(p) : rc;
+	return rc == 0 ? plan_room(p) : rc;
+}
+
+struct class_plan *class_plan_new(struct gate_mount *m, const struct gate_class_config *cfg,
+				  unsigned n)
+{
+	struct class_plan *p = calloc(1, sizeof(*p) + n * sizeof(p->row[0]));
+	if (!p)
+		return NULL;
+	p->m = m;
+	p->n = n;
+	list_init(&p->jobs);
+	for (unsigned i = 0; i < n; i++) {
+		p->row[i].cfg = &cfg[i];
+		p->row[i].limits = cfg[i].limits;
+	}
+	return p;
 }
 
 static void table_free(struct class_table *t)
@@ -193,7 +212,7 @@ static void table_free(struct class_table *t)
 	free(t);
 }
 
-static void plan_drop(struct plan *p)
+static void plan_drop(struct class_plan *p)
 {
 	table_free(p->table);
 	for (unsigned i = 0; i < p->n; i++) {
@@ -209,7 +228,14 @@ static void plan_drop(struct plan *p)
 	}
 }
 
-/* --- the commit --- */
+void class_plan_free(struct class_plan *p)
+{
+	if (p && !p->committed)
+		plan_drop(p);
+	free(p);
+}
+
+/* --- the change itself --- */
 
 /* Moves the counts of the leaf to the mount, and starts it at zero. */
 static void leaf_hand_over(struct leaf *f)
@@ -242,7 +268,7 @@ static void begin_anew(struct leaf *f, char **name, uint64_t now_ns)
 	b->gone = b->baseline = (struct counter_sums){0};
 }
 
-static void settle_row(struct plan *p, struct plan_row *row)
+static void settle_row(struct class_plan *p, struct plan_row *row)
 {
 	const struct gate_class_config *cfg = row->cfg;
 	struct leaf *f = row->leaf;
@@ -344,7 +370,7 @@ static void retire(struct gate_mount *m, struct list *removed, uint64_t now_ns)
 	}
 }
 
-static void publish_table(struct plan *p)
+static void publish_table(struct class_plan *p)
 {
 	static _Atomic uint64_t last_id;
 	struct gate_mount *m = p->m;
@@ -360,7 +386,7 @@ static void publish_table(struct plan *p)
 	p->table = NULL;
 }
 
-static bool is_planned(const struct plan *p, const struct leaf *f)
+static bool is_planned(const struct class_plan *p, const struct leaf *f)
 {
 	for (unsigned i = 0; i < p->n; i++)
 		if (p->row[i].leaf == f)
@@ -368,18 +394,21 @@ static bool is_planned(const struct plan *p, const struct leaf *f)
 	return false;
 }
 
-static void commit(struct plan *p)
+void class_plan_begin(struct class_plan *p)
 {
-	struct gate_mount *m = p->m;
-	struct gate *g = m->leaf.node.gate;
-	struct list jobs = LIST_INIT(jobs), before = LIST_INIT(before);
-	list_for_each (it, &m->class_leaves)
+	list_for_each (it, &p->m->class_leaves)
 		if (!is_planned(p, list_entry(it, struct leaf, of_mount)))
 			accounts_drop(list_entry(it, struct leaf, of_mount), p->now_ns);
-	device_uncount(m);
-	change_begin(&g->global, p->now_ns);
-	leaves_each(&m->leaf.node, collect_jobs, &jobs);
-	sort_jobs(&jobs);
+	device_uncount(p->m);
+}
+
+void class_plan_commit(struct class_plan *p)
+{
+	struct gate_mount *m = p->m;
+	struct list before = LIST_INIT(before);
+	p->committed = true;
+	leaves_each(&m->leaf.node, collect_jobs, &p->jobs);
+	sort_jobs(&p->jobs);
 	list_for_each (it, &m->class_leaves)
 		node_unlink(&list_entry(it, struct leaf, of_mount)->node);
 	list_splice_tail(&before, &m->class_leaves);
@@ -390,36 +419,15 @@ static void commit(struct plan *p)
 	retire(m, &before, p->now_ns);
 	device_count(m);
 	publish_table(p);
-	tree_publish(&m->leaf.node);
-	gate_lanes_locked(g);
-	list_for_each_safe (it, &jobs)
-		place_job(m, list_entry(it, struct job, link), p->now_ns);
-	change_end(&g->global, p->now_ns);
-	leaves_each(&m->leaf.node, leaf_refuse_misconfigured, &p->now_ns);
 }
 
-int gate_set_classes(struct gate_mount *m, const struct gate_class_config *cfg, unsigned n)
+void class_plan_place_jobs(struct class_plan *p)
 {
-	struct gate *g = m->leaf.node.gate;
-	struct plan p = {.m = m, .n = n, .row = calloc(n + 1, sizeof(*p.row))};
-	if (!p.row)
-		return -ENOMEM;
-	for (unsigned i = 0; i < n; i++)
-		p.row[i].cfg = &cfg[i];
-	gate_lock(g);
-	p.now_ns = clock_now(g->clock);
-	gate_catch_up_locked(g, p.now_ns);
-	int rc = plan_all(&p);
-	if (rc == 0)
-		commit(&p);
-	else
-		plan_drop(&p);
-	gate_dispatch_locked(g, p.now_ns, p.now_ns);
-	gate_arm_locked(g);
-	gate_unlock_deliver(g);
-	free(p.row);
-	return rc;
+	list_for_each_safe (it, &p->jobs)
+		place_job(p->m, list_entry(it, struct job, link), p->now_ns);
 }
+
+/* --- the end of a mount --- */
 
 static void free_leaves(struct list *leaves)
 {

@@ -11,7 +11,7 @@ static bool is_on(const struct limiter_config *cfg)
 	return limiter_config_kinds(cfg) != 0;
 }
 
-/* Classes with the same limits share a chain: it would be a tenth of the memory of a key otherwise. */
+/* Classes with the same limits share a chain, because there may be 100,000 keys: saves a tenth of the memory of each. */
 static void share_chain(struct key_limits *l, enum cost_class cls)
 {
 	for (unsigned c = 0; c < cls; c++)

@@ -210,7 +210,7 @@ static inline bool mount_is_dry(const struct gate_mount *m)
 }
 
 /* class.c */
-/* The leaf that the rules choose.  Call with classes_lock or gate->lock held. */
+/* The leaf of a request by the rules, without the cache.  Call with classes_lock or gate->lock held. */
 struct leaf *class_match(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			 uint64_t now_ns);
 /* The leaf of a class; NULL: there is none of that name.  Call with gate->lock held. */
@@ -229,8 +229,6 @@ static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
  * necessary, before it takes the lock. */
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			  struct fair_key *key);
-/* class_change.c */
-void classes_free(struct gate_mount *m);
 
 /* each.c: limits for each key */
 /* Allocates everything and changes nothing else.  0 or -ENOMEM. */

@@ -22,22 +22,24 @@
  *	         joined the queue, and is asked again when the request is released.
  * A lane of the root is idle, blocked, or about to be released.
  *
- * A worked example.  global has bps=100 (capacity 10, empty), a mount has iops=1 (capacity 1, empty
- * for another 0.5 s), and two processes read: A wants 40 bytes, then B wants 40.
+ * A worked example (test_gate.c checks it).  A mount has iops=1 (capacity 1), whose next token comes at 0.5 s.  Global has
+ * bps=100 (capacity 10), and another mount has just read more than that, so it is 50 bytes in debt.  Two processes
+ * read: A wants 40 bytes, then B wants 40.
  *	t=0.0  A is parked.  The mount's iops refuses, so the mount's lane is *blocked* there, first in
  *	       line, with a due time of 0.5 s.  B is parked behind it: the mount's fair queue orders A
  *	       before B.
  *	t=0.5  The iops token is available.  The mount's lane gets its *turn* (it need not queue for
  *	       iops again) and becomes ready in the queue of fs, and fs in that of global.  Global's bps
- *	       has 10 of the 40 bytes.  40 is more than its capacity, so it waits for a full bucket: its
- *	       lane is blocked until, say, t=0.6.  Meanwhile the mount *holds* what A needs of it: the
+ *	       has paid its debt and holds nothing.  40 bytes are more than its capacity, so they wait for a full
+ *	       bucket: the lane of global is blocked until 0.6.  Meanwhile the mount *holds* what A needs of it: the
  *	       op is taken in advance (*prepaid*), so that no other lane can take it just before the
  *	       bytes become available.  Bytes of the mount would not be taken in advance but *claimed*
  *	       for the date 0.6: other lanes may use them until then, provided that the bucket is
  *	       full enough again by that date.
- *	t=0.6  Global grants.  Only now is the decision made: the fair queues are asked once more from
- *	       the root down, A is still at the front, all tokens are taken (the prepaid op is settled),
- *	       and A is dispatched.  B becomes the front.
+ *	t=0.6  Global has 10 bytes: it is full, and grants.  Only now is the decision made: the fair queues are asked
+ *	       once more from the root down, A is still at the front, all tokens are taken (the prepaid op is
+ *	       settled), and A is dispatched.  Global is 30 bytes in debt.  B becomes the front, and the mount's lane is
+ *	       blocked by iops again, until 1.5 s; by then global is full, and B is dispatched immediately.
  * If B were a probe (poll asks when it could proceed), its turn would charge nothing and leave its key
  * a *voucher*: the tokens that it found are kept for 20 ms for a non-blocking read of that key, which
  * may then bypass the queue.

@@ -26,7 +26,7 @@ keys=$(ctl stats m --json | jq .keys_now)
 [ "$keys" -ge $N ] || fail "only $keys of $N users are told apart"
 each=$(((after - before) / N))
 say "$each bytes for each of $keys users"
-sanitized || [ $each -le 5120 ] || fail "$each bytes for each user"
+sanitized || [ $each -le 4096 ] || fail "$each bytes for each user"
 
 # Somebody who looks as often as he can, beside somebody who works.
 look() { until [ -e "$TMP/enough" ]; do ctl stats m --json >"$TMP/stats" || return 1; done; }

@@ -166,6 +166,46 @@ START_TEST(a_request_larger_than_the_capacity_waits_for_a_full_bucket)
 }
 END_TEST
 
+/* The worked example at the top of sched/node.h. */
+START_TEST(a_request_that_waits_at_two_scopes_goes_the_way_of_the_example)
+{
+	struct work first = {0}, other = {0}, a = {0}, b = {0};
+	struct limiter_config global = {0};
+	struct gate_mount_config unlimited = mount_config();
+	with(LIMIT_IOPS, 1);
+	up();
+	set_limit(&global, LIMIT_BPS, 100);
+	ck_assert_int_eq(gate_set_global(w.gate, &global), 0);
+	struct gate_mount *second = gate_mount_new(fs, "second", &unlimited);
+	ck_assert_ptr_nonnull(second);
+	const struct node *mount = &m->leaf.node, *root = &w.gate->global;
+	const struct resource *iops = mount->res[LIMIT_IOPS * BUCKET_ROLES];
+	const struct resource *bps = root->res[LIMIT_BPS * BUCKET_ROLES];
+
+	ck_assert_int_eq(ask(&first, COST_META, 0, 9), GATE_GO);
+	world_pass(&w, 500 * MS);
+	uint64_t start_ns = w.clock.now;
+	ck_assert_int_eq(work_submit(&w, &other, second, COST_READ, 60, 9), GATE_GO);
+	ck_assert_int_eq(ask(&a, COST_READ, 40, 1), GATE_PARKED);
+	ck_assert_int_eq(ask(&b, COST_READ, 40, 2), GATE_PARKED);
+	unsigned lane = w.gate->lane_of[COST_READ];
+	ck_assert_ptr_eq(mount->lane[lane].blocked, iops);
+	ck_assert_ptr_null(root->lane[lane].blocked);
+
+	world_pass(&w, 500 * MS);
+	ck_assert_ptr_null(mount->lane[lane].blocked);
+	ck_assert_ptr_eq(mount->lane[lane].turn, iops);
+	ck_assert_ptr_eq(root->lane[lane].blocked, bps);
+	ck_assert_uint_eq(iops->held[lane], 1);
+
+	world_pass(&w, 2 * SEC);
+	ck_assert_uint_eq(a.end_ns - start_ns, 600 * MS);
+	ck_assert_uint_eq(b.end_ns - start_ns, 1500 * MS);
+	gate_mount_free(second);
+	down();
+}
+END_TEST
+
 /* --- leaving --- */
 
 START_TEST(a_cancelled_job_spends_nothing)
@@ -737,6 +777,7 @@ UNIT_MAIN("gate", unlimited_goes_at_once_and_reads_no_clock,
 	  a_parked_job_goes_at_the_very_moment_its_token_comes, newcomers_do_not_overtake_who_waits,
 	  a_late_wake_up_loses_no_tokens, a_wake_up_much_too_late_counts_five_milliseconds,
 	  wake_ups_are_coalesced, a_request_larger_than_the_capacity_waits_for_a_full_bucket,
+	  a_request_that_waits_at_two_scopes_goes_the_way_of_the_example,
 	  a_cancelled_job_spends_nothing, a_cancelled_front_lets_the_next_one_go_at_once,
 	  who_waits_longer_than_max_wait_is_refused, a_new_max_wait_counts_for_those_who_wait,
 	  bounds_on_what_is_parked_refuse_the_rest,
