@@ -369,7 +369,7 @@ void space_end_slow(struct space_op *op, int fd)
 		(void)enter_fd(op->sp, op->slot, fd);
 	space_unreserve(&t->bytes, op->bytes);
 	space_unreserve(&t->inodes, op->inodes);
-	uint64_t now_ns = op->borrowed ? 0 : monotonic_ns();
+	uint64_t now_ns = op->made || (op->slot && !op->borrowed) ? monotonic_ns() : 0;
 	if (op->made)
 		table_put(t, op->made, now_ns);
 	if (op->slot && !op->borrowed)
@@ -382,11 +382,10 @@ void space_write_end_slow(struct space_op *op, int fd, ssize_t n)
 {
 	struct space_table *t = &op->sp->table;
 	bool all = op->sure && n >= 0 && (uint64_t)n == op->write.to - op->write.from;
-	if (!all || !table_write_end(t, op->slot, &op->write)) {
+	if (!all || !table_write_end(t, op->slot, &op->write, op->bytes)) {
 		space_end_slow(op, fd);
 		return;
 	}
-	space_unreserve(&t->bytes, op->bytes);
 	space_wake(op->sp);
 	op->sp = NULL;
 }
