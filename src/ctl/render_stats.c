@@ -130,7 +130,8 @@ static uint64_t refused(const json_t *class)
 {
 	return get_u64(class, "would_block") + get_u64(class, "full") +
 	       get_u64(class, "timed_out") + get_u64(class, "misconfigured") +
-	       get_u64(class, "no_room") + get_u64(class, "too_many_open");
+	       get_u64(class, "no_room") + get_u64(class, "too_many_open") +
+	       get_u64(class, "no_space");
 }
 
 /* Since the counters began, or per second since `before`. */

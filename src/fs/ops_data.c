@@ -247,7 +247,7 @@ static void write_back(struct request *req, struct handle *h, const char *buf, s
 	space_write_end(&space, h->fd, n);
 	if (n >= 0 && fits < size) { /* nobody tries the rest again: the program hears of it */
 		n = -1;
-		err = space_errno(req->fs);
+		err = -space_refuse(req->fs);
 	}
 	errno = err;
 	answer_write(req, h, n);
