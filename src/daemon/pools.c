@@ -409,7 +409,7 @@ static void step(struct pool *p, uint64_t now_ns)
 	struct pool_use use;
 	want_helper(p, now_ns);
 	look_at_scopes(p, &use);
-	pool_member_waits(&p->member, &use, now_ns);
+	pool_member_look(&p->member, &use, now_ns);
 	if (now_ns >= pool_member_due_ns(&p->member))
 		call_server(p, &use, now_ns);
 	else if (p->rates.mode != POOL_MODE_LEASED || now_ns >= pool_member_ends_ns(&p->member) ||
