@@ -36,7 +36,7 @@ struct fs {
 	bool is_root;	    /* threads act as the caller */
 	bool source_checks; /* checks identity itself: see creds.h */
 	enum source_kind kind;
-	bool by_handle;	    /* inodes can be reopened with open_by_handle_at */
+	bool by_handle; /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
 	/* cache=strict: the shortest time that the kernel knows, for attributes that the call which is

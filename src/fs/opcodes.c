@@ -217,7 +217,8 @@ static const struct opcode rows[] = {
 			       .run = op_ignore},
 };
 
-static const struct opcode unknown = {.cls = COST_META, .blocking = BLOCKS_NEVER, .run = op_unknown};
+static const struct opcode unknown = {
+	.cls = COST_META, .blocking = BLOCKS_NEVER, .run = op_unknown};
 
 const struct opcode *opcode_of(uint32_t number)
 {

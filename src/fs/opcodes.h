@@ -40,9 +40,9 @@ enum handle_at {
 
 /* Whether its system calls may block the thread; see request.h, no_wait. */
 enum blocking {
-	BLOCKS_ON_DISK,	  /* not if the source is in memory */
-	BLOCKS_IF_COLD,	  /* asks a disk for what is in memory, if it must not block */
-	BLOCKS_NEVER,	  /* makes no call to the source */
+	BLOCKS_ON_DISK,	   /* not if the source is in memory */
+	BLOCKS_IF_COLD,	   /* asks a disk for what is in memory, if it must not block */
+	BLOCKS_NEVER,	   /* makes no call to the source */
 	BLOCKS_ON_ANYTHING /* takes long on any source */
 };
 
@@ -57,8 +57,8 @@ struct opcode {
 	bool no_caller; /* no identity is needed, or that of the opener is used */
 	bool no_reply;
 	enum blocking blocking;
-	bool any_user;	/* allow_root admits it for all users, since they have the file open */
-	uint16_t args;	/* bytes of arguments */
+	bool any_user; /* allow_root admits it for all users, since they have the file open */
+	uint16_t args; /* bytes of arguments */
 	void (*run)(struct request *r);
 };
 

@@ -57,14 +57,13 @@ struct ring {
 	uint64_t wakes;			  /* what was read from it */
 	_Atomic(struct entry *) answered; /* by other threads */
 	struct entry *made;
-	struct entry *unused; /* could not be registered; NULL: none */
+	struct entry *unused;	    /* could not be registered; NULL: none */
 	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
-	unsigned n_free;	    /* of these, as far as is known: the kernel has not assigned a request to them */
 	unsigned spares;	    /* how many should wait */
-	/* Requests may wait in the kernel, because there was no entry for them when they came. */
-	bool ran_out;
-	uint64_t file;	    /* node ID of a file that the kernel knows; 0: none */
-	bool served;	    /* a request has arrived */
+	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
+	bool kick; /* requests may wait in the kernel, because there was no entry for them when they came */
+	uint64_t file; /* node ID of a file that the kernel knows; 0: none */
+	bool served;   /* a request has arrived */
 	_Atomic bool stop, ended;
 };
 
@@ -96,6 +95,8 @@ void ring_take_back(struct ring *ring);
 /* Lets the thread return from waiting.  By any thread. */
 void ring_wake(const struct ring *ring);
 bool ring_wait_to_be_woken(struct ring *ring);
+/* A request is not answered immediately, so its entry does not fetch another. */
+void ring_has_kept(struct ring *ring);
 /* Makes the kernel send a message that nobody waits for: its commit fetches a request that waits, a new entry would not. */
 void ring_kick(struct ring *ring);
 /* Commits that message; true: a request came for it, and there may be more. */

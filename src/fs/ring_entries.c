@@ -4,8 +4,10 @@
  * A request without a free entry waits in the kernel until an answer is committed on its queue.  If every entry is held
  * by a parked request, that may take long.  Therefore
  *	- a queue has spare entries in the kernel: for each one that is parked, the same system call registers another;
- *	- if a burst used them up nevertheless, the queue is kicked once there are entries again.  New entries serve new requests
- *	  but not those that wait already: only a commit fetches these, one at a time. */
+ *	- if a burst used them up nevertheless, the queue is kicked.  New entries serve new requests but not those that wait
+ *	  already: only a commit fetches these, one at a time.  The kernel does not say whether any wait.  But while they came, all
+ *	  spare entries had requests that the daemon had not taken; so the queue is kicked whenever it has kept a part of that
+ *	  number, and again as long as the commit of a kick fetches a request. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,9 +17,10 @@
 #include "fs/ring.h"
 #include "fs/wire.h"
 
-#define ENTRIES_MAX   65536 /* of a queue */
-#define HEADER_SIZE   4096
-#define ENTRY_MEMORY  (HEADER_SIZE + FS_BUFFER_SIZE)
+#define ENTRIES_MAX  65536 /* of a queue */
+#define KICK_PART    4
+#define HEADER_SIZE  4096
+#define ENTRY_MEMORY (HEADER_SIZE + FS_BUFFER_SIZE)
 
 struct ring_command {
 	uint64_t flags, commit_id;
@@ -149,11 +152,17 @@ bool ring_wait_to_be_woken(struct ring *ring)
 
 /* --- kicks -------------------------------------------------------------------------------------------- */
 
+void ring_has_kept(struct ring *ring)
+{
+	ring->kick |= ++ring->n_kept >= ring->spares / KICK_PART;
+}
+
 void ring_kick(struct ring *ring)
 {
-	ring->ran_out = false;
-	if (!ring->n_waiting || uring_enter(&ring->u, false) < 0)
-		return; /* without an entry that waits the message would only join the others */
+	ring->kick = false;
+	ring->n_kept = 0;
+	uring_enter(&ring->u,
+		    false); /* without an entry that waits the message would only join the others */
 	/* If the kernel does not know the file any more, the requests that wait come with the next answers. */
 	if (ring->file)
 		wire_notify_retrieve(ring->mount->fd, ring->file);
@@ -162,5 +171,5 @@ void ring_kick(struct ring *ring)
 bool ring_commit_kick(struct ring *ring, struct entry *e)
 {
 	ring_commit(ring, e);
-	return uring_enter(&ring->u, false) == 0 && uring_has(&ring->u, (uintptr_t)e);
+	return uring_enter(&ring->u, false) < 0 || uring_has(&ring->u, (uintptr_t)e);
 }

@@ -54,6 +54,8 @@ static struct request *ring_keep(struct request *r, bool payload)
 {
 	struct entry *e = entry_of(r);
 	e->was_kept = true;
+	if (ring_self == e->ring)
+		ring_has_kept(e->ring);
 	atomic_fetch_add(&e->holds, 1);
 	if (!payload && r->payload_len > RING_LARGE) {
 		entry_give_back_payload(e);
@@ -178,7 +180,7 @@ static void take(struct ring *ring, struct entry *e)
 		return;
 	}
 	ring_reply(&e->req, 0, NULL, 0);
-	ring->ran_out |= ring_commit_kick(ring, e);
+	ring->kick |= ring_commit_kick(ring, e);
 }
 
 /* True: a request has come, so the kernel accepts entries. */
@@ -191,8 +193,6 @@ static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 		return false;
 	}
 	ring->n_waiting--;
-	if (--ring->n_free == 0)
-		ring->ran_out = true;
 	if (cqe->res < 0) {
 		/* The connection has ended for all entries, or the kernel refuses this one. */
 		if (!ring->served && cqe->res != -ENOTCONN && cqe->res != -ECONNABORTED)
@@ -215,14 +215,12 @@ void ring_serve(struct ring *ring)
 			log_error("%s: io_uring: %s", ring->mount->mountpoint, strerror(-res));
 			return;
 		}
-		ring->n_free = ring->n_waiting;
 		bool any = false;
 		while (uring_take(&ring->u, &cqe))
 			any |= complete(ring, &cqe);
 		if (any)
 			ring_keep_spares(ring);
-		if (any && ring->ran_out)
+		if (any && ring->kick)
 			ring_kick(ring);
 	}
 }
-
