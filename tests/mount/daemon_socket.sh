@@ -70,7 +70,7 @@ unmount_ratefs
 
 # Directories that belong to somebody else, or that others may write to, are refused for sockets.
 no_place() {
-	LOG_EXPECTED="^ratefs: (serving|ratefsctl will not reach this daemon: $1)"
+	LOG_EXPECTED="^ratefs: (serving|limits of|ratefsctl will not reach this daemon: $1)"
 	mount_ratefs
 	grep -q "$1" "$LOG" || fail "it was not told: $1"
 	equal "$(ls /run/ratefs)" "" "sockets"
