@@ -47,6 +47,13 @@ int mirror_open_child(const struct fs *fs, int dir_fd, const char *name)
 	return fd;
 }
 
+bool mirror_has_cached(int dir_fd, const char *name)
+{
+	struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED};
+	AUTO_FD fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+	return fd >= 0 || errno == ENOENT;
+}
+
 int mirror_stat_child(const struct fs *fs, int dir_fd, const char *name, struct stat *st)
 {
 	if (!fs->no_xdev || fs->cfg.own_namespace)

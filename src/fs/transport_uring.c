@@ -11,8 +11,9 @@
  * the ring thread commits the answer, which also fetches the next request.  A queue always has spare entries in the
  * kernel: for each entry that is parked, the same system call registers another one.
  *
- * A ring thread must not block, since no other thread can take the requests of its CPU.  So workers carry out calls that
- * may take long, and all calls while the source blocks.
+ * A ring thread must not block, since no other thread can take the requests of its CPU.  So it carries out only what
+ * cannot: everything if the source is in memory; if it is a disk, what the kernel's caches have (enum blocking in opcodes.h);
+ * otherwise nothing but refusals and the like.  Workers carry out the rest.
  *
  * /dev/fuse remains in use for INIT, FORGET and INTERRUPT, and for everything else until the rings are ready.  The kernel
  * never reports a signal that the caller got before the daemon took the request; so the callers of parked requests are
@@ -26,7 +27,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,8 +42,6 @@
 #define SUBMISSIONS    256
 #define COMPLETIONS    1024
 #define LARGE	       (64U << 10) /* payload memory beyond it is released after a wait */
-#define BLOCKED_NS     NSEC_PER_MSEC
-#define BLOCKED_FOR_NS NSEC_PER_SEC
 #define PARAMETER      "/sys/module/fuse/parameters/enable_uring"
 
 /* The kernel's part of an entry; linux/fuse.h of newer kernels defines it. */
@@ -86,9 +84,7 @@ struct ring {
 	_Atomic(struct entry *) answered; /* by other threads */
 	struct entry *made;
 	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
-	uint64_t now_ns;
-	bool served;  /* a request has arrived */
-	long blocked; /* voluntary context switches of this thread */
+	bool served; /* a request has arrived */
 	_Atomic bool stop, ended;
 };
 
@@ -98,7 +94,6 @@ struct rings {
 	unsigned n, n_ready, n_failed;				/* lock */
 	int error;						/* lock: of the first that failed */
 	enum { RINGS_UNDECIDED, RINGS_GO, RINGS_OFF } decision; /* lock */
-	_Atomic uint64_t source_blocks_until_ns;
 	struct ring ring[];
 };
 
@@ -303,13 +298,20 @@ static void ring_defer(struct request *r)
 
 static bool ring_may_block(struct request *r)
 {
-	const struct ring *ring = ring_self;
-	r->no_wait = ring != NULL;
-	if (!ring || r->op->no_source)
+	enum source_kind kind = r->fs->kind;
+	if (!ring_self)
+		return false; /* a worker */
+	r->no_wait = kind != SOURCE_MEMORY;
+	switch (r->op->blocking) {
+	case BLOCKS_NEVER:
 		return false;
-	return r->fs->source_checks || r->op->slow ||
-	       ring->now_ns < atomic_load_explicit(&ring->mount->rings->source_blocks_until_ns,
-						   memory_order_relaxed);
+	case BLOCKS_IF_COLD:
+		return kind == SOURCE_UNKNOWN;
+	case BLOCKS_ON_DISK:
+		return kind != SOURCE_MEMORY;
+	default:
+		return true;
+	}
 }
 
 static const struct transport transport_uring = {
@@ -324,18 +326,6 @@ static const struct transport transport_uring = {
 };
 
 /* --- a ring thread --------------------------------------------------------------------------------- */
-
-/* If a call took long and the thread slept in it, the source blocks. */
-static void note_blocking(struct ring *ring)
-{
-	struct rusage use;
-	uint64_t now_ns = monotonic_ns();
-	if (now_ns - ring->now_ns < BLOCKED_NS || getrusage(RUSAGE_THREAD, &use) < 0)
-		return;
-	if (use.ru_nvcsw > ring->blocked)
-		atomic_store_explicit(&ring->mount->rings->source_blocks_until_ns,
-				      now_ns + BLOCKED_FOR_NS, memory_order_relaxed);
-}
 
 static void serve(struct ring *ring, struct entry *e)
 {
@@ -390,15 +380,12 @@ static void complete(struct ring *ring, const struct io_uring_cqe *cqe)
 		return;
 	}
 	ring->served = true;
-	ring->now_ns = monotonic_ns();
 	serve(ring, e);
-	note_blocking(ring);
 }
 
 static void run_ring(struct ring *ring)
 {
 	struct io_uring_cqe cqe;
-	struct rusage use;
 	wait_to_be_woken(ring);
 	keep_spares(ring);
 	while (!atomic_load_explicit(&ring->stop, memory_order_acquire)) {
@@ -407,8 +394,6 @@ static void run_ring(struct ring *ring)
 			log_error("%s: io_uring: %s", ring->mount->mountpoint, strerror(-res));
 			return;
 		}
-		if (getrusage(RUSAGE_THREAD, &use) == 0)
-			ring->blocked = use.ru_nvcsw;
 		bool any = false;
 		while (uring_take(&ring->u, &cqe)) {
 			complete(ring, &cqe);
