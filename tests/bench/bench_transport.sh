@@ -46,7 +46,7 @@ load() {
 	cpu_begins
 	for ((round = 1; round <= ROUNDS; round++)); do
 		for t in $(in_turn "$round"); do
-			out=$(iogen "$@" --time "$SECONDS_EACH" --file-size 16M --path "$(dir_of "$t")/w") ||
+			out=$(iogen "$@" --skip 0.03 --time "$SECONDS_EACH" --file-size 16M --path "$(dir_of "$t")/w") ||
 				fail "$row on $t"
 			sample "$row" ops/s "$t" "$round" "$(number .total.ops_per_s <<<"$out")"
 			sample "$row: p99" us "$t" "$round" "$(number .total.lat_us.p99 <<<"$out")"
