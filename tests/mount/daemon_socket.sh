@@ -6,7 +6,7 @@ requires helper:ctlnoise jq
 
 backing tmpfs
 echo hello >"$SRC/file"
-LOG_EXPECTED='^ratefs: (serving|control socket: refused user 1001)'
+LOG_EXPECTED='^ratefs: (serving|limits of|control socket: refused user 1001)'
 mount_ratefs
 SOCK=$(echo /run/ratefs/*.sock)
 equal "$(stat -c %a "$SOCK")" 600 "mode of the socket"
