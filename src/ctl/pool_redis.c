@@ -16,9 +16,8 @@
 #include "ctl/pool_link.h"
 #include "ctl/pool_script.h"
 
-#define PAUSE_FIRST_MS 50
+#define PAUSE_FIRST_MS 50 /* after the second failure; after the first it reconnects immediately */
 #define PAUSE_MOST_MS  2000
-#define CONNECT_MS     2000 /* at least */
 #define ARGS	       (4 + 7 + 4 * POOL_LIMITS)
 
 struct redis {
@@ -26,7 +25,8 @@ struct redis {
 	char host[POOL_SERVER_MAX], port[8], db[12];
 	bool tls;
 	char sha[41];		     /* of the script; "": to be loaded */
-	uint64_t pause_ms, retry_ms; /* after a failure: its length, its end */
+	uint64_t pause_ms, retry_ms; /* after a failure: the next length, its end */
+	uint64_t pause_most_ms;
 	struct error last;
 };
 
@@ -64,6 +64,9 @@ static int prepare(struct pool_link *l, struct error *err)
 	if (!r)
 		return error_set(err, "out of memory");
 	l->state = r;
+	/* A server that has lost its data learns for one lease: the helpers of all hosts must find it in that time. */
+	r->pause_most_ms =
+		l->setup.lease_ms / 4 < PAUSE_MOST_MS ? l->setup.lease_ms / 4 : PAUSE_MOST_MS;
 	if (parse_server(r, l->setup.server, err) < 0)
 		return -1;
 #ifndef HAVE_HIREDIS_SSL
@@ -80,15 +83,14 @@ static void disconnect(struct redis *r)
 	if (r->c)
 		redisFree(r->c);
 	r->c = NULL;
-	r->sha[0] = '\0';
 }
 
 static void pause_after_failure(struct redis *r, const struct error *why)
 {
-	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
-	if (r->pause_ms > PAUSE_MOST_MS)
-		r->pause_ms = PAUSE_MOST_MS;
 	r->retry_ms = pool_now_ms() + r->pause_ms;
+	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
+	if (r->pause_ms > r->pause_most_ms)
+		r->pause_ms = r->pause_most_ms;
 	r->last = *why;
 }
 
@@ -182,7 +184,7 @@ static int connect_redis(struct pool_link *l, struct redis *r, struct error *err
 	}
 	errno = 0;
 	r->c = redisConnectWithTimeout(r->host, (int)strtol(r->port, NULL, 10),
-				       timeval_of(lease_ms > CONNECT_MS ? lease_ms : CONNECT_MS));
+				       timeval_of(lease_ms));
 	if (!r->c || r->c->err)
 		return failed(r, err, "");
 	redisEnableKeepAlive(r->c);

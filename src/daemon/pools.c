@@ -70,8 +70,8 @@ const char *pool_mode_name(enum pool_mode mode)
 {
 	static const char *const names[] = {
 		[POOL_MODE_STARTING] = "starting", [POOL_MODE_LEASED] = "leased",
-		[POOL_MODE_SHARE] = "share",	   [POOL_MODE_STOP] = "stop",
-		[POOL_MODE_OPEN] = "open",
+		[POOL_MODE_WAITING] = "waiting",   [POOL_MODE_SHARE] = "share",
+		[POOL_MODE_STOP] = "stop",	   [POOL_MODE_OPEN] = "open",
 	};
 	return names[mode];
 }
@@ -189,7 +189,7 @@ static void tell_mode(struct pool *p, enum pool_mode was)
 		[POOL_MODE_STOP] = "nothing is admitted until it answers",
 		[POOL_MODE_OPEN] = "the pool's limits are off until it answers",
 	};
-	bool lost = p->rates.mode > POOL_MODE_LEASED;
+	bool lost = p->rates.mode > POOL_MODE_WAITING;
 	uint64_t now_ns = monotonic_ns();
 	if (!lost && was > POOL_MODE_LEASED && p->told_ns) {
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
@@ -313,8 +313,13 @@ static int start_helper(struct pool *p, struct error *err)
 static void want_helper(struct pool *p, uint64_t now_ns)
 {
 	struct error err = ERROR_INIT;
-	if (p->helper.fd >= 0 || now_ns < p->restart_ns || start_helper(p, &err) == 0)
+	if (p->helper.fd >= 0 || now_ns < p->restart_ns)
 		return;
+	if (start_helper(p, &err) == 0) {
+		/* The last one may have exited with a call. */
+		pool_member_failed(&p->member, p->member.seq, now_ns);
+		return;
+	}
 	snprintf(p->error, sizeof(p->error), "%.*s", POOL_ERROR_MAX - 1, err.text);
 	helper_ended(p);
 }
@@ -369,6 +374,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 	if (!r->answered) {
 		memcpy(p->error, r->error, sizeof(p->error));
 		p->error[sizeof(p->error) - 1] = '\0';
+		pool_member_failed(&p->member, r->answer.seq, monotonic_ns());
 		return;
 	}
 	if (!pool_member_answer(&p->member, &r->answer, monotonic_ns()))
@@ -473,10 +479,7 @@ static struct pool *pool_new(struct pools *ps, const struct settings *s)
 {
 	struct pool *p = calloc(1, sizeof(*p));
 	struct pool_member_config cfg = {0};
-	struct pool **more = realloc(ps->pool, (ps->n + 1) * sizeof(*more));
-	if (more)
-		ps->pool = more;
-	if (!p || !more || random_id(cfg.id) < 0 || !settings_copy(&p->s, s)) {
+	if (!p || random_id(cfg.id) < 0 || !settings_copy(&p->s, s)) {
 		free(p);
 		return NULL;
 	}
@@ -485,7 +488,6 @@ static struct pool *pool_new(struct pools *ps, const struct settings *s)
 	p->restart_in = RESTART_FIRST_NS;
 	member_config_of(s, &cfg);
 	pool_member_init(&p->member, &cfg, monotonic_ns());
-	ps->pool[ps->n++] = p;
 	return p;
 }
 
@@ -522,9 +524,14 @@ int pools_open(struct registry *r, const struct configuration *c, struct loop *l
 				   on_timer};
 	if (ps->timer.fd < 0 || loop_watch(l, &ps->timer, EPOLLIN) < 0)
 		return -errno;
-	for (unsigned i = 0; i < c->n_pools; i++)
-		if (!pool_new(ps, &c->pool[i]))
+	ps->pool = calloc(c->n_pools, sizeof(*ps->pool));
+	if (!ps->pool)
+		return -ENOMEM;
+	for (; ps->n < c->n_pools; ps->n++) {
+		ps->pool[ps->n] = pool_new(ps, &c->pool[ps->n]);
+		if (!ps->pool[ps->n])
 			return -ENOMEM;
+	}
 	set_timer(ps);
 	return 0;
 }
@@ -589,41 +596,88 @@ static void change(struct pool *p, struct settings *s)
 	p->restart_in = RESTART_FIRST_NS;
 }
 
-/* Their scopes are about to be told that they take part no more. */
-static void drop_others(struct pools *ps, const struct configuration *c)
+/* The pools of a file that is about to take effect. */
+struct pools_plan {
+	struct pool **pool; /* the next list of all pools */
+	unsigned n;
+	struct planned_pool {
+		struct pool *pool;
+		bool fresh;
+		struct settings s; /* if it is not fresh */
+	} one[];
+};
+
+void pools_plan_free(struct pools_plan *plan)
 {
-	unsigned kept = 0;
-	for (unsigned i = 0; i < ps->n; i++) {
-		bool wanted = false;
-		for (unsigned k = 0; k < c->n_pools; k++)
-			wanted |= strcmp(c->pool[k].name, ps->pool[i]->s.name) == 0;
-		if (wanted)
-			ps->pool[kept++] = ps->pool[i];
-		else
-			pool_free(ps->pool[i]);
+	for (unsigned i = 0; plan && i < plan->n; i++) {
+		settings_free(&plan->one[i].s);
+		if (plan->one[i].fresh)
+			pool_free(plan->one[i].pool);
 	}
-	ps->n = kept;
+	if (plan)
+		free(plan->pool);
+	free(plan);
 }
 
-void pools_reload(struct pools *ps, const struct configuration *c)
+static bool plan_pool(struct pools *ps, const struct settings *s, struct planned_pool *out)
 {
-	if (!ps) {
-		if (c->n_pools)
-			log_error(
-				"the daemon was started without pools: restart it to take part in one");
+	out->pool = find(ps, s->name);
+	out->fresh = !out->pool;
+	if (out->pool)
+		return settings_copy(&out->s, s);
+	settings_init(&out->s);
+	out->pool = pool_new(ps, s);
+	return out->pool;
+}
+
+int pools_plan(struct pools *ps, const struct configuration *c, struct pools_plan **out,
+	       struct error *err)
+{
+	*out = NULL;
+	if (!ps && c->n_pools)
+		return error_set(
+			err,
+			"the daemon was started without pools: restart it to take part in one");
+	struct pools_plan *plan = calloc(1, sizeof(*plan) + c->n_pools * sizeof(plan->one[0]));
+	if (plan)
+		plan->pool = calloc(c->n_pools + 1, sizeof(struct pool *));
+	bool ok = plan && plan->pool;
+	for (; ok && plan->n < c->n_pools; plan->n += ok)
+		ok = plan_pool(ps, &c->pool[plan->n], &plan->one[plan->n]);
+	if (ok) {
+		*out = plan;
+		return 0;
+	}
+	pools_plan_free(plan);
+	return error_set(err, "out of memory");
+}
+
+static bool is_planned(const struct pools_plan *plan, const struct pool *p)
+{
+	for (unsigned i = 0; i < plan->n; i++)
+		if (plan->one[i].pool == p)
+			return true;
+	return false;
+}
+
+void pools_reload(struct pools *ps, struct pools_plan *plan)
+{
+	if (!ps)
 		return;
+	for (unsigned i = 0; i < ps->n; i++)
+		if (!is_planned(plan, ps->pool[i]))
+			pool_free(ps->pool[i]);
+	for (unsigned i = 0; i < plan->n; i++) {
+		struct planned_pool *one = &plan->one[i];
+		plan->pool[i] = one->pool;
+		if (!one->fresh)
+			change(one->pool, &one->s);
+		one->fresh = false;
 	}
-	for (unsigned i = 0; i < c->n_pools; i++) {
-		struct pool *p = find(ps, c->pool[i].name);
-		struct settings s;
-		if (p && settings_copy(&s, &c->pool[i])) {
-			change(p, &s);
-			settings_free(&s);
-		} else if (p || !pool_new(ps, &c->pool[i])) {
-			log_error("pool '%s': out of memory", c->pool[i].name);
-		}
-	}
-	drop_others(ps, c);
+	free(ps->pool);
+	ps->pool = plan->pool;
+	ps->n = plan->n;
+	plan->pool = NULL;
 	set_timer(ps);
 }
 
