@@ -2,6 +2,7 @@
 #include "daemon/pools.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +67,11 @@ static void take_report(struct pool *p, const struct pool_report *r)
 		p->error[sizeof(p->error) - 1] = '\0';
 		return;
 	}
+	bool learning = p->member.learning;
 	if (!pool_member_answer(&p->member, &r->answer, monotonic_ns()))
 		return;
+	pool_tell_learning(p, learning);
+	p->was_leased |= !p->member.learning;
 	p->answered = true;
 	p->error[0] = '\0';
 	take_listing(p, r);
@@ -82,7 +86,9 @@ void pool_on_helper(struct watch *w, uint32_t events)
 	ssize_t n = recv(w->fd, &r, sizeof(r), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n == sizeof(r))
+	if (n == (ssize_t)offsetof(struct pool_report, listing))
+		r.listed = false;
+	if (n == sizeof(r) || n == (ssize_t)offsetof(struct pool_report, listing))
 		take_report(p, &r);
 	else
 		pool_helper_ended(p);

@@ -38,6 +38,7 @@ static void move(struct pool *p, const struct pool_member_config *cfg)
 	p->member.lost_sum_ns = lost_ns;
 	p->told_version = p->listed_ns = 0;
 	p->error[0] = '\0';
+	p->was_leased = false;
 	pool_helper_renew(p);
 }
 
@@ -45,7 +46,9 @@ static void change(struct pool *p, struct settings *s)
 {
 	struct pool_member_config cfg = p->member.cfg;
 	bool elsewhere = differs(&p->s, s, "server") || differs(&p->s, s, "key") ||
-			 differs(&p->s, s, "auth_file") || differs(&p->s, s, "lease");
+			 differs(&p->s, s, "auth_file") || differs(&p->s, s, "tls_ca") ||
+			 differs(&p->s, s, "tls_cert") || differs(&p->s, s, "tls_key") ||
+			 differs(&p->s, s, "lease");
 	pool_member_config_of(s, &cfg);
 	if (elsewhere)
 		move(p, &cfg);

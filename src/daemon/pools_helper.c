@@ -48,6 +48,8 @@ void pool_helper_drop(struct pool *p)
 void pool_helper_ended(struct pool *p)
 {
 	pool_helper_drop(p);
+	if (!*p->error)
+		snprintf(p->error, sizeof(p->error), "ratefs-pool has ended");
 	p->restart_in =
 		p->answered ? RESTART_FIRST_NS : min_u64(2 * p->restart_in, RESTART_MOST_NS);
 	p->restart_ns = monotonic_ns() + p->restart_in;
@@ -71,12 +73,20 @@ static int read_auth(const char *path, char *out, size_t size, struct error *err
 	return *out ? 0 : error_set(err, "auth_file: %s is empty", path);
 }
 
+static void copy_path(char out[POOL_PATH_MAX], const char *path)
+{
+	snprintf(out, POOL_PATH_MAX, "%s", path ? path : "");
+}
+
 static int setup_of(const struct pool *p, struct pool_setup *out, struct error *err)
 {
 	memset(out, 0, sizeof(*out));
 	snprintf(out->name, sizeof(out->name), "%s", p->s.name);
 	snprintf(out->server, sizeof(out->server), "%s", p->s.server);
 	snprintf(out->key, sizeof(out->key), "%s", p->s.key);
+	copy_path(out->tls_ca, p->s.tls_ca);
+	copy_path(out->tls_cert, p->s.tls_cert);
+	copy_path(out->tls_key, p->s.tls_key);
 	out->lease_ms = (uint32_t)(p->s.lease_ns / NSEC_PER_MSEC);
 	return p->s.auth_file ? read_auth(p->s.auth_file, out->auth, sizeof(out->auth), err) : 0;
 }

@@ -26,9 +26,10 @@ struct pool {
 	uint64_t restart_ns,
 		restart_in; /* when to start the next helper; how long after the last */
 	unsigned restarts;
-	bool answered; /* by this helper */
+	bool answered;	 /* by this helper */
+	bool was_leased; /* something, by this server */
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
-	uint64_t told_ns, told_version;
+	uint64_t told_ns, told_version, told_learning_ns;
 	struct pool_listing listing;
 	uint64_t listed_ns; /* 0: never */
 };
@@ -68,6 +69,8 @@ void pool_helpers_end(void);
 
 void pool_tell_mode(struct pool *p, enum pool_mode was);
 void pool_tell_limits(struct pool *p);
+/* After an answer; whether the server learned before it. */
+void pool_tell_learning(struct pool *p, bool before);
 
 /* --- pools.c --- */
 

@@ -30,6 +30,19 @@ void pool_tell_mode(struct pool *p, enum pool_mode was)
 	p->told_ns = now_ns;
 }
 
+/* At the start every server learns; later it means that something has happened to it. */
+void pool_tell_learning(struct pool *p, bool before)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (!p->member.learning || before || !p->was_leased ||
+	    (p->told_learning_ns && now_ns - p->told_learning_ns < TELL_AGAIN_NS))
+		return;
+	log_info(
+		"pool '%s': %s has lost data, or its clock was set; shares stay as they are for one lease",
+		p->s.name, p->s.server);
+	p->told_learning_ns = now_ns;
+}
+
 void pool_tell_limits(struct pool *p)
 {
 	const struct pool_member *m = &p->member;

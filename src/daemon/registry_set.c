@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/classes.h"
+#include "daemon/pool_config.h"
 #include "daemon/pools.h"
 #include "daemon/serve_mount.h"
 #include "daemon/served_space.h"
@@ -75,7 +76,8 @@ static int set_gate(struct served_mount *m, const struct settings *s, const stru
 
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err)
 {
-	if (classes_check_one(s, err) < 0 || pools_join(m->registry->pools, s, err) < 0)
+	if (classes_check_one(s, err) < 0 || pools_join(m->registry->pools, s, err) < 0 ||
+	    pool_config_nested(s, m->fs ? &m->fs->s : NULL, &m->registry->global, err) < 0)
 		return -1;
 	int rc = set_gate(m, s, &m->registry->weights);
 	if (rc < 0)
