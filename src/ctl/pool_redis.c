@@ -100,14 +100,14 @@ static int give_up(struct redis *r, const struct error *why)
 	return -1;
 }
 
-static int failed(struct redis *r, struct error *err, const char *what)
+static int failed(struct redis *r, struct error *err)
 {
 	const char *text = !r->c					  ? "out of memory"
 			   : r->c->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time"
 			   : r->c->errstr[0]				  ? r->c->errstr
 									  : strerror(errno);
 	r->broken = r->c && (r->c->err == REDIS_ERR_EOF || errno == EPIPE || errno == ECONNRESET);
-	error_set(err, "%s:%s: %s%s", r->host, r->port, what, text);
+	error_set(err, "%s:%s: %s", r->host, r->port, text);
 	return give_up(r, err);
 }
 
@@ -123,6 +123,8 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 		{"ERR AUTH <password> called without", "; remove auth_file"},
 		{"NOPERM", "; ratefs-pool(8) lists the rights that the user needs"},
 		{"ERR The user executing the script",
+		 "; ratefs-pool(8) lists the rights that the user needs"},
+		{"ERR ACL failure in script",
 		 "; ratefs-pool(8) lists the rights that the user needs"},
 		{"WRONGTYPE", "; another program uses the key: choose another key"},
 		{"CROSSSLOT", "; choose another key"},
@@ -145,7 +147,7 @@ static redisReply *command(struct redis *r, int n, const char **word, struct err
 	errno = 0;
 	redisReply *reply = redisCommandArgv(r->c, n, word, NULL);
 	if (!reply) {
-		failed(r, err, "");
+		failed(r, err);
 		return NULL;
 	}
 	if (reply->type != REDIS_REPLY_ERROR)
@@ -222,7 +224,7 @@ static int connect_to_any(struct redis *r, struct error *err)
 			break;
 	}
 	freeaddrinfo(list);
-	return r->c && !r->c->err ? 0 : failed(r, err, "");
+	return r->c && !r->c->err ? 0 : failed(r, err);
 }
 
 static int connect_redis(struct pool_link *l, struct redis *r, struct error *err)
@@ -238,7 +240,7 @@ static int connect_redis(struct pool_link *l, struct redis *r, struct error *err
 		return -1;
 	redisEnableKeepAlive(r->c);
 	if (redisSetTimeout(r->c, timeval_of(lease_ms)) != REDIS_OK)
-		return failed(r, err, "");
+		return failed(r, err);
 	if (r->tls && pool_tls_begin(r->c, r->host, err) < 0) {
 		error_prefix(err, "%s:%s", r->host, r->port);
 		return give_up(r, err);

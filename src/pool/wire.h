@@ -13,7 +13,7 @@
 #define POOL_SERVER_MAX 256
 #define POOL_KEY_MAX	128
 #define POOL_AUTH_MAX	512
-#define POOL_ERROR_MAX	200
+#define POOL_ERROR_MAX	320
 #define POOL_PATH_MAX	1024
 
 struct pool_setup {

@@ -33,8 +33,11 @@ over quietly cli acl setuser default +hset
 # The rights that the manual page lists are enough.
 read -ra rights < <(sed -n 's/^\.Dl ACL SETUSER ratefs on >PASSWORD //p' "$srcdir/man/ratefs-pool.8")
 [ ${#rights[@]} -gt 3 ] || fail "the manual page lists no rights"
-cut_off() { quietly cli client kill type normal skipme yes; }
-trouble "a password is needed" "NOAUTH .*; give its password by auth_file" share eval 'quietly cli config set requirepass sesame; cut_off'
+lock() {
+	quietly cli config set requirepass sesame
+	quietly cli -a sesame client kill type normal skipme yes
+}
+trouble "a password is needed" "NOAUTH .*; give its password by auth_file" share lock
 over quietly cli -a sesame config set requirepass ''
 
 # It answers, but not in time; then nothing reaches it.
@@ -69,7 +72,7 @@ over proxy 0
 host_down 1
 proxy
 unnamed() { host_up 1 -o "$POOL,pool.on_lost=open,pool.server=redis://farm.test"; }
-trouble "an unknown name" "farm.test:6379: .*name" open unnamed
+trouble "an unknown name" "farm.test:6379: .*[Nn]ame" open unnamed
 over name farm.test 10.77.0.254
 host_down 1
 # A name with two addresses, the first of which does not answer.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # ratefs-pool has as few rights as it can, is started again with growing pauses, and is the only one with a network.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
-requires jq strace
+requires jq python3 strace
 
 POOL=pool=p,pool.bps=8M,pool.lease=300ms
 sanitized() { ldd "$RATEFS" | grep -q san; }

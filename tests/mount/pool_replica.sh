@@ -69,7 +69,7 @@ name farm.test 127.0.0.1
 server 127.0.0.1 --appendonly yes --appendfsync always
 hosts_up
 restart() {
-	kill -9 "$SERVER"
+	pkill -9 -x redis-server
 	nap 100ms
 	server 127.0.0.1 "$@"
 }
