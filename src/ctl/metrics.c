@@ -356,13 +356,14 @@ static void put_waits(const struct snapshot *s, FILE *out)
 /* --- users --------------------------------------------------------------------------------------- */
 
 struct user {
-	const char *name;
+	uint64_t uid;
 	uint64_t wait_ns, parked, bytes;
 };
 
-static int by_name(const void *a, const void *b)
+static int by_uid(const void *a, const void *b)
 {
-	return strcmp(((const struct user *)a)->name, ((const struct user *)b)->name);
+	const struct user *x = a, *y = b;
+	return x->uid < y->uid ? -1 : x->uid > y->uid;
 }
 
 static int by_wait(const void *a, const void *b)
@@ -370,7 +371,7 @@ static int by_wait(const void *a, const void *b)
 	const struct user *x = a, *y = b;
 	if (x->wait_ns != y->wait_ns)
 		return x->wait_ns > y->wait_ns ? -1 : 1;
-	return by_name(a, b);
+	return by_uid(a, b);
 }
 
 /* The users of all keys of a mount, longest wait first; to be freed. */
@@ -381,11 +382,11 @@ static struct user *users_of(const struct snap_scope *c, unsigned *n)
 	if (!u)
 		return NULL;
 	for (unsigned i = 0; i < c->keys; i++)
-		u[i] = (struct user){c->key[i].user, c->key[i].wait_ns, c->key[i].parked_now,
+		u[i] = (struct user){c->key[i].uid, c->key[i].wait_ns, c->key[i].parked_now,
 				     c->key[i].bytes};
-	qsort(u, c->keys, sizeof(*u), by_name);
+	qsort(u, c->keys, sizeof(*u), by_uid);
 	for (unsigned i = 0; i < c->keys; i++) {
-		if (*n && strcmp(u[*n - 1].name, u[i].name) == 0) {
+		if (*n && u[*n - 1].uid == u[i].uid) {
 			u[*n - 1].wait_ns += u[i].wait_ns;
 			u[*n - 1].parked += u[i].parked;
 			u[*n - 1].bytes += u[i].bytes;
@@ -410,19 +411,20 @@ static const struct user_figure {
 	 offsetof(struct user, bytes), 1},
 };
 
-static void put_users(const struct snapshot *s, unsigned most, FILE *out)
+static void put_users(const struct snapshot *s, const struct metrics_options *o, FILE *out)
 {
-	for (unsigned f = 0; most && f < ARRAY_SIZE(user_figures); f++) {
+	for (unsigned f = 0; o->users && f < ARRAY_SIZE(user_figures); f++) {
 		const struct user_figure *fig = &user_figures[f];
 		head(out, fig->name, "gauge", fig->help);
 		for (unsigned i = 0; i < s->scopes; i++) {
 			const struct snap_scope *c = &s->scope[i];
 			unsigned n = 0;
 			AUTO_FREE struct user *u = is(c, "mount") ? users_of(c, &n) : NULL;
-			for (unsigned k = 0; k < n && k < most; k++)
+			for (unsigned k = 0; k < n && k < o->users; k++)
 				put_real(out, fig->name,
 					 LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
-						{"mount", c->name}, {"user", u[k].name}),
+						{"mount", c->name},
+						{"user", o->user_name(u[k].uid)}),
 					 (double)*(const uint64_t *)((const char *)&u[k] +
 								     fig->offset) /
 						 fig->unit);
@@ -446,5 +448,5 @@ void metrics_write(const struct snapshot *s, const struct metrics_options *o, FI
 	put_counters(s, "class", class_counters, ARRAY_SIZE(class_counters), out);
 	put_limits(s, out);
 	put_waits(s, out);
-	put_users(s, o->users, out);
+	put_users(s, o, out);
 }

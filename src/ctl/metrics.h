@@ -17,6 +17,7 @@
 struct metrics_options {
 	const char *version; /* of this program */
 	unsigned users;	     /* of each mount, that waited most; 0: none */
+	const char *(*user_name)(uint64_t uid);
 };
 
 void metrics_write(const struct snapshot *s, const struct metrics_options *o, FILE *out);

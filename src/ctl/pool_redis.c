@@ -13,9 +13,8 @@
 #include "ctl/pool_script.h"
 #include "ctl/pool_tls.h"
 
-#define PAUSE_FIRST_MS 50
+#define PAUSE_FIRST_MS 50 /* after the second failure; after the first it reconnects immediately */
 #define PAUSE_MOST_MS  2000
-#define CONNECT_MS     2000
 #define REDIRECTIONS   3 /* in a row, at most */
 #define ARGS	       (4 + 7 + 4 * POOL_LIMITS)
 
@@ -28,9 +27,9 @@ struct redis {
 	bool refused;		     /* the password: the file may have another one by now */
 	bool asking;		     /* this node is about to take over the key */
 	char sha[41];		     /* of the script; "": to be loaded */
-	bool broken;		     /* the last connection ended by itself */
 	unsigned attempt;	     /* counts up: a name may stand for several addresses */
-	uint64_t pause_ms, retry_ms; /* after a failure: its length, its end */
+	uint64_t pause_ms, retry_ms; /* after a failure: the next length, its end */
+	uint64_t pause_most_ms;
 	struct error last;
 };
 
@@ -69,6 +68,9 @@ static int prepare(struct pool_link *l, struct error *err)
 		return error_set(err, "out of memory");
 	l->state = r;
 	r->server = l->setup.server;
+	/* A server that has lost its data learns for one lease: the helpers of all hosts must find it in that time. */
+	r->pause_most_ms =
+		l->setup.lease_ms / 4 < PAUSE_MOST_MS ? l->setup.lease_ms / 4 : PAUSE_MOST_MS;
 	if (parse_server(r, r->server, err) < 0)
 		return -1;
 	return r->tls ? pool_tls_prepare(&l->setup, err) : 0;
@@ -81,7 +83,6 @@ static void disconnect(struct redis *r)
 	if (r->c)
 		redisFree(r->c);
 	r->c = NULL;
-	r->sha[0] = '\0';
 }
 
 /* Connects anew after a pause: to the configured server, because the node of a cluster to which it referred may be gone,
@@ -91,10 +92,10 @@ static int give_up(struct redis *r, const struct error *why)
 	disconnect(r);
 	parse_server(r, r->server, NULL);
 	r->asking = false;
-	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
-	if (r->pause_ms > PAUSE_MOST_MS)
-		r->pause_ms = PAUSE_MOST_MS;
 	r->retry_ms = pool_now_ms() + r->pause_ms;
+	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
+	if (r->pause_ms > r->pause_most_ms)
+		r->pause_ms = r->pause_most_ms;
 	r->attempt++;
 	r->last = *why;
 	return -1;
@@ -106,7 +107,6 @@ static int failed(struct redis *r, struct error *err)
 			   : r->c->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time"
 			   : r->c->errstr[0]				  ? r->c->errstr
 									  : strerror(errno);
-	r->broken = r->c && (r->c->err == REDIS_ERR_EOF || errno == EPIPE || errno == ECONNRESET);
 	error_set(err, "%s:%s: %s", r->host, r->port, text);
 	return give_up(r, err);
 }
@@ -201,7 +201,7 @@ static redisContext *connect_to(const struct addrinfo *a, int port, uint64_t ms)
 
 /* Tries the addresses of the server one after the other, beginning with another one each time: a replica that is not (yet)
  * the primary accepts connections, too.  hiredis itself would try the first alone. */
-static int connect_to_any(struct redis *r, struct error *err)
+static int connect_to_any(struct redis *r, uint64_t ms, struct error *err)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *list = NULL;
@@ -214,12 +214,12 @@ static int connect_to_any(struct redis *r, struct error *err)
 	for (const struct addrinfo *a = list; a; a = a->ai_next)
 		n++;
 	uint64_t began_ms = pool_now_ms();
-	for (unsigned i = 0; i < n && pool_now_ms() - began_ms < CONNECT_MS; i++) {
+	for (unsigned i = 0; i < n && pool_now_ms() - began_ms < ms; i++) {
 		const struct addrinfo *a = list;
 		for (unsigned skip = (r->attempt + i) % n; skip; skip--)
 			a = a->ai_next;
 		disconnect(r);
-		r->c = connect_to(a, (int)strtol(r->port, NULL, 10), CONNECT_MS);
+		r->c = connect_to(a, (int)strtol(r->port, NULL, 10), ms);
 		if (r->c && !r->c->err)
 			break;
 	}
@@ -236,7 +236,7 @@ static int connect_redis(struct pool_link *l, struct redis *r, struct error *err
 		*err = r->last;
 		return -1;
 	}
-	if (connect_to_any(r, err) < 0)
+	if (connect_to_any(r, lease_ms, err) < 0)
 		return -1;
 	redisEnableKeepAlive(r->c);
 	if (redisSetTimeout(r->c, timeval_of(lease_ms)) != REDIS_OK)
@@ -402,12 +402,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 		struct error *err)
 {
 	struct redis *r = l->state;
-	bool connected = r->c;
 	int rc = call_once(l, c, out, err);
-	if (rc < 0 && connected && !r->c && r->broken) { /* a server that was restarted, perhaps */
-		r->retry_ms = 0;
-		rc = call_once(l, c, out, err);
-	}
 	for (unsigned i = 0; i < REDIRECTIONS && rc < 0 && r->c && follow(r, err); i++)
 		rc = call_once(l, c, out, err);
 	if (rc < 0 && r->c && strstr(err->text, "NOSCRIPT")) {

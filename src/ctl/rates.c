@@ -228,9 +228,12 @@ static const struct snap_key **sorted_keys(const struct snap_scope *s)
 {
 	const struct snap_key **sorted =
 		calloc((s ? s->keys : 0) + 1, sizeof(const struct snap_key *));
-	for (unsigned i = 0; sorted && s && i < s->keys; i++)
+	bool in_order = true; /* as daemons send them */
+	for (unsigned i = 0; sorted && s && i < s->keys; i++) {
 		sorted[i] = &s->key[i];
-	if (sorted && s && s->keys)
+		in_order = in_order && (!i || by_identity(&sorted[i - 1], &sorted[i]) < 0);
+	}
+	if (sorted && !in_order)
 		qsort(sorted, s->keys, sizeof(const struct snap_key *), by_identity);
 	return sorted;
 }

@@ -168,6 +168,16 @@ static void list_row(const json_t *answer, const json_t *mount, const char *sour
 		source);
 }
 
+static void list_reserves(const json_t *class, FILE *out)
+{
+	static const char *const names[] = {"reserve.bps", "reserve.iops"};
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *value = get_text(get_part(class, "options"), names[i]);
+		if (*value)
+			fprintf(out, " %s=%s", names[i], value);
+	}
+}
+
 /* A row for each class of the mount. */
 static bool list_classes(const json_t *answer, const json_t *mount, FILE *out)
 {
@@ -182,6 +192,7 @@ static bool list_classes(const json_t *answer, const json_t *mount, FILE *out)
 		fprintf(out, "%-16s %-10s %-8s %-65s", both, "class", "",
 			get_text(get_part(class, "options"), "match"));
 		marked |= render_limits(answer, get_part(mount, "limits_met"), name, out);
+		list_reserves(class, out);
 		fputc('\n', out);
 	}
 	return marked;

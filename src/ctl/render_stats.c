@@ -165,7 +165,7 @@ static void classes(const json_t *a, const json_t *before, FILE *out)
 {
 	const char *name;
 	json_t *class;
-	fprintf(out, "\n  %-10s %9s %9s %9s %10s %6s %8s %8s %7s %8s %8s %8s %8s\n", "CLASS",
+	fprintf(out, "\n  %-10s %9s %9s %9s %10s %6s %8s %8s %7s %8s %8s %8s %8s\n", "OPERATION",
 		before ? "OPS/S" : "OPS", before ? "BYTES/S" : "BYTES", "AT ONCE",
 		get_true(a, "dry_run") ? "WOULD WAIT" : "WAITED", "NOW", "REFUSED", "CANCEL",
 		"FAILED", "P50", "P90", "P99", "MAX");

@@ -54,7 +54,7 @@ static struct snap_limit read_limit(const json_t *o)
 	};
 }
 
-static void read_limit_name(const json_t *o, char out[SNAP_LIMIT_MAX])
+void snapshot_limit_name(const json_t *o, char out[SNAP_LIMIT_MAX])
 {
 	const char *scope = get_text(o, "scope"), *name = get_text(o, "name");
 	if (strcmp(scope, "class") == 0)
@@ -65,32 +65,13 @@ static void read_limit_name(const json_t *o, char out[SNAP_LIMIT_MAX])
 		snprintf(out, SNAP_LIMIT_MAX, "%s.%s", scope, name);
 }
 
-static struct snap_key read_key(const json_t *o)
-{
-	struct snap_key k = {
-		.kind = get_text(o, "kind"),
-		.user = get_text(o, "user"),
-		.command = get_text(o, "name"),
-		.class = get_text(o, "class"),
-		.id = get_u64(o, "id"),
-		.ops = get_u64(o, "ops"),
-		.bytes = get_u64(o, "bytes"),
-		.parked_now = get_u64(o, "parked_now"),
-		.wait_ns = get_u64(o, "wait_ns"),
-		.oldest_ns = get_u64(o, "oldest_ns"),
-	};
-	const json_t *now = get_part(o, "waits_for");
-	read_limit_name(now ? now : get_part(o, "limit"), k.limit);
-	return k;
-}
-
 static struct snap_wait read_wait(const json_t *o)
 {
 	struct snap_wait w = {
 		.class = get_text(o, "class"),
 		.sum_ns = get_u64(o, "sum_ns"),
 	};
-	read_limit_name(get_part(o, "limit"), w.limit);
+	snapshot_limit_name(get_part(o, "limit"), w.limit);
 	const json_t *counts = json_object_get(o, "counts");
 	for (unsigned i = 0; i < json_array_size(counts) && i <= SNAP_BOUNDS_MAX; i++)
 		w.count[i] = (uint64_t)json_integer_value(json_array_get(counts, i));
@@ -104,6 +85,7 @@ static void free_scope(struct snap_scope *s)
 	free(s->op);
 	free(s->limit);
 	free(s->key);
+	free(s->waited_limit);
 	free(s->wait);
 }
 
@@ -169,7 +151,7 @@ static bool read_scope(struct snap_scope *s, const json_t *a)
 	read_bounds(s, json_object_get(a, "wait_bounds_ns"));
 	return read_ops(s, json_object_get(a, "classes")) &&
 	       READ_LIST(s->limit, s->limits, json_object_get(a, "limits_met"), read_limit) &&
-	       READ_LIST(s->key, s->keys, json_object_get(a, "keys_by_wait"), read_key) &&
+	       snapshot_read_keys(s, get_part(a, "key_table")) &&
 	       READ_LIST(s->wait, s->waits, json_object_get(a, "waits"), read_wait);
 }
 

@@ -37,9 +37,9 @@ struct snap_limit {
 #define SNAP_LIMIT_MAX 120
 
 struct snap_key {
-	const char *kind, *user, *command, *class;
-	char limit[SNAP_LIMIT_MAX]; /* that it waits for now, or waited for longest */
-	uint64_t id, ops, bytes, parked_now, wait_ns, oldest_ns;
+	const char *kind, *command, *class;
+	const char *limit; /* that it waits for now, or waited for longest */
+	uint64_t id, uid, ops, bytes, parked_now, wait_ns, oldest_ns;
 };
 
 /* Wait times of one class of callers for one limit. */
@@ -66,8 +66,9 @@ struct snap_scope {
 	struct snap_op *op;
 	struct snap_limit *limit;
 	struct snap_key *key;
+	char (*waited_limit)[SNAP_LIMIT_MAX]; /* of the keys */
 	struct snap_wait *wait;
-	unsigned ops, limits, keys, waits;
+	unsigned ops, limits, keys, waited_limits, waits;
 	uint64_t bound_ns[SNAP_BOUNDS_MAX];
 	unsigned bounds;
 };
@@ -95,6 +96,9 @@ bool snapshot_add_daemon(struct snapshot *s, uint64_t pid, const char *name);
 const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid);
 /* One answer to "stats" of the daemon; takes a reference of its own. */
 bool snapshot_add(struct snapshot *s, uint64_t daemon, json_t *answer);
+/* Parts of it: the name of a limit from its scope and name; snapshot_keys.c.  False: out of memory. */
+void snapshot_limit_name(const json_t *limit, char out[SNAP_LIMIT_MAX]);
+bool snapshot_read_keys(struct snap_scope *s, const json_t *table);
 /* NULL: there is none, or s is NULL. */
 const struct snap_scope *snapshot_find(const struct snapshot *s, uint64_t daemon, const char *scope,
 				       const char *name);

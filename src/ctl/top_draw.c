@@ -264,7 +264,8 @@ static void key_head(struct top_line *line, unsigned columns)
 	end_line(&p);
 }
 
-static void key_row(const struct key_rates *r, struct top_line *line, unsigned columns)
+static void key_row(const struct top_data *d, const struct key_rates *r, struct top_line *line,
+		    unsigned columns)
 {
 	char buf[TEXT_AMOUNT_MAX];
 	const struct snap_key *k = r->key;
@@ -275,7 +276,7 @@ static void key_row(const struct key_rates *r, struct top_line *line, unsigned c
 		left(&p, r->mount->name, w.mount);
 		gap(&p);
 	}
-	left(&p, k->user, 8);
+	left(&p, d->user_name(k->uid), 8);
 	gap(&p);
 	if (w.id) {
 		snprintf(buf, sizeof(buf), "%llu", (unsigned long long)k->id);
@@ -304,7 +305,7 @@ static void draw_keys(const struct top_view *v, const struct top_data *d, struct
 	unsigned skipped = v->skipped < d->keys ? v->skipped : 0;
 	for (unsigned i = 0; i < rows; i++) {
 		if (skipped + i < d->keys)
-			key_row(&d->key[skipped + i], &line[i], columns);
+			key_row(d, &d->key[skipped + i], &line[i], columns);
 		else
 			set_line(&line[i], STYLE_PLAIN, "", columns);
 	}

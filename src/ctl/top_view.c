@@ -18,9 +18,9 @@ static bool is_mount(const struct snap_scope *s)
 }
 
 bool top_data_make(struct top_data *d, const struct snapshot *now, const struct snapshot *before,
-		   const char *time)
+		   const char *time, const char *(*user_name)(uint64_t uid))
 {
-	*d = (struct top_data){.now = now, .time = time};
+	*d = (struct top_data){.now = now, .time = time, .user_name = user_name};
 	double seconds = snapshot_seconds(now, before);
 	for (unsigned i = 0; i < now->scopes; i++) {
 		const struct snap_scope *s = &now->scope[i];
@@ -49,10 +49,10 @@ void top_data_free(struct top_data *d)
 	*d = (struct top_data){0};
 }
 
-static bool matches(const struct key_rates *k, const char *filter)
+static bool matches(const struct top_data *d, const struct key_rates *k, const char *filter)
 {
-	const char *const text[] = {k->key->user, k->key->command, k->key->class, k->key->limit,
-				    k->mount->name};
+	const char *const text[] = {d->user_name(k->key->uid), k->key->command, k->key->class,
+				    k->key->limit, k->mount->name};
 	for (unsigned i = 0; i < ARRAY_SIZE(text); i++)
 		if (strcasestr(text[i], filter))
 			return true;
@@ -66,6 +66,7 @@ static int descending(double x, double y)
 
 /* qsort takes no context argument; only one thread draws. */
 static enum top_sort sorted_by;
+static const char *(*user_name_of)(uint64_t uid);
 
 static int compare(const void *a, const void *b)
 {
@@ -85,7 +86,7 @@ static int compare(const void *a, const void *b)
 		rc = descending((double)x->key->oldest_ns, (double)y->key->oldest_ns);
 		break;
 	case SORT_USER:
-		rc = strcmp(x->key->user, y->key->user);
+		rc = strcmp(user_name_of(x->key->uid), user_name_of(y->key->uid));
 		break;
 	case SORT_COMMAND:
 		rc = strcmp(x->key->command, y->key->command);
@@ -102,10 +103,11 @@ void top_data_sort(struct top_data *d, const struct top_view *v)
 {
 	unsigned kept = 0;
 	for (unsigned i = 0; i < d->keys; i++)
-		if (matches(&d->key[i], v->filter))
+		if (!*v->filter || matches(d, &d->key[i], v->filter))
 			d->key[kept++] = d->key[i];
 	d->keys = kept;
 	sorted_by = v->sort;
+	user_name_of = d->user_name;
 	if (kept)
 		qsort(d->key, kept, sizeof(*d->key), compare);
 }

@@ -35,6 +35,7 @@ struct top_view {
 struct top_data {
 	const struct snapshot *now;
 	const char *time; /* "12:34:56" */
+	const char *(*user_name)(uint64_t uid);
 	struct scope_rates total;
 	struct limit_rates *limit;
 	struct key_rates *key;
@@ -43,7 +44,7 @@ struct top_data {
 };
 /* `before` may be NULL.  False: out of memory. */
 bool top_data_make(struct top_data *d, const struct snapshot *now, const struct snapshot *before,
-		   const char *time);
+		   const char *time, const char *(*user_name)(uint64_t uid));
 void top_data_free(struct top_data *d);
 /* Sorts the keys that match the filter and drops the others. */
 void top_data_sort(struct top_data *d, const struct top_view *v);

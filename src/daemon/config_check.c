@@ -124,7 +124,9 @@ static void spread_class(struct configuration *c, const struct settings *class, 
 {
 	AUTO_FREE char *copy = class->mounts ? strdup(class->mounts) : NULL;
 	char *rest = copy, *name;
-	for (unsigned i = 0; !copy && i < c->n_mounts; i++)
+	if (class->mounts && !copy)
+		problems_add(p, class->line, "out of memory");
+	for (unsigned i = 0; !class->mounts && i < c->n_mounts; i++)
 		give_class(&c->mount[i], class, p);
 	while (copy && (name = option_next_word(&rest))) {
 		name += strspn(name, " \t");

@@ -24,8 +24,8 @@ const char *pool_mode_name(enum pool_mode mode)
 {
 	static const char *const names[] = {
 		[POOL_MODE_STARTING] = "starting", [POOL_MODE_LEASED] = "leased",
-		[POOL_MODE_SHARE] = "share",	   [POOL_MODE_STOP] = "stop",
-		[POOL_MODE_OPEN] = "open",
+		[POOL_MODE_WAITING] = "waiting",   [POOL_MODE_SHARE] = "share",
+		[POOL_MODE_STOP] = "stop",	   [POOL_MODE_OPEN] = "open",
 	};
 	return names[mode];
 }
@@ -65,6 +65,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 	if (!r->answered) {
 		memcpy(p->error, r->error, sizeof(p->error));
 		p->error[sizeof(p->error) - 1] = '\0';
+		pool_member_failed(&p->member, r->answer.seq, monotonic_ns());
 		return;
 	}
 	bool learning = p->member.learning;
@@ -172,10 +173,7 @@ struct pool *pool_new(struct pools *ps, const struct settings *s)
 {
 	struct pool *p = calloc(1, sizeof(*p));
 	struct pool_member_config cfg = {0};
-	struct pool **more = realloc(ps->pool, (ps->n + 1) * sizeof(*more));
-	if (more)
-		ps->pool = more;
-	if (!p || !more || random_id(cfg.id) < 0 || !settings_copy(&p->s, s)) {
+	if (!p || random_id(cfg.id) < 0 || !settings_copy(&p->s, s)) {
 		free(p);
 		return NULL;
 	}
@@ -184,7 +182,6 @@ struct pool *pool_new(struct pools *ps, const struct settings *s)
 	pool_helper_renew(p);
 	pool_member_config_of(s, &cfg);
 	pool_member_init(&p->member, &cfg, monotonic_ns());
-	ps->pool[ps->n++] = p;
 	return p;
 }
 
@@ -220,9 +217,14 @@ int pools_open(struct registry *r, const struct configuration *c, struct loop *l
 				   on_timer};
 	if (ps->timer.fd < 0 || loop_watch(l, &ps->timer, EPOLLIN) < 0)
 		return -errno;
-	for (unsigned i = 0; i < c->n_pools; i++)
-		if (!pool_new(ps, &c->pool[i]))
+	ps->pool = calloc(c->n_pools + 1, sizeof(*ps->pool));
+	if (!ps->pool)
+		return -ENOMEM;
+	for (; ps->n < c->n_pools; ps->n++) {
+		ps->pool[ps->n] = pool_new(ps, &c->pool[ps->n]);
+		if (!ps->pool[ps->n])
 			return -ENOMEM;
+	}
 	pools_set_timer(ps);
 	return 0;
 }

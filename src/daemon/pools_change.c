@@ -59,37 +59,84 @@ static void change(struct pool *p, struct settings *s)
 	settings_init(s);
 }
 
-/* Their scopes are about to be told that they take part no more. */
-static void drop_others(struct pools *ps, const struct configuration *c)
+/* The pools of a file that is about to take effect. */
+struct pools_plan {
+	struct pool **pool; /* the next list of all pools */
+	unsigned n;
+	struct planned_pool {
+		struct pool *pool;
+		bool fresh;
+		struct settings s; /* if it is not fresh */
+	} one[];
+};
+
+void pools_plan_free(struct pools_plan *plan)
 {
-	unsigned kept = 0;
-	for (unsigned i = 0; i < ps->n; i++) {
-		bool wanted = false;
-		for (unsigned k = 0; k < c->n_pools; k++)
-			wanted |= strcmp(c->pool[k].name, ps->pool[i]->s.name) == 0;
-		if (wanted)
-			ps->pool[kept++] = ps->pool[i];
-		else
-			pool_free(ps->pool[i]);
+	for (unsigned i = 0; plan && i < plan->n; i++) {
+		settings_free(&plan->one[i].s);
+		if (plan->one[i].fresh)
+			pool_free(plan->one[i].pool);
 	}
-	ps->n = kept;
+	if (plan)
+		free(plan->pool);
+	free(plan);
 }
 
-void pools_reload(struct pools *ps, const struct configuration *c)
+static bool plan_pool(struct pools *ps, const struct settings *s, struct planned_pool *out)
+{
+	out->pool = pool_find(ps, s->name);
+	out->fresh = !out->pool;
+	if (out->pool)
+		return settings_copy(&out->s, s);
+	settings_init(&out->s);
+	out->pool = pool_new(ps, s);
+	return out->pool;
+}
+
+int pools_plan(struct pools *ps, const struct configuration *c, struct pools_plan **out,
+	       struct error *err)
+{
+	*out = NULL;
+	struct pools_plan *plan = calloc(1, sizeof(*plan) + c->n_pools * sizeof(plan->one[0]));
+	if (plan)
+		plan->pool = calloc(c->n_pools + 1, sizeof(struct pool *));
+	bool ok = plan && plan->pool;
+	for (; ok && plan->n < c->n_pools; plan->n += ok)
+		ok = plan_pool(ps, &c->pool[plan->n], &plan->one[plan->n]);
+	if (ok) {
+		*out = plan;
+		return 0;
+	}
+	pools_plan_free(plan);
+	return error_set(err, "out of memory");
+}
+
+static bool is_planned(const struct pools_plan *plan, const struct pool *p)
+{
+	for (unsigned i = 0; i < plan->n; i++)
+		if (plan->one[i].pool == p)
+			return true;
+	return false;
+}
+
+void pools_reload(struct pools *ps, struct pools_plan *plan)
 {
 	if (!ps)
-		return; /* there is no file, and nothing to reload */
-	for (unsigned i = 0; i < c->n_pools; i++) {
-		struct pool *p = pool_find(ps, c->pool[i].name);
-		struct settings s;
-		if (p && settings_copy(&s, &c->pool[i])) {
-			change(p, &s);
-			settings_free(&s);
-		} else if (p || !pool_new(ps, &c->pool[i])) {
-			log_error("pool '%s': out of memory", c->pool[i].name);
-		}
+		return;
+	for (unsigned i = 0; i < ps->n; i++)
+		if (!is_planned(plan, ps->pool[i]))
+			pool_free(ps->pool[i]);
+	for (unsigned i = 0; i < plan->n; i++) {
+		struct planned_pool *one = &plan->one[i];
+		plan->pool[i] = one->pool;
+		if (!one->fresh)
+			change(one->pool, &one->s);
+		one->fresh = false;
 	}
-	drop_others(ps, c);
+	free(ps->pool);
+	ps->pool = plan->pool;
+	ps->n = plan->n;
+	plan->pool = NULL;
 	pools_set_timer(ps);
 }
 

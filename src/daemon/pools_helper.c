@@ -120,8 +120,13 @@ static int start_helper(struct pool *p, struct error *err)
 void pool_helper_want(struct pool *p, uint64_t now_ns)
 {
 	struct error err = ERROR_INIT;
-	if (p->helper.fd >= 0 || now_ns < p->restart_ns || start_helper(p, &err) == 0)
+	if (p->helper.fd >= 0 || now_ns < p->restart_ns)
 		return;
+	if (start_helper(p, &err) == 0) {
+		/* The last one may have exited with a call. */
+		pool_member_failed(&p->member, p->member.seq, now_ns);
+		return;
+	}
 	snprintf(p->error, sizeof(p->error), "%.*s", POOL_ERROR_MAX - 1, err.text);
 	pool_helper_ended(p);
 }

@@ -76,7 +76,7 @@ void pool_tell_learning(struct pool *p, bool before);
 
 /* Calls the old server a last time, and returns what is held: others need not wait for the lease to end. */
 void pool_leave(struct pool *p);
-struct pool *pool_new(struct pools *ps, const struct settings *s);
+struct pool *pool_new(struct pools *ps, const struct settings *s); /* NULL: out of memory */
 void pool_free(struct pool *p);
 struct pool *pool_find(const struct pools *ps, const char *name);
 void pool_member_config_of(const struct settings *s, struct pool_member_config *out);

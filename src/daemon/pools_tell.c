@@ -14,9 +14,9 @@ void pool_tell_mode(struct pool *p, enum pool_mode was)
 		[POOL_MODE_STOP] = "nothing is admitted until it answers",
 		[POOL_MODE_OPEN] = "the pool's limits are off until it answers",
 	};
-	bool lost = p->rates.mode > POOL_MODE_LEASED;
+	bool lost = p->rates.mode > POOL_MODE_WAITING;
 	uint64_t now_ns = monotonic_ns();
-	if (!lost && was > POOL_MODE_LEASED && p->told_ns) {
+	if (p->rates.mode == POOL_MODE_LEASED && p->told_ns) {
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
 		p->told_ns = 0;
 	}

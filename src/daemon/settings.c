@@ -283,6 +283,13 @@ struct settings *settings_add_class(struct settings *mount, const char *name)
 	return s;
 }
 
+void settings_move_class(struct settings *class, struct settings *before)
+{
+	struct settings moved = *class;
+	memmove(before + 1, before, (char *)class - (char *)before);
+	*before = moved;
+}
+
 void settings_remove_class(struct settings *mount, const char *name)
 {
 	unsigned kept = 0;

@@ -11,6 +11,9 @@
 #define CALLS_MOST  32
 /* The two clocks drift apart by at most 1/DRIFT of a lease per lease. */
 #define DRIFT 64
+/* For so many leases, the fallback reckons with members that are not there any more: a member that has lost the server,
+ * too, may use its share as well. */
+#define REMEMBER 20
 
 static uint64_t lease_ns(const struct pool_member *m)
 {
@@ -44,6 +47,13 @@ void pool_member_configure(struct pool_member *m, const struct pool_member_confi
 uint64_t pool_member_due_ns(const struct pool_member *m)
 {
 	return m->next_ns;
+}
+
+/* When the fallback may begin, if no answer arrives: one lease after the end of the member's own lease, and after an answer
+ * of a server that learns, which knows that the member holds nothing. */
+static uint64_t share_ns(const struct pool_member *m)
+{
+	return max_u64(m->ends_ns, m->answered_ns) + lease_ns(m);
 }
 
 static bool lease_holds(const struct pool_member *m, uint64_t now_ns)
@@ -113,18 +123,32 @@ static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call 
 	m->next_ns = now_ns + lease_ns(m) / CALLS;
 }
 
+static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns);
+
+/* What may be used until the call is answered.  The member stops using what it does not need before the call
+ * reports it. */
+static uint64_t hold_of(const struct pool_member *m, enum pool_mode mode, unsigned k)
+{
+	uint64_t hold = mode == POOL_MODE_LEASED  ? m->grant[k]
+			: mode == POOL_MODE_SHARE ? m->limits.rate[k] / max_u64(m->most_members, 1)
+						  : 0;
+	return min_u64(hold, m->demand[k]);
+}
+
 void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_t now_ns,
 		      struct pool_call *out)
 {
+	enum pool_mode mode = mode_of(m, now_ns);
 	look_at_use(m, use, now_ns);
 	begin_call(m, now_ns, out);
 	out->set = m->set;
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
-		/* The member stops using what it does not need before the call reports it: `hold` is a promise. */
-		m->grant[k] = lease_holds(m, now_ns) ? min_u64(m->grant[k], m->demand[k]) : 0;
+		m->grant[k] = hold_of(m, mode, k);
 		out->hold[k] = m->grant[k];
 		out->demand[k] = m->demand[k];
 	}
+	if (mode == POOL_MODE_WAITING)
+		call_by(m, share_ns(m)); /* the next call reports the share */
 }
 
 void pool_member_leave(struct pool_member *m, uint64_t now_ns, struct pool_call *out)
@@ -141,6 +165,11 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 	m->limits = a->limits;
 	m->version = a->version;
 	m->members = a->members;
+	if (a->members >= m->most_members || now_ns - m->most_ns > REMEMBER * lease_ns(m)) {
+		m->most_members = a->members;
+		m->most_ns = now_ns;
+	}
+	m->retried = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
 	if (m->set && memcmp(&a->limits, &m->cfg.limits, sizeof(a->limits)) == 0)
@@ -156,10 +185,10 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	bool held = lease_holds(m, now_ns), shrunk = false, any = false;
 	take_note(m, a, now_ns);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
-		any |= a->grant[k] != 0;
-		shrunk |= held && a->grant[k] + a->grant[k] / 16 < m->grant[k];
+		any |= a->grant[k] || m->grant[k];
+		shrunk |= a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
-	/* A server that learns grants nothing to members without a lease: they stay on their fallback. */
+	/* A server that learns grants nothing to members that hold nothing: they stay as they are. */
 	if (m->learning && !held && !any) {
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 		return true;
@@ -172,6 +201,14 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	else if (a->wants_more || m->set)
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 	return true;
+}
+
+void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns)
+{
+	if (seq != m->seq || seq == m->answered || m->retried)
+		return;
+	m->retried = true;
+	call_by(m, now_ns);
 }
 
 /* --- what may be used --- */
@@ -188,7 +225,9 @@ static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns)
 	if (m->cfg.on_lost == POOL_LOST_OPEN)
 		return POOL_MODE_OPEN;
 	/* Without any answer from the server, the number of members is unknown. */
-	return m->cfg.on_lost == POOL_LOST_SHARE && m->members ? POOL_MODE_SHARE : POOL_MODE_STOP;
+	if (m->cfg.on_lost != POOL_LOST_SHARE || !m->members)
+		return POOL_MODE_STOP;
+	return m->leased && now_ns < share_ns(m) ? POOL_MODE_WAITING : POOL_MODE_SHARE;
 }
 
 static uint64_t rate_of(const struct pool_member *m, enum pool_mode mode, unsigned k)
@@ -197,9 +236,8 @@ static uint64_t rate_of(const struct pool_member *m, enum pool_mode mode, unsign
 		return POOL_DEMAND_ALL; /* the pool does not limit it */
 	switch (mode) {
 	case POOL_MODE_LEASED:
-		return m->grant[k];
 	case POOL_MODE_SHARE:
-		return m->limits.rate[k] / max_u64(m->members, 1);
+		return m->grant[k];
 	case POOL_MODE_OPEN:
 		return POOL_DEMAND_ALL;
 	default:

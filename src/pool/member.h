@@ -4,9 +4,15 @@
  *
  *	at pool_member_due_ns	pool_member_call, then apply pool_member_rates, then send the call
  *	an answer		pool_member_answer, then apply pool_member_rates
+ *	a failure		pool_member_failed
  *	at pool_member_ends_ns	apply pool_member_rates: the lease has ended without an answer
  *
- * The rates of a call must be in force before it is sent: its `hold` is a promise. */
+ * The rates of a call must be in force before it is sent: its `hold` is a promise.
+ *
+ * Without a server, on_lost=share divides the rate by the number of members.  That must not add to what other members
+ * lease: a member first waits for one more lease, until all leases that the server granted before it failed have ended; and its
+ * calls report the share as `hold`, so that a server that returns counts it.  If only this member is cut off, others lease
+ * the whole rate meanwhile, and its share is added to it: the price of on_lost=share. */
 #ifndef POOL_MEMBER_H
 #define POOL_MEMBER_H
 
@@ -32,6 +38,7 @@ struct pool_use {
 enum pool_mode {
 	POOL_MODE_STARTING, /* no answer yet: admits nothing */
 	POOL_MODE_LEASED,
+	POOL_MODE_WAITING, /* its lease has ended, and leases of others may not have: admits nothing */
 	POOL_MODE_SHARE, /* lost: the last known rate divided by the last known members */
 	POOL_MODE_STOP,	 /* lost: admits nothing */
 	POOL_MODE_OPEN,	 /* lost: no limit */
@@ -52,13 +59,17 @@ struct pool_member {
 	uint64_t next_ns;				    /* of the next call */
 	/* the lease */
 	bool leased;
-	uint64_t grant[POOL_LIMITS], ends_ns;
+	uint64_t ends_ns;
+	uint64_t grant[POOL_LIMITS]; /* without a lease: the share that the last call reported */
 	/* from the last answer; version 0: none yet */
 	struct pool_limits limits;
 	uint64_t version;
 	uint32_t members;
+	uint32_t most_members; /* that any answer of the last leases told */
+	uint64_t most_ns;      /* when that was */
 	char set_by[POOL_WHO_MAX];
 	bool learning;
+	bool retried; /* after a failure since the last answer */
 	/* demand */
 	struct pool_use before;
 	uint64_t demand[POOL_LIMITS];
@@ -85,6 +96,9 @@ void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_
 void pool_member_leave(struct pool_member *m, uint64_t now_ns, struct pool_call *out);
 /* False: it answers an earlier call, or it arrives after the lease has ended; nothing has changed. */
 bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns);
+/* Call `seq` has failed.  After the first failure since an answer the next call is due now: the lease may last until its
+ * answer. */
+void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns);
 
 void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates *out);
 

@@ -9,7 +9,14 @@
 #include "ctl/snapshot.h"
 #include "unit/unit.h"
 
-#define PID 4711
+#define PID   4711
+#define ALICE 1001
+#define BOB   1002
+
+static inline const char *known_user(uint64_t uid)
+{
+	return uid == ALICE ? "alice" : uid == BOB ? "bob" : "?";
+}
 
 /* What differs between two moments. */
 struct moment {
@@ -52,15 +59,15 @@ static inline json_t *mount_answer(const struct moment *m)
 			"\"wait_bounds_ns\":[1000000,2500000],"
 			"\"waits\":[{\"class\":\"backup\",\"limit\":{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\"},"
 			"\"counts\":[1,2,4],\"sum_ns\":1500000000}],"
-			"\"keys_by_wait\":[{\"kind\":\"process\",\"id\":99,\"user\":\"alice\",\"name\":\"rsync\","
-			"\"class\":\"backup\",\"limit\":{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\"},\"ops\":%u,\"bytes\":%u,"
-			"\"parked_now\":%u,\"wait_ns\":%llu,\"oldest_ns\":%llu},"
-			"{\"kind\":\"process\",\"id\":100,\"user\":\"bob\",\"name\":\"e\\u001bvil\","
-			"\"class\":\"\",\"limit\":{\"scope\":\"mount\",\"name\":\"each.iops\"},\"ops\":5,\"bytes\":0,\"parked_now\":0,"
-			"\"wait_ns\":1000000,\"oldest_ns\":0}]}",
+			"\"key_table\":{\"columns\":[\"kind\",\"id\",\"uid\",\"name\",\"class\",\"limit\",\"ops\",\"bytes\","
+			"\"parked_now\",\"wait_ns\",\"oldest_ns\"],"
+			"\"text\":[\"process\",\"rsync\",\"backup\",\"e\\u001bvil\",\"\"],"
+			"\"limits\":[{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\"},"
+			"{\"scope\":\"mount\",\"name\":\"each.iops\"}],"
+			"\"rows\":[[0,99,%u,1,2,0,%u,%u,%u,%llu,%llu],[0,100,%u,3,4,1,5,0,0,1000000,0]]}}",
 			m->seconds, m->write_ops, m->write_bytes, m->level,
-			m->blocking_ms * 1000000ULL, m->key_ops, m->key_bytes, m->queue,
-			m->key_wait_ms * 1000000ULL, m->oldest_ms * 1000000ULL),
+			m->blocking_ms * 1000000ULL, ALICE, m->key_ops, m->key_bytes, m->queue,
+			m->key_wait_ms * 1000000ULL, m->oldest_ms * 1000000ULL, BOB),
 		0);
 	return parsed(text);
 }

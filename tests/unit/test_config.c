@@ -290,7 +290,10 @@ START_TEST(a_class_that_nothing_can_reach_is_told_once_for_all_mounts)
 	says(TWO "[class:x]\nmatch = uid:1\n[class:y]\nmatch = cgroup:/ci/**\n"
 		 "[class:z]\nmatch = uid:1 & op:read, cgroup:/ci/job\n",
 	     "f:13: [class:z] match: the class is never used: 'y', which is tried earlier, takes "
-	     "all of it");
+	     "all of it; put this class before 'y'");
+	says(TWO "[class:x]\nmatch = all\n[class:y]\nmatch = uid:1\n",
+	     "f:11: [class:y] match: the class is never used: 'x', which is tried earlier, takes "
+	     "all of it; put this class before 'x'");
 	ck_assert_int_eq(parse(TWO "[class:x]\nmatch = uid:1 & op:read\n"
 				   "[class:y]\nmatch = uid:1, uid:2\n"),
 			 0);

@@ -9,7 +9,8 @@ static char *text;
 static const char *written(const struct snapshot *s, unsigned users)
 {
 	size_t size;
-	const struct metrics_options o = {.version = "1.2", .users = users};
+	const struct metrics_options o = {
+		.version = "1.2", .users = users, .user_name = known_user};
 	free(text);
 	FILE *out = open_memstream(&text, &size);
 	metrics_write(s, &o, out);

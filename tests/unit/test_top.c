@@ -13,7 +13,7 @@ static struct top_change set;
 static void data(void)
 {
 	top_data_free(&d);
-	ck_assert(top_data_make(&d, b, a, "12:34:56"));
+	ck_assert(top_data_make(&d, b, a, "12:34:56", known_user));
 	top_data_sort(&d, &v);
 }
 
