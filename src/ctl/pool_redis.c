@@ -137,7 +137,9 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 	for (unsigned i = 0; i < ARRAY_SIZE(remedy); i++)
 		if (strncmp(said, remedy[i].says, strlen(remedy[i].says)) == 0)
 			help = remedy[i].help;
-	int n = (int)strcspn(said, "\r\n"), most = POOL_ERROR_MAX - 90 - (int)strlen(help);
+	const char *script = strstr(said, " script: "); /* then its hash, which helps nobody */
+	int n = script ? (int)(script - said) : (int)strcspn(said, "\r\n");
+	int most = POOL_ERROR_MAX - 90 - (int)strlen(help);
 	error_set(err, "%s:%s: %.*s%s", r->host, r->port, n < most ? n : most, said, help);
 }
 

@@ -53,8 +53,7 @@ static struct met met_rate(const struct level *l, enum limit_kind kind, bool eac
 
 static struct met met_pool(const struct level *l, enum limit_kind kind, const struct settings *pool)
 {
-	struct met met = {
-		.level = l, .option = option_find(limit_kind_name(kind)), .pool = pool};
+	struct met met = {.level = l, .option = option_find(limit_kind_name(kind)), .pool = pool};
 	if (l->known) {
 		met.limit = &l->now.pool[kind];
 		met.blocking_ns = met.limit->blocking_ns;

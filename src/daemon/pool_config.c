@@ -118,8 +118,7 @@ static int twice(const struct settings *s, const char *wider, const char *name, 
 }
 
 static int check_nested(const struct settings *s, const struct settings *mount,
-			const struct settings *fs, const struct settings *global,
-			struct error *err)
+			const struct settings *fs, const struct settings *global, struct error *err)
 {
 	return same_pool(s, mount)    ? twice(s, "mount", mount->name, err)
 	       : same_pool(s, fs)     ? twice(s, "fs", fs->name, err)
@@ -134,10 +133,14 @@ int pool_config_nested(const struct settings *s, const struct settings *fs,
 	for (unsigned i = 0; i < s->n_classes && rc == 0; i++) {
 		const struct settings *class = &s->class[i], *parent = class;
 		rc = check_nested(class, s, fs, global, err);
-		while (rc == 0 && parent->parent &&
-		       (parent = settings_find_class(s, parent->parent)))
-			if (same_pool(class, parent))
+		/* Parents that form a circle are told elsewhere; this ends in any case. */
+		for (unsigned up = 0; rc == 0 && up < s->n_classes && parent->parent; up++) {
+			parent = settings_find_class(s, parent->parent);
+			if (!parent)
+				break;
+			if (parent != class && same_pool(class, parent))
 				rc = twice(class, "class", parent->name, err);
+		}
 		if (rc < 0)
 			error_prefix(err, "class '%s'", class->name);
 	}

@@ -35,10 +35,9 @@ const char *pool_mode_name(enum pool_mode mode)
 /* What may be used here now goes to the scopes. */
 static void apply(struct pool *p)
 {
-	enum pool_mode was = p->rates.mode;
 	pool_member_rates(&p->member, monotonic_ns(), &p->rates);
 	pool_scopes_lease(p);
-	pool_tell_mode(p, was);
+	pool_tell_mode(p);
 }
 
 static void call_server(struct pool *p, const struct pool_use *use, uint64_t now_ns)

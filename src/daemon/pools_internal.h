@@ -29,6 +29,7 @@ struct pool {
 	bool answered;	 /* by this helper */
 	bool was_leased; /* something, by this server */
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
+	enum pool_mode told_mode;
 	uint64_t told_ns, told_version, told_learning_ns;
 	struct pool_listing listing;
 	uint64_t listed_ns; /* 0: never */
@@ -67,7 +68,7 @@ void pool_helpers_end(void);
 
 /* --- pools_tell.c: the log --- */
 
-void pool_tell_mode(struct pool *p, enum pool_mode was);
+void pool_tell_mode(struct pool *p);
 void pool_tell_limits(struct pool *p);
 /* After an answer; whether the server learned before it. */
 void pool_tell_learning(struct pool *p, bool before);

@@ -7,7 +7,7 @@
 
 #define TELL_AGAIN_NS (60 * NSEC_PER_SEC) /* of the same trouble */
 
-void pool_tell_mode(struct pool *p, enum pool_mode was)
+void pool_tell_mode(struct pool *p)
 {
 	static const char *const meanwhile[] = {
 		[POOL_MODE_SHARE] = "this host keeps to its share",
@@ -20,14 +20,18 @@ void pool_tell_mode(struct pool *p, enum pool_mode was)
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
 		p->told_ns = 0;
 	}
-	bool new = strcmp(p->told, p->error) != 0 && now_ns - p->told_ns > NSEC_PER_SEC;
-	if (!lost ||
-	    (p->told_ns && was == p->rates.mode && !new &&now_ns - p->told_ns < TELL_AGAIN_NS))
+	/* Without an error, a server that learns has answered: its lease will follow. */
+	bool new = *p->error && strcmp(p->told, p->error) != 0 &&
+		   now_ns - p->told_ns > NSEC_PER_SEC;
+	bool told = p->told_ns && p->told_mode == p->rates.mode &&
+		    now_ns - p->told_ns < TELL_AGAIN_NS;
+	if (!lost || (told && !new))
 		return;
 	log_warning("pool '%s': %s; %s", p->s.name,
 		    *p->error ? p->error : "no answer from the server", meanwhile[p->rates.mode]);
 	memcpy(p->told, p->error, sizeof(p->told));
 	p->told_ns = now_ns;
+	p->told_mode = p->rates.mode;
 }
 
 /* At the start every server learns; later it means that something has happened to it. */

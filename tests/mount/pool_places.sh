@@ -71,7 +71,7 @@ equal "$(met a/some)" "p.bps=4M by class" "limits that apply to the class"
 conf "$(pool p 'bps = 4M'; pool q 'iops = 100')" '' 'pool = p' '' 'pool = q'
 limited "with two pools" a b
 at_least 1s as_user 4242 bash -c "for ((i = 0; i < 120; i++)); do stat --cached=never '$TMP/ma/file'; done" >/dev/null
-equal "$(ctl stats -j | jq -c '[.pools[].name] | sort')" '["p","q"]' "pools in stats"
+equal "$(ctl stats global -j | jq -c '[.pools[].name] | sort')" '["p","q"]' "pools in stats"
 equal "$(pgrep -xc ratefs-pool)" 2 "one helper for each pool"
 
 # Commands: list, show, stats, set --save.
@@ -109,7 +109,7 @@ says "already takes part in pool 'p' by \[fs:data\]" "$RATEFS" --check -c "$TMP/
 conf '' '' '' '' ''
 free a
 free b
-equal "$(ctl stats -j | jq -c '.pools')" null "no pools"
+equal "$(ctl stats global -j | jq -c '.pools')" null "no pools"
 conf_bad() { sed -i 's/^fs = data/fs = data\npool = p/' "$TMP/conf"; }
 conf_bad
 says 'there is no \[pool:p\]' ctl reload

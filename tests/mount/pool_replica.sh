@@ -11,7 +11,7 @@ server() {	# ADDRESS [arguments]: another server there; its process id is in SER
 	local address=$1
 	shift
 	mkdir -p "$TMP/$address"
-	CLOCKSHIFT=$TMP/clock redis-server --bind "$address" --port 6379 --protected-mode no --save '' --dir "$TMP/$address" "$@" \
+	CLOCKSHIFT=$TMP/clock "$POOL_SERVER" --bind "$address" --port 6379 --protected-mode no --save '' --dir "$TMP/$address" "$@" \
 		>"$TMP/$address/log" 2>&1 &
 	SERVER=$!
 	within 10s at "$address" ping >/dev/null || fail "the server at $address does not start"
@@ -69,7 +69,7 @@ name farm.test 127.0.0.1
 server 127.0.0.1 --appendonly yes --appendfsync always
 hosts_up
 restart() {
-	pkill -9 -x redis-server
+	pkill -9 -x "$POOL_SERVER"
 	nap 100ms
 	server 127.0.0.1 "$@"
 }
@@ -78,7 +78,7 @@ learned 1 || learned 2 || fail "a server that was restarted with its data did no
 full_rate "after a restart with data"
 during restart
 full_rate "after a restart without data"
-pkill -9 -x redis-server
+pkill -9 -x "$POOL_SERVER"
 hosts_down
 
 # The clock jumps forward by an hour, then back by two.  Members keep their leases, which they measure themselves.
@@ -96,4 +96,4 @@ during set_clock -3600
 full_rate "after the clock was set back"
 ! grep -E "$LOST" "$TMP/log1" "$TMP/log2" || fail "a clock that is set costs the lease"
 hosts_down
-pkill -9 -x redis-server
+pkill -9 -x "$POOL_SERVER"

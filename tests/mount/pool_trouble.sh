@@ -3,7 +3,7 @@
 # What goes wrong with a pool, for its tests: each trouble must give one line in the log and the fallback, and be over by
 # itself once its cause is.  Sourced after pool_lib.sh.
 : "${srcdir:?}"
-requires jq redis-server redis-cli
+requires jq "${POOL_SERVER:=redis-server}" redis-cli
 
 # Names that exist for this test alone: name NAME ADDRESS...
 cp /etc/hosts "$TMP/hosts"
@@ -22,7 +22,8 @@ quietly() { "$@" >/dev/null || fail "'$*' ended with $?"; }
 mark() { MARK=$(wc -l <"$TMP/log1"); }
 said() { tail -n "+$((MARK + 1))" "$TMP/log1" | grep -Eq -- "$1"; }
 LOST='; (this host keeps to its share|nothing is admitted until|the pool.s limits are off)'
-mode() { ctl stats "pool:${1:-farm}" -j | jq -r '.pools[0].mode'; }
+# shellcheck disable=SC2153 # HOST is of pool_lib.sh
+mode() { ctl stats "pool:${1:-farm}" -j "--daemon=${HOST[1]}" | jq -r '.pools[0].mode'; }
 mode_is() { [ "$(mode "${2:-farm}")" = "$1" ]; }
 
 # trouble WHAT PATTERN MODE COMMAND...: the command causes it; the log names it, and the fallback is MODE.
@@ -32,7 +33,7 @@ trouble() {
 	shift 3
 	mark
 	"$@"
-	within 15s said "$pattern.*$LOST" || fail "$TROUBLE: the log does not say '$pattern'"
+	within 15s said "$pattern.*$LOST" || fail "$TROUBLE: the log does not say: $pattern: $(cat "$TMP/log1")"
 	within 3s mode_is "$mode" "${POOL_NAME:-farm}" || fail "$TROUBLE: the mode is $(mode "${POOL_NAME:-farm}"), not $mode"
 	say "$TROUBLE: $(tail -n "+$((MARK + 1))" "$TMP/log1" | grep -E "$LOST")"
 }

@@ -74,7 +74,8 @@ START_TEST(a_pool_is_called_what_the_mount_calls_it_or_like_its_key)
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char line[256];
 		snprintf(line, sizeof(line),
-			 "ratefs /usr /tmp -o pool.server=redis://h,pool.bps=1M,%s", rows[i].options);
+			 "ratefs /usr /tmp -o pool.server=redis://h,pool.bps=1M,%s",
+			 rows[i].options);
 		ck_assert_msg(parse(line) == 0, "%s: %s", rows[i].options, err.text);
 		ck_assert_str_eq(c.config.pool[0].name, rows[i].name);
 		ck_assert_str_eq(c.config.pool[0].key, rows[i].key);
@@ -204,7 +205,8 @@ START_TEST(force_is_kept)
 }
 END_TEST
 
-UNIT_MAIN("cmdline", a_pool_is_called_what_the_mount_calls_it_or_like_its_key, options_without_o_are_told_where_they_go, what_would_have_no_effect_is_refused,
+UNIT_MAIN("cmdline", a_pool_is_called_what_the_mount_calls_it_or_like_its_key,
+	  options_without_o_are_told_where_they_go, what_would_have_no_effect_is_refused,
 	  force_is_kept, source_and_mountpoint_become_absolute_and_give_the_names,
 	  options_reach_their_scope, it_can_be_called_by_mount, debug_stays_in_the_foreground,
 	  help_and_version_need_nothing_else, wrong_usage_is_told_in_a_line)

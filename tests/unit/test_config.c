@@ -392,7 +392,7 @@ START_TEST(a_scope_does_not_take_part_in_a_pool_twice)
 	     "f:9: [mount:m] pool: already takes part in pool 'a' by [global]");
 	says(POOL MOUNT "pool = a\n[class:c]\nmatch = uid:1\npool = a\n",
 	     "f:7: [mount:m] class 'c': pool: already takes part in pool 'a' by [mount:m]");
-	says(POOL MOUNT "[class:c]\nmatch = uid:1\npool = a\n"
+	says(POOL MOUNT "[class:c]\nmatch = none\npool = a\n"
 			"[class:d]\nmatch = uid:1\nparent = c\npool = a\n",
 	     "f:4: [mount:m] class 'd': pool: already takes part in pool 'a' by [class:c]");
 	ck_assert_int_eq(parse(POOL "[global]\npool = none\n" MOUNT "pool = a\n"), 0);
@@ -400,7 +400,8 @@ START_TEST(a_scope_does_not_take_part_in_a_pool_twice)
 }
 END_TEST
 
-UNIT_MAIN("config", a_scope_does_not_take_part_in_a_pool_twice, scopes_take_part_in_pools_by_name, what_is_wrong_with_a_pool_is_told,
+UNIT_MAIN("config", a_scope_does_not_take_part_in_a_pool_twice, scopes_take_part_in_pools_by_name,
+	  what_is_wrong_with_a_pool_is_told,
 	  every_mount_has_its_own_classes_in_the_order_of_the_file,
 	  what_is_wrong_with_a_class_is_told_with_its_place,
 	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,
