@@ -21,7 +21,7 @@ struct loop;
 struct pools;
 struct registry;
 
-/* Before the system call filter: starts the process that starts helpers, if there are pools. */
+/* Before the system call filter: starts the process that starts helpers, if there are pools or a reload may add one. */
 int pools_prepare(const struct configuration *c, struct error *err);
 /* 0 or -errno. */
 int pools_open(struct registry *r, const struct configuration *c, struct loop *l);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "pool/divide.h"
 
 /* Calls per lease: usually; in small pools, while requests wait, so that what others release is soon used; while others
  * still hold a part of this member's share; and at most. */
@@ -346,17 +345,16 @@ void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates
 	}
 }
 
-void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, uint64_t *share)
+void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, struct pool_wish *scratch,
+		uint64_t *share)
 {
-	struct pool_wish wish[64];
-	n = n < ARRAY_SIZE(wish) ? n : ARRAY_SIZE(wish);
 	for (unsigned i = 0; i < n; i++)
-		wish[i] =
+		scratch[i] =
 			(struct pool_wish){.demand = (double)min_u64(demand[i], rate), .weight = 1};
-	struct pool_level l = pool_divide((double)rate, wish, n);
+	struct pool_level l = pool_divide((double)rate, scratch, n);
 	uint64_t left = rate;
 	for (unsigned i = 0; i < n; i++) {
-		double mine = pool_share(&l, (double)rate, (double)min_u64(demand[i], rate), 1);
+		double mine = pool_share(&l, (double)rate, scratch[i].demand, 1);
 		share[i] = min_u64((uint64_t)mine, left);
 		left -= share[i];
 	}

@@ -16,6 +16,7 @@
 #ifndef POOL_MEMBER_H
 #define POOL_MEMBER_H
 
+#include "pool/divide.h"
 #include "pool/pool.h"
 
 enum pool_on_lost { POOL_LOST_SHARE, POOL_LOST_STOP, POOL_LOST_OPEN };
@@ -105,7 +106,8 @@ void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns);
 
 void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates *out);
 
-/* Divides one rate among `n` ≤ 64 users by their demands. */
-void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, uint64_t *share);
+/* Divides one rate among `n` users by their demands; `scratch` has room for n. */
+void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, struct pool_wish *scratch,
+		uint64_t *share);
 
 #endif

@@ -55,6 +55,7 @@ struct permit_stats {
 struct scope_limits {
 	uint64_t since_ns, now_ns; /* start of counting; time of this copy */
 	struct limit_stats limit[LIMIT_KINDS];
+	struct limit_stats pool[LIMIT_KINDS]; /* what is leased here of the limits of its pool */
 	struct permit_stats inflight, open;
 	struct limit_stats
 		each[LIMIT_KINDS]; /* of each key; without levels, since every key has its own */

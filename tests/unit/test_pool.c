@@ -657,7 +657,8 @@ END_TEST
 START_TEST(a_host_divides_its_lease_between_its_scopes)
 {
 	uint64_t demand[] = {POOL_DEMAND_ALL, 100, POOL_DEMAND_ALL}, share[3];
-	pool_split(1100, demand, 3, share);
+	struct pool_wish scratch[3];
+	pool_split(1100, demand, 3, scratch, share);
 	ck_assert_uint_eq(share[0], 500);
 	ck_assert_uint_eq(share[1], 100);
 	ck_assert_uint_eq(share[2], 500);
