@@ -51,6 +51,7 @@ struct pool {
 	unsigned restarts;
 	bool answered; /* by this helper */
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
+	uint64_t errors; /* calls that failed */
 	uint64_t told_ns, told_version;
 	struct pool_listing listing;
 	uint64_t listed_ns; /* 0: never */
@@ -369,6 +370,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 	if (!r->answered) {
 		memcpy(p->error, r->error, sizeof(p->error));
 		p->error[sizeof(p->error) - 1] = '\0';
+		p->errors++;
 		return;
 	}
 	if (!pool_member_answer(&p->member, &r->answer, monotonic_ns()))
@@ -644,6 +646,7 @@ void pools_look(const struct pools *ps, unsigned i, struct pool_look *out)
 		.now_ns = monotonic_ns(),
 		.scopes = p->n_attached,
 		.error = p->error,
+		.errors = p->errors,
 		.restarts = p->restarts,
 		.listing = p->listed_ns ? &p->listing : NULL,
 		.listed_ns = p->listed_ns,
