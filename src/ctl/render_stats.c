@@ -304,7 +304,7 @@ static void pool(const json_t *p, FILE *out)
 	json_t *limit;
 	fprintf(out, "\npool %s at %s: %s, %" PRIu64 " members", get_text(p, "name"),
 		get_text(p, "server"), get_text(p, "mode"), get_u64(p, "members"));
-	if (get_part(p, "answer_age_ns"))
+	if (json_object_get(p, "answer_age_ns"))
 		fprintf(out, ", last answer %s ago", text_ns(get_u64(p, "answer_age_ns"), text));
 	if (get_u64(p, "lost_ns"))
 		fprintf(out, ", LOST for %s", text_ns(get_u64(p, "lost_ns"), text));
