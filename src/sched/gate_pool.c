@@ -14,11 +14,6 @@ static struct node *pool_node_locked(const struct gate_pool_scope *s)
 			  : &s->gate->global;
 }
 
-static struct resource *pool_resource(const struct node *n, unsigned kind)
-{
-	return n->res[kind * BUCKET_ROLES + BUCKET_POOL];
-}
-
 bool gate_lease(const struct gate_pool_scope *s, const struct gate_lease *lease)
 {
 	struct gate *g = s->gate;

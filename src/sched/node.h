@@ -170,6 +170,12 @@ static inline struct resource *link_resource(const struct chain_link *l)
 	return n->res[l->bucket ? l->kind * BUCKET_ROLES + l->role : RES_INFLIGHT];
 }
 
+/* Its part in a limit over many hosts; NULL: it takes no part in one of this kind. */
+static inline struct resource *pool_resource(const struct node *n, unsigned kind)
+{
+	return n->res[kind * BUCKET_ROLES + BUCKET_POOL];
+}
+
 /* The limits of a node in the order in which the scheduler asks them: ops first, so that they can
  * be prepaid, then bytes, then permits. */
 static inline unsigned own_links(const struct chain *own)
