@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/collect.h"
 
-#include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,40 +10,6 @@
 #include "base/cleanup.h"
 #include "base/monotonic.h"
 #include "ctl/client.h"
-
-/* --- names of users ------------------------------------------------------------------------- */
-
-/* A cache: looking up a user takes longer than everything else about a key. */
-#define USERS_KNOWN 256
-struct user_name {
-	bool known;
-	uint64_t uid;
-	char name[33];
-};
-
-static const char *user_name(uint64_t uid)
-{
-	static struct user_name cache[USERS_KNOWN];
-	struct user_name *u = &cache[uid % USERS_KNOWN];
-	if (u->known && u->uid == uid)
-		return u->name;
-	const struct passwd *pw = getpwuid((uid_t)uid);
-	u->known = true;
-	u->uid = uid;
-	if (pw)
-		snprintf(u->name, sizeof(u->name), "%s", pw->pw_name);
-	else
-		snprintf(u->name, sizeof(u->name), "%" PRIu64, uid);
-	return u->name;
-}
-
-static void add_user_names(json_t *answer)
-{
-	json_t *key;
-	size_t i;
-	json_array_foreach (get_part(answer, "keys_by_wait"), i, key)
-		json_object_set_new(key, "user", json_string(user_name(get_u64(key, "uid"))));
-}
 
 /* --- one daemon ------------------------------------------------------------------------------ */
 
@@ -62,13 +26,13 @@ static bool ask_stats(struct asked *a, const char *target, unsigned keys)
 {
 	struct error err = ERROR_INIT;
 	json_t *request = request_new("stats", target), *answer = NULL;
-	if (request && keys)
+	if (request) {
 		json_object_set_new(request, "keys", json_integer(keys));
-	enum proto_code code = daemon_call(a->daemon, request, &answer, &err);
-	if (code == PROTO_OK) {
-		add_user_names(answer);
-		a->memory = snapshot_add(a->snapshot, a->pid, answer) && a->memory;
+		json_object_set_new(request, "table", json_true());
 	}
+	enum proto_code code = daemon_call(a->daemon, request, &answer, &err);
+	if (code == PROTO_OK)
+		a->memory = snapshot_add(a->snapshot, a->pid, answer) && a->memory;
 	bool answered = code == PROTO_OK || answer;
 	json_decref(answer);
 	return answered;

@@ -12,6 +12,7 @@
 #include "ctl/collect.h"
 #include "ctl/listen.h"
 #include "ctl/metrics.h"
+#include "ctl/users.h"
 #include "proto/proto.h"
 
 #include "config.h"
@@ -199,7 +200,9 @@ int main(int argc, char **argv)
 {
 	struct exporter e = {
 		.from = {.keys = KEYS_MAX, .timeout_s = DAEMON_S},
-		.metrics = {.version = PACKAGE_VERSION, .users = METRICS_USERS_DEFAULT},
+		.metrics = {.version = PACKAGE_VERSION,
+			    .users = METRICS_USERS_DEFAULT,
+			    .user_name = user_name},
 		.listen = LISTEN_DEFAULT,
 	};
 	int rc = parse(&e, argc, argv);

@@ -3,6 +3,7 @@
 #include "ctl/collect.h"
 #include "ctl/ctl.h"
 #include "ctl/metrics.h"
+#include "ctl/users.h"
 
 #include "config.h"
 
@@ -13,8 +14,8 @@ int run_metrics(struct ctl *c)
 {
 	const struct collect_options from = {
 		.which = c->which, .keys = KEYS_MAX, .timeout_s = TIMEOUT_S};
-	const struct metrics_options o = {.version = PACKAGE_VERSION,
-					  .users = METRICS_USERS_DEFAULT};
+	const struct metrics_options o = {
+		.version = PACKAGE_VERSION, .users = METRICS_USERS_DEFAULT, .user_name = user_name};
 	struct error err = ERROR_INIT;
 	struct snapshot *s = collect(&from, &err);
 	if (!s)

@@ -92,8 +92,8 @@ static const char *scope_name(const struct limit_rates *l, char buf[RATES_TARGET
 
 const char *limit_target(const struct limit_rates *l, char buf[RATES_TARGET_MAX])
 {
-	if (strcmp(l->limit->scope, "fs") == 0)
-		snprintf(buf, RATES_TARGET_MAX, "fs:%s", l->limit->of);
+	if (strcmp(l->limit->scope, "fs") == 0 || strcmp(l->limit->scope, "pool") == 0)
+		snprintf(buf, RATES_TARGET_MAX, "%s:%s", l->limit->scope, l->limit->of);
 	else if (scope_name(l, buf) != buf)
 		snprintf(buf, RATES_TARGET_MAX, "%s", l->limit->of);
 	return buf;
@@ -228,9 +228,12 @@ static const struct snap_key **sorted_keys(const struct snap_scope *s)
 {
 	const struct snap_key **sorted =
 		calloc((s ? s->keys : 0) + 1, sizeof(const struct snap_key *));
-	for (unsigned i = 0; sorted && s && i < s->keys; i++)
+	bool in_order = true; /* as daemons send them */
+	for (unsigned i = 0; sorted && s && i < s->keys; i++) {
 		sorted[i] = &s->key[i];
-	if (sorted && s && s->keys)
+		in_order = in_order && (!i || by_identity(&sorted[i - 1], &sorted[i]) < 0);
+	}
+	if (sorted && !in_order)
 		qsort(sorted, s->keys, sizeof(const struct snap_key *), by_identity);
 	return sorted;
 }

@@ -23,6 +23,7 @@ static struct snap_op read_op(const char *name, const json_t *o)
 		.full = get_u64(o, "full"),
 		.no_room = get_u64(o, "no_room"),
 		.too_many_open = get_u64(o, "too_many_open"),
+		.no_space = get_u64(o, "no_space"),
 		.timed_out = get_u64(o, "timed_out"),
 		.cancelled = get_u64(o, "cancelled"),
 		.misconfigured = get_u64(o, "misconfigured"),
@@ -54,7 +55,7 @@ static struct snap_limit read_limit(const json_t *o)
 	};
 }
 
-static void read_limit_name(const json_t *o, char out[SNAP_LIMIT_MAX])
+void snapshot_limit_name(const json_t *o, char out[SNAP_LIMIT_MAX])
 {
 	const char *scope = get_text(o, "scope"), *name = get_text(o, "name");
 	if (strcmp(scope, "class") == 0)
@@ -65,32 +66,13 @@ static void read_limit_name(const json_t *o, char out[SNAP_LIMIT_MAX])
 		snprintf(out, SNAP_LIMIT_MAX, "%s.%s", scope, name);
 }
 
-static struct snap_key read_key(const json_t *o)
-{
-	struct snap_key k = {
-		.kind = get_text(o, "kind"),
-		.user = get_text(o, "user"),
-		.command = get_text(o, "name"),
-		.class = get_text(o, "class"),
-		.id = get_u64(o, "id"),
-		.ops = get_u64(o, "ops"),
-		.bytes = get_u64(o, "bytes"),
-		.parked_now = get_u64(o, "parked_now"),
-		.wait_ns = get_u64(o, "wait_ns"),
-		.oldest_ns = get_u64(o, "oldest_ns"),
-	};
-	const json_t *now = get_part(o, "waits_for");
-	read_limit_name(now ? now : get_part(o, "limit"), k.limit);
-	return k;
-}
-
 static struct snap_wait read_wait(const json_t *o)
 {
 	struct snap_wait w = {
 		.class = get_text(o, "class"),
 		.sum_ns = get_u64(o, "sum_ns"),
 	};
-	read_limit_name(get_part(o, "limit"), w.limit);
+	snapshot_limit_name(get_part(o, "limit"), w.limit);
 	const json_t *counts = json_object_get(o, "counts");
 	for (unsigned i = 0; i < json_array_size(counts) && i <= SNAP_BOUNDS_MAX; i++)
 		w.count[i] = (uint64_t)json_integer_value(json_array_get(counts, i));
@@ -104,7 +86,9 @@ static void free_scope(struct snap_scope *s)
 	free(s->op);
 	free(s->limit);
 	free(s->key);
+	free(s->waited_limit);
 	free(s->wait);
+	snapshot_free_pools(s);
 }
 
 static bool read_ops(struct snap_scope *s, json_t *classes)
@@ -142,6 +126,7 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 	s->name = get_text(a, "name");
 	s->mountpoint = get_text(a, "mountpoint");
 	s->source = get_text(a, "source");
+	s->fs = get_text(a, "fs");
 	s->seconds = get_real(a, "seconds");
 	s->mounted = get_true(a, "mounted");
 	s->paused = get_true(a, "paused") || *get_text(a, "paused_by");
@@ -157,6 +142,8 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 	s->stuck = get_u64(get_part(a, "in_source"), "stuck");
 	const json_t *space = get_part(a, "space");
 	s->counts_space = space;
+	s->space_state = get_text(space, "state");
+	s->space_refused = get_u64(space, "refused");
 	s->space_used = get_u64(space, "used");
 	s->space_limit = get_u64(space, "size");
 	s->inodes_used = get_u64(space, "inodes_used");
@@ -165,12 +152,14 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 
 static bool read_scope(struct snap_scope *s, const json_t *a)
 {
+	bool global = strcmp(get_text(a, "scope"), "global") == 0;
 	read_figures(s, a);
 	read_bounds(s, json_object_get(a, "wait_bounds_ns"));
 	return read_ops(s, json_object_get(a, "classes")) &&
 	       READ_LIST(s->limit, s->limits, json_object_get(a, "limits_met"), read_limit) &&
-	       READ_LIST(s->key, s->keys, json_object_get(a, "keys_by_wait"), read_key) &&
-	       READ_LIST(s->wait, s->waits, json_object_get(a, "waits"), read_wait);
+	       snapshot_read_keys(s, get_part(a, "key_table")) &&
+	       READ_LIST(s->wait, s->waits, json_object_get(a, "waits"), read_wait) &&
+	       (!global || snapshot_read_pools(s, get_part(a, "pools")));
 }
 
 /* --- the whole --------------------------------------------------------------------------------- */

@@ -12,9 +12,9 @@
 #include "ctl/collect.h"
 #include "ctl/ctl.h"
 #include "ctl/top_view.h"
+#include "ctl/users.h"
 
-/* Of each mount, those that waited longest.  4096 would cost three times the CPU that top may use. */
-#define KEYS_MAX  1024
+#define KEYS_MAX  4096 /* of each mount, those that waited longest */
 #define TIMEOUT_S 3
 #define ROUND_NS  NSEC_PER_SEC
 #define ESCAPE_MS 25 /* an escape sequence follows within this time, else it was the Esc key */
@@ -41,7 +41,7 @@ static void forget(struct top *t)
 static bool remake(struct top *t)
 {
 	top_data_free(&t->data);
-	if (!top_data_make(&t->data, t->now, t->before, t->time))
+	if (!top_data_make(&t->data, t->now, t->before, t->time, user_name))
 		return false;
 	top_data_sort(&t->data, &t->view);
 	return true;
@@ -99,7 +99,7 @@ static void change(struct top *t, const struct top_change *set)
 static bool print_plain(struct top *t)
 {
 	/* Without a terminal, the help in the footer is of no use. */
-	unsigned rows = top_rows(&t->data);
+	unsigned rows = top_lines(&t->data);
 	AUTO_FREE struct top_line *line = calloc(rows + 1, sizeof(*line));
 	if (!line)
 		return false;

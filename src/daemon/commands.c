@@ -167,6 +167,7 @@ static const struct member {
 	{"class", JSON_STRING, NEEDS_CLASS, NEEDS_CLASS},
 	{"before", JSON_STRING, NEEDS_CLASS, 0},
 	{"keys", JSON_INTEGER, MAY_KEYS, 0},
+	{"table", JSON_TRUE, MAY_KEYS, 0},
 	{"key", JSON_STRING, MAY_FILTER, 0}, /* or a number */
 	{"min_wait_ns", JSON_INTEGER, MAY_FILTER, 0},
 };
@@ -253,12 +254,16 @@ static const struct command *read_request(json_t *request, struct command_reply 
 	return NULL;
 }
 
-static unsigned keys_of(const json_t *request)
+static struct stats_keys keys_of(const json_t *request)
 {
-	json_int_t n = json_integer_value(json_object_get(request, "keys"));
-	if (!json_object_get(request, "keys"))
-		return STATS_TOP_KEYS;
-	return n < 0 ? 0 : n > STATS_MAX_KEYS ? STATS_MAX_KEYS : (unsigned)n;
+	const json_t *keys = json_object_get(request, "keys");
+	json_int_t n = keys ? json_integer_value(keys) : STATS_TOP_KEYS;
+	return (struct stats_keys){
+		.most = n < 0		     ? 0
+			: n > STATS_MAX_KEYS ? STATS_MAX_KEYS
+					     : (unsigned)n,
+		.table = json_is_true(json_object_get(request, "table")),
+	};
 }
 
 void command_run(struct registry *r, json_t *request, struct command_reply *reply)

@@ -5,6 +5,7 @@
 
 #include "daemon/commands.h"
 #include "daemon/registry.h"
+#include "daemon/stats_out.h"
 #include "daemon/target.h"
 
 struct request {
@@ -16,8 +17,8 @@ struct request {
 	const char *class;    /* the class to be added */
 	const char *before;   /* … before this one; NULL: after all others */
 	const json_t *values; /* options, by name */
-	unsigned keys;	      /* how many stats shows */
-	const json_t *key;    /* whose events are wanted: a number or a name */
+	struct stats_keys keys;
+	const json_t *key; /* whose events are wanted: a number or a name */
 	uint64_t min_wait_ns;
 	struct command_reply *reply;
 	struct json_out out; /* reply->data */

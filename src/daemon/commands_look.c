@@ -201,7 +201,7 @@ void do_stats(struct request *rq)
 	if (rq->target.pool)
 		put_text(rq->out, "name", target_name(&rq->target));
 	else
-		put_stats(rq->out, rq->registry, &rq->target, rq->keys);
+		put_stats(rq->out, rq->registry, &rq->target, &rq->keys);
 	put_pools(rq->out, rq->registry->pools, rq->target.pool);
 }
 

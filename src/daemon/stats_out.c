@@ -49,6 +49,7 @@ static void put_class(struct json_out o, const struct class_stats *c)
 		{"full", c->full},
 		{"no_room", c->no_room},
 		{"too_many_open", c->too_many_open},
+		{"no_space", c->no_space},
 		{"timed_out", c->timed_out},
 		{"cancelled", c->cancelled},
 		{"misconfigured", c->misconfigured},
@@ -229,12 +230,10 @@ static void put_each(struct json_out o, const struct key_stats *k)
 			put_i64(put_object(each, limit_kind_name(l)), "level", k->level[l]);
 }
 
-/* The gate keeps the end of a cgroup's path only. */
-static void put_name(struct json_out o, const struct key_stats *k)
+const char *stats_key_name(const struct key_stats *k, char path[STATS_NAME_MAX])
 {
-	char path[4096];
-	bool whole = k->key.kind == FAIR_CGROUP && cgroup_path(k->key.id, path, sizeof(path));
-	put_text(o, "name", whole ? path : k->name);
+	bool whole = k->key.kind == FAIR_CGROUP && cgroup_path(k->key.id, path, STATS_NAME_MAX);
+	return whole ? path : k->name;
 }
 
 static void put_keys(struct json_out list, const struct key_stats *k, unsigned n)
@@ -252,9 +251,10 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 			{"max_wait_ns", k[i].max_wait_ns},
 			{"oldest_ns", k[i].oldest_ns},
 		};
+		char path[STATS_NAME_MAX];
 		struct json_out one = put_object(list, NULL);
 		put_text(one, "kind", fair_kind_name(k[i].key.kind));
-		put_name(one, &k[i]);
+		put_text(one, "name", stats_key_name(&k[i], path));
 		put_text(one, "class", k[i].leaf);
 		put_numbers(one, row, ARRAY_SIZE(row));
 		put_waits(one, &k[i]);
@@ -267,12 +267,32 @@ static bool in_scope(const struct target *t, const struct served_mount *m)
 	return m->gate_mount && target_covers(t, m);
 }
 
+/* Two lists: those that waited longest, and those that moved most. */
+static void put_key_lists(struct json_out o, struct key_stats *keys, unsigned n, unsigned most)
+{
+	qsort(keys, n, sizeof(*keys), by_wait);
+	put_keys(put_array(o, "keys_by_wait"), keys, min_u64(n, most));
+	qsort(keys, n, sizeof(*keys), by_use);
+	put_keys(put_array(o, "keys_by_use"), keys, min_u64(n, min_u64(most, STATS_TOP_KEYS)));
+}
+
+static void put_longest_waits(struct json_out o, struct key_stats *keys, unsigned n, unsigned most)
+{
+	if (n > most) {
+		qsort(keys, n, sizeof(*keys), by_wait);
+		qsort(keys, most, sizeof(*keys), by_key);
+	}
+	put_key_table(o, keys, min_u64(n, most));
+}
+
 /* The keys of all mounts of the scope, equal ones together. */
 static void put_all_keys(struct json_out o, struct registry *r, const struct target *t,
-			 unsigned top)
+			 const struct stats_keys *show)
 {
 	unsigned room = 0, n = 0;
 	AUTO_FREE struct key_stats *keys = NULL;
+	if (!show->most)
+		return;
 	list_for_each (it, &r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		room += in_scope(t, m) ? m->s.max_keys : 0;
@@ -289,10 +309,10 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 					     keys + n, min_u64(m->s.max_keys, room - n));
 	}
 	n = stats_merge_keys(keys, n);
-	qsort(keys, n, sizeof(*keys), by_wait);
-	put_keys(put_array(o, "keys_by_wait"), keys, min_u64(n, top));
-	qsort(keys, n, sizeof(*keys), by_use);
-	put_keys(put_array(o, "keys_by_use"), keys, min_u64(n, min_u64(top, STATS_TOP_KEYS)));
+	if (show->table)
+		put_longest_waits(o, keys, n, show->most);
+	else
+		put_key_lists(o, keys, n, show->most);
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
@@ -302,6 +322,8 @@ static void put_mount(struct json_out o, const struct served_mount *m)
 	struct fs_counts counts;
 	put_text(o, "mountpoint", m->s.mountpoint);
 	put_text(o, "source", served_source(m));
+	if (m->fs)
+		put_text(o, "fs", m->fs->s.name);
 	put_bool(o, "mounted", served_state(m) == SERVED_UP);
 	put_bool(o, "dry_run", m->s.dry_run);
 	if (served_paused_by(m))
@@ -358,7 +380,8 @@ static void look_at_scope(struct registry *r, const struct target *t, struct sco
 		gate_stats_global(r->gate, s);
 }
 
-void put_stats(struct json_out o, struct registry *r, const struct target *t, unsigned top)
+void put_stats(struct json_out o, struct registry *r, const struct target *t,
+	       const struct stats_keys *keys)
 {
 	AUTO_FREE struct scope_stats *s = calloc(1, sizeof(*s));
 	struct fs_source_look source;
@@ -381,5 +404,5 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t, un
 	put_scope_stats(o, s);
 	if (t->mount && !t->class)
 		put_mount_waits(o, t->mount);
-	put_all_keys(o, r, t, top);
+	put_all_keys(o, r, t, keys);
 }

@@ -10,14 +10,26 @@
 #define STATS_TOP_KEYS 10 /* unless asked for more */
 #define STATS_MAX_KEYS 8192
 
-/* With the `top` keys that waited longest, and those that moved most. */
-void put_stats(struct json_out o, struct registry *r, const struct target *t, unsigned top);
+/* How keys are shown. */
+struct stats_keys {
+	unsigned most; /* those that waited longest; 0: none */
+	bool table; /* as rows of "key_table", in the order of their ids; else as two lists of objects: those that
+			* waited longest, and those that moved most */
+};
+void put_stats(struct json_out o, struct registry *r, const struct target *t,
+	       const struct stats_keys *keys);
 
 /* "KEY":{"scope":"class","of":"backup","name":"bps"}; a limit of each key is "each.bps".  The object, to be added to. */
 struct json_out put_waited_limit(struct json_out o, const char *key, const struct waited_limit *l);
 /* The parts of it that need no daemon. */
 void put_scope_stats(struct json_out o, const struct scope_stats *s);
-/* Merges equal keys in place; returns how many are left. */
+/* Of its program or cgroup.  The gate keeps only the end of a cgroup's path. */
+#define STATS_NAME_MAX 4096
+const char *stats_key_name(const struct key_stats *k, char path[STATS_NAME_MAX]);
+/* key_table.c: {"columns":[…],"rows":[[…],…],"text":[…],"limits":[…]}; kind, name and class are indexes into "text", the limit
+ * (that the key waits for, or waited for longest) into "limits". */
+void put_key_table(struct json_out o, const struct key_stats *k, unsigned n);
+/* Merges equal keys in place, which also sorts them by id; returns how many are left. */
 unsigned stats_merge_keys(struct key_stats *k, unsigned n);
 
 #endif

@@ -9,7 +9,14 @@
 #include "ctl/snapshot.h"
 #include "unit/unit.h"
 
-#define PID 4711
+#define PID   4711
+#define ALICE 1001
+#define BOB   1002
+
+static inline const char *known_user(uint64_t uid)
+{
+	return uid == ALICE ? "alice" : uid == BOB ? "bob" : "?";
+}
 
 /* What differs between two moments. */
 struct moment {
@@ -38,7 +45,7 @@ static inline json_t *mount_answer(const struct moment *m)
 			"\"in_source\":{\"stuck\":0},\"inflight\":{\"now\":2},\"open\":{\"now\":7},"
 			"\"classes\":{\"read\":{\"ops\":10,\"bytes\":100},"
 			"\"write\":{\"ops\":%u,\"bytes\":%u,\"parked_total\":40,\"timed_out\":2,"
-			"\"too_many_open\":7,\"ok\":50,\"errors\":4}},"
+			"\"too_many_open\":7,\"no_space\":8,\"ok\":50,\"errors\":4}},"
 			"\"space\":{\"size\":4096,\"used\":1024,\"inodes_used\":3},"
 			"\"limits_met\":[{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\","
 			"\"unit\":\"bytes\",\"rate\":1048576,\"level\":%u,\"capacity\":104857,"
@@ -52,15 +59,33 @@ static inline json_t *mount_answer(const struct moment *m)
 			"\"wait_bounds_ns\":[1000000,2500000],"
 			"\"waits\":[{\"class\":\"backup\",\"limit\":{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\"},"
 			"\"counts\":[1,2,4],\"sum_ns\":1500000000}],"
-			"\"keys_by_wait\":[{\"kind\":\"process\",\"id\":99,\"user\":\"alice\",\"name\":\"rsync\","
-			"\"class\":\"backup\",\"limit\":{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\"},\"ops\":%u,\"bytes\":%u,"
-			"\"parked_now\":%u,\"wait_ns\":%llu,\"oldest_ns\":%llu},"
-			"{\"kind\":\"process\",\"id\":100,\"user\":\"bob\",\"name\":\"e\\u001bvil\","
-			"\"class\":\"\",\"limit\":{\"scope\":\"mount\",\"name\":\"each.iops\"},\"ops\":5,\"bytes\":0,\"parked_now\":0,"
-			"\"wait_ns\":1000000,\"oldest_ns\":0}]}",
+			"\"key_table\":{\"columns\":[\"kind\",\"id\",\"uid\",\"name\",\"class\",\"limit\",\"ops\",\"bytes\","
+			"\"parked_now\",\"wait_ns\",\"oldest_ns\"],"
+			"\"text\":[\"process\",\"rsync\",\"backup\",\"e\\u001bvil\",\"\"],"
+			"\"limits\":[{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\"},"
+			"{\"scope\":\"mount\",\"name\":\"each.iops\"}],"
+			"\"rows\":[[0,99,%u,1,2,0,%u,%u,%u,%llu,%llu],[0,100,%u,3,4,1,5,0,0,1000000,0]]}}",
 			m->seconds, m->write_ops, m->write_bytes, m->level,
-			m->blocking_ms * 1000000ULL, m->key_ops, m->key_bytes, m->queue,
-			m->key_wait_ms * 1000000ULL, m->oldest_ms * 1000000ULL),
+			m->blocking_ms * 1000000ULL, ALICE, m->key_ops, m->key_bytes, m->queue,
+			m->key_wait_ms * 1000000ULL, m->oldest_ms * 1000000ULL, BOB),
+		0);
+	return parsed(text);
+}
+
+/* A member of a pool, which has lost the server if `mode` is not "leased". */
+static inline json_t *pool_answer(const char *mode, const char *error, unsigned lost_ms)
+{
+	char *text;
+	ck_assert_int_gt(
+		asprintf(
+			&text,
+			"[{\"name\":\"farm\",\"server\":\"redis://r\",\"mode\":\"%s\",\"members\":3,\"answer_age_ns\":"
+			"120000000,\"lost_ns\":%llu,\"lost_before_ns\":2000000000,\"helper_starts\":1,\"errors\":4,"
+			"\"error\":\"%s\",\"limits\":{\"bps\":{\"unit\":\"bytes\",\"rate\":104857600.0,"
+			"\"limited_here\":true,\"granted\":26214400.0,\"wants_all\":true}},"
+			"\"who\":[{\"host\":\"alpha\",\"weight\":1,\"age_ns\":80000000,\"share\":{\"bps\":26214400.0}},"
+			"{\"host\":\"beta\",\"weight\":4,\"age_ns\":90000000,\"share\":{\"bps\":78643200.0}}]}]",
+			mode, lost_ms * 1000000ULL, error),
 		0);
 	return parsed(text);
 }

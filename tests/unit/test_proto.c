@@ -218,8 +218,88 @@ START_TEST(equal_keys_of_several_mounts_are_added_up)
 }
 END_TEST
 
+static json_int_t cell(const json_t *table, unsigned row, unsigned column)
+{
+	return json_integer_value(
+		json_array_get(json_array_get(json_object_get(table, "rows"), row), column));
+}
+
+static const char *text_of(const json_t *table, json_int_t i)
+{
+	return json_string_value(json_array_get(json_object_get(table, "text"), (size_t)i));
+}
+
+START_TEST(keys_as_a_table_are_rows_of_numbers)
+{
+	struct key_stats k[] = {
+		{.key = {FAIR_PROCESS, 5},
+		 .uid = 1001,
+		 .name = "rsync",
+		 .leaf = "backup",
+		 .ops = 3,
+		 .wait_ns = 7,
+		 .limit = {.known = true, .scope = SCOPE_MOUNT, .name = "iops"},
+		 .waits_for = {.known = true, .scope = SCOPE_CLASS, .of = "backup", .name = "bps"}},
+		{.key = {FAIR_PROCESS, 6}, .name = "r\xffync", .leaf = "backup"},
+	};
+	bool failed = false;
+	struct json_out o = json_out_new(&failed);
+	put_key_table(o, k, 2);
+	ck_assert(!failed);
+	const json_t *t = json_object_get(o.at, "key_table");
+	ck_assert_uint_eq(json_array_size(json_object_get(t, "columns")), 11);
+	ck_assert_uint_eq(json_array_size(json_object_get(t, "rows")), 2);
+	ck_assert_str_eq(text_of(t, cell(t, 0, 0)), "process");
+	ck_assert_int_eq(cell(t, 0, 1), 5);
+	ck_assert_int_eq(cell(t, 0, 2), 1001);
+	ck_assert_str_eq(text_of(t, cell(t, 0, 3)), "rsync");
+	ck_assert_str_eq(text_of(t, cell(t, 1, 3)), "r\xef\xbf\xbdync"); /* is UTF-8 */
+	ck_assert_int_eq(cell(t, 0, 4), cell(t, 1, 4));
+	/* What it waits for now, rather than what it waited for longest. */
+	const json_t *limit = json_array_get(json_object_get(t, "limits"), cell(t, 0, 10));
+	ck_assert_str_eq(json_string_value(json_object_get(limit, "of")), "backup");
+	ck_assert_int_eq(cell(t, 1, 10), -1);
+	json_decref(o.at);
+}
+END_TEST
+
+/* Each key costs eleven numbers: `top` asks for thousands of them once a second.  As objects they were 600 bytes each. */
+START_TEST(thousands_of_keys_are_a_short_line)
+{
+	enum { KEYS = 4096 };
+	struct key_stats *k = calloc(KEYS, sizeof(*k));
+	for (unsigned i = 0; i < KEYS; i++) {
+		k[i] = (struct key_stats){
+			.key = {FAIR_PROCESS, 100000 + i},
+			.uid = 1000 + i,
+			.ops = 1000,
+			.bytes = 1 << 30,
+			.wait_ns = 3600000000000,
+			.oldest_ns = 1000000000,
+			.limit = {.known = true, .scope = SCOPE_MOUNT, .name = "iops"}};
+		snprintf(k[i].name, sizeof(k[i].name), "job%u", i % 10);
+	}
+	bool failed = false;
+	struct json_out o = json_out_new(&failed);
+	size_t size;
+	put_key_table(o, k, KEYS);
+	char *line = proto_line(o.at, &size);
+	ck_assert(!failed);
+	ck_assert_uint_lt(size, KEYS * 80);
+	const json_t *t = json_object_get(o.at, "key_table");
+	ck_assert_uint_eq(json_array_size(json_object_get(t, "rows")), KEYS);
+	ck_assert_uint_eq(json_array_size(json_object_get(t, "text")),
+			  12); /* "process", "", ten names */
+	ck_assert_uint_eq(json_array_size(json_object_get(t, "limits")), 1);
+	free(line);
+	free(k);
+	json_decref(o.at);
+}
+END_TEST
+
 UNIT_MAIN("proto", a_line_is_one_object, nesting_is_bounded_before_anything_is_parsed,
 	  what_is_put_is_read_again, every_code_has_a_name_and_a_status,
 	  requests_that_are_not_complete_are_refused, errors_are_one_line_for_people,
 	  every_command_is_found_by_its_name, statistics_of_a_scope_have_stable_names,
-	  equal_keys_of_several_mounts_are_added_up)
+	  equal_keys_of_several_mounts_are_added_up, keys_as_a_table_are_rows_of_numbers,
+	  thousands_of_keys_are_a_short_line)
