@@ -24,6 +24,7 @@ code() { # CODE REQUEST
 	equal "$(ask <<<"$2" | jq -r '.error.code // "ok"')" "$1" "$2"
 }
 
+code wrong-state '{"v":1,"do":"rescan","target":"slow"}' # before it has a size
 # The examples, in the order of the page.  subscribe is the last one.
 sed -n 's/^\.Dl \({.*\)$/\1/p' "$page" >"$TMP/examples"
 [ "$(wc -l <"$TMP/examples")" -ge 15 ] || fail "the page has too few examples"
@@ -66,8 +67,6 @@ parts "window: '100': has no unit" "write for example 100ms or 100s" '{"v":1,"do
 parts "cache: cannot be changed while it is mounted" "change the configuration and mount it anew" \
 	'{"v":1,"do":"set","target":"slow","values":{"cache":"strict"}}'
 says "slow: window: '100': has no unit; write for example 100ms or 100s" ctl set slow window=100
-code ok '{"v":1,"do":"set","target":"slow","values":{"size":"off"}}'
-code wrong-state '{"v":1,"do":"rescan","target":"slow"}'
 echo nonsense >>"$TMP/c.conf"
 code bad-file '{"v":1,"do":"reload"}'
 sed -i '$d' "$TMP/c.conf"

@@ -26,9 +26,9 @@
 #include "sched/gate.h"
 
 #define PRODUCERS 2
-#define ROUNDS	  6	/* of each kind */
-#define PER_ROUND 50000 /* requests of each producer */
-#define QUIET	  1000	/* events after the storm: few enough to be kept */
+#define ROUNDS	  10	 /* of each kind */
+#define PER_ROUND 200000 /* requests of each producer */
+#define QUIET	  1000	 /* events after the storm: few enough to be kept */
 
 static struct registry registry;
 static struct control control;
