@@ -1,19 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-int error_set(struct error *e, const char *fmt, ...)
+#define BEFORE_REMEDY "; "
+
+/* The length of what the format says before its remedy; 0: it has none.  Values may contain a "; " as well, so the
+ * text itself does not tell. */
+static size_t length_of_what(const char *fmt, va_list ap) PRINTF_LIKE(1, 0);
+static size_t length_of_what(const char *fmt, va_list ap)
+{
+	const char *end = strstr(fmt, BEFORE_REMEDY);
+	char head[256];
+	if (!end || (size_t)(end - fmt) >= sizeof(head))
+		return 0;
+	memcpy(head, fmt, end - fmt);
+	head[end - fmt] = '\0';
+	int n = vsnprintf(NULL, 0, head, ap);
+	return n > 0 ? (size_t)n : 0;
+}
+
+int error_vset(struct error *e, const char *fmt, va_list ap)
 {
 	if (!e)
 		return -1;
+	va_list again;
+	va_copy(again, ap);
+	e->what = length_of_what(fmt, again);
+	va_end(again);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	make_one_line(e->text);
+	return -1;
+}
+
+int error_set(struct error *e, const char *fmt, ...)
+{
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	error_vset(e, fmt, ap);
 	va_end(ap);
-	make_one_line(e->text);
 	return -1;
 }
 
@@ -30,5 +56,12 @@ int error_prefix(struct error *e, const char *fmt, ...)
 	memcpy(what, e->text, sizeof(what));
 	size_t n = strlen(where);
 	snprintf(e->text, sizeof(e->text), "%s: %.*s", where, (int)(sizeof(what) - n - 3), what);
+	e->what += e->what ? n + 2 : 0;
 	return -1;
+}
+
+const char *error_remedy(const struct error *e)
+{
+	size_t at = e->what + strlen(BEFORE_REMEDY);
+	return e->what && at < strlen(e->text) ? e->text + at : "";
 }

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* An error message for people: what is wrong and where.  Parsers fill it in; main prints it, or the
- * control socket sends it.  Errors for the kernel are plain -errno. */
+/* An error message for people: what is wrong and where and, behind "; ", what to do about it, if that is known.  Parsers
+ * fill it in; main prints it, or the control socket sends it.  Errors for the kernel are plain -errno. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/util.h"
 
 struct error {
 	char text[1024]; /* one line, no newline; empty: no error */
+	size_t what;	 /* bytes of it that say what is wrong; 0: all of it does */
 };
 
 /* clang-format off */
-#define ERROR_INIT {""}
+#define ERROR_INIT {.text = ""}
 /* clang-format on */
 
-/* Fills `e` (NULL is allowed) and returns -1, so that a parser can `return error_set(...)`. */
+/* Fills `e` (NULL is allowed) and returns -1, so that a parser can `return error_set(...)`.  What follows the first
+ * "; " of the format is the remedy. */
 int error_set(struct error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+int error_vset(struct error *e, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 /* Puts "where: " in front of the message.  Returns -1. */
 int error_prefix(struct error *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
@@ -25,5 +30,8 @@ static inline bool error_is_set(const struct error *e)
 {
 	return e->text[0] != '\0';
 }
+
+/* What to do about it; "": nothing is known. */
+const char *error_remedy(const struct error *e);
 
 #endif

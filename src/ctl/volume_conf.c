@@ -77,7 +77,7 @@ static int put_option(FILE *out, const struct volume_options *known, const char 
 	if (volume_check_option(key, value, err) < 0)
 		return -1;
 	if (!*value && o && !o->flag)
-		return error_set(err, "%s: needs a value: %s=%s", key, key, o->syntax);
+		return error_set(err, "%s: needs a value; write %s=%s", key, key, o->syntax);
 	fprintf(out, "%s = \"%s\"\n", key, *value ? value : "yes");
 	return 0;
 }

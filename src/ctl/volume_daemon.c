@@ -77,9 +77,9 @@ static int ask(const struct volume_setup *s, json_t *request, json_t **answer, s
 	}
 	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
 	daemons_free(&d);
-	/* Without its remedy: users of an engine cannot give --force. */
+	/* Without the remedy of these: users of an engine cannot give --force. */
 	const char *text = get_text(get_part(*answer, "error"), "text");
-	if (code && *text)
+	if ((code == PROTO_IN_USE || code == PROTO_WRONG_STATE) && *text)
 		error_set(err, "%s", text);
 	make_one_line(err->text);
 	return code;

@@ -221,17 +221,17 @@ static bool called_by_mount(const char *argv0)
 	return strncmp(slash ? slash + 1 : argv0, "mount.", 6) == 0;
 }
 
-static int bad_flag(char **argv, int flag, struct error *err)
+int cmdline_bad_flag(char **argv, int flag, const char *help, struct error *err)
 {
 	const char *arg = argv[optind - 1];
 	if (flag == ':')
-		return error_set(err, "'%s' needs a value; see ratefs --help", arg);
+		return error_set(err, "'%s' needs a value; see %s", arg, help);
 	if (strncmp(arg, "--", 2) != 0)
-		return error_set(err, "unknown flag '-%c'; see ratefs --help", optopt);
+		return error_set(err, "unknown flag '-%c'; see %s", optopt, help);
 	if (looks_like_option(arg + 2))
 		return error_set(err, "unknown flag '%s'; options go after -o: -o %s", arg,
 				 arg + 2);
-	return error_set(err, "unknown flag '%s'; see ratefs --help", arg);
+	return error_set(err, "unknown flag '%s'; see %s", arg, help);
 }
 
 static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper, struct error *err)
@@ -301,7 +301,7 @@ static int parse_flags(struct cmdline *c, struct batches *b, int argc, char **ar
 	opterr = 0;
 	while ((flag = getopt_long(argc, argv, ":o:c:fdhVrwnsvt:N:", names, NULL)) != -1) {
 		if (flag == '?' || flag == ':')
-			return bad_flag(argv, flag, err);
+			return cmdline_bad_flag(argv, flag, "ratefs --help", err);
 		if (take_flag(c, b, flag, helper, err) < 0)
 			return -1;
 	}

@@ -34,5 +34,7 @@ struct cmdline {
 int cmdline_parse(struct cmdline *c, int argc, char **argv, struct error *err);
 void cmdline_free(struct cmdline *c);
 void cmdline_help(void);
+/* What is wrong with the flag for which getopt_long returned `flag`, ":" or "?"; `help` tells of others.  Returns -1. */
+int cmdline_bad_flag(char **argv, int flag, const char *help, struct error *err);
 
 #endif

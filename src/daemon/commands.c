@@ -39,7 +39,7 @@ int command_fail(struct command_reply *reply, enum proto_code code, const char *
 {
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(reply->err.text, sizeof(reply->err.text), fmt, ap);
+	error_vset(&reply->err, fmt, ap);
 	va_end(ap);
 	reply->code = code;
 	return -1;
@@ -52,6 +52,22 @@ void command_note(struct command_reply *reply, const char *line)
 	put_text(notes ? o : put_array(reply->data, "notes"), NULL, line);
 }
 
+/* The text and its remedy, apart from each other. */
+static void put_what(struct json_out o, const struct command_reply *reply)
+{
+	const struct error *err = &reply->err;
+	const char *remedy = reply->remedy[0]	 ? reply->remedy
+			     : !reply->long_text ? error_remedy(err)
+						 : "";
+	char what[sizeof(err->text)];
+	bool split = !reply->long_text && !reply->remedy[0] && *remedy;
+	snprintf(what, sizeof(what), "%.*s", split ? (int)err->what : (int)sizeof(what) - 1,
+		 err->text);
+	put_text(o, "text", reply->long_text ? reply->long_text : what);
+	if (*remedy)
+		put_text(o, "remedy", remedy);
+}
+
 static json_t *failure(struct command_reply *reply, bool *failed)
 {
 	struct json_out o = json_out_new(failed);
@@ -61,9 +77,7 @@ static json_t *failure(struct command_reply *reply, bool *failed)
 	put_text(error, "code", proto_code_name(reply->code));
 	if (reply->place)
 		put_text(error, "place", reply->place);
-	put_text(error, "text", reply->long_text ? reply->long_text : reply->err.text);
-	if (reply->remedy[0])
-		put_text(error, "remedy", reply->remedy);
+	put_what(error, reply);
 	if (reply->in_use.at && json_object_set(error.at, "in_use", reply->in_use.at) < 0)
 		*failed = true;
 	return o.at;

@@ -25,8 +25,9 @@ static int wrong_scope(struct request *rq, enum scope_kind scope, const char *na
 {
 	const struct served_mount *m = rq->target.mount;
 	const char *fs = m && m->fs ? m->fs->s.name : m && m->s.fs ? m->s.fs : "NAME";
-	return command_fail(rq->reply, PROTO_WRONG_TARGET, "'%s': say 'ratefsctl set %s%s %s=%s'",
-			    name, scope == SCOPE_FS ? "fs:" : "",
+	return command_fail(rq->reply, PROTO_WRONG_TARGET,
+			    "'%s': belongs to another scope; say 'ratefsctl set %s%s %s=%s'", name,
+			    scope == SCOPE_FS ? "fs:" : "",
 			    scope == SCOPE_GLOBAL ? "global"
 			    : scope == SCOPE_FS	  ? fs
 						  : "NAME",
@@ -60,7 +61,7 @@ static int set_option(struct settings *s, struct request *rq, const char *name, 
 	rq->reply->code = o ? PROTO_BAD_VALUE : PROTO_UNKNOWN_OPTION;
 	if (joined_by_comma(value))
 		command_fail(rq->reply, PROTO_BAD_VALUE,
-			     "'%s=%s': separate options with spaces, not ','", name, value);
+			     "'%s=%s': not one option; separate options with spaces", name, value);
 	return -1;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "daemon/control_socket.h"
 #include "daemon/loop.h"
 #include "daemon/settings.h"
 #include "daemon/trace.h"
@@ -27,7 +28,7 @@ struct control {
 	void (*obeyed)(void *ctx); /* a command has been carried out */
 	void *obeyed_ctx;
 	struct traces traces;
-	char path[108];
+	char path[CONTROL_PATH_MAX];
 	int64_t now_s; /* counted by the loop's tick */
 };
 

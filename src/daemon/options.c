@@ -8,8 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
-#include "daemon/names.h"
-#include "fs/cgroup.h"
+#include "daemon/option_parse.h"
 
 static unsigned row(const struct option_def *o)
 {
@@ -21,23 +20,13 @@ static void *field(const struct option_def *o, struct settings *s)
 	return (char *)s + o->offset;
 }
 
-static int no_memory(struct error *err)
-{
-	return error_set(err, "out of memory");
-}
-
 /* --- values in ------------------------------------------------------------------------------ */
-
-static bool is_off(const char *value)
-{
-	return strcasecmp(value, "off") == 0 || strcasecmp(value, "unlimited") == 0;
-}
 
 static int parse_rate(const struct option_def *o, struct settings *s, const char *value,
 		      struct error *err)
 {
 	uint64_t rate = 0;
-	int rc = is_off(value)			? 0
+	int rc = option_is_off(value)		? 0
 		 : limit_kind_is_bytes(o->kind) ? units_parse_byte_rate(value, &rate, err)
 						: units_parse_op_rate(value, &rate, err);
 	if (rc < 0)
@@ -61,7 +50,7 @@ static int parse_tokens(const struct option_def *o, struct settings *s, const ch
 {
 	struct limit_config *l = field(o, s);
 	uint64_t tokens = 0;
-	int rc = is_off(value)			? 0
+	int rc = option_is_off(value)		? 0
 		 : limit_kind_is_bytes(o->kind) ? units_parse_bytes(value, &tokens, err)
 						: units_parse_count(value, &tokens, err);
 	if (rc < 0)
@@ -87,9 +76,9 @@ static int parse_number(const struct option_def *o, struct settings *s, const ch
 	char bound[UNITS_TEXT_MAX];
 	uint64_t n = 0;
 	if (*value && needs_unit(o, value))
-		return error_set(err, "'%s': give a unit, for example %sms or %ss", value, value,
-				 value);
-	int rc = is_off(value)		      ? 0
+		return error_set(err, "'%s': has no unit; write for example %sms or %ss", value,
+				 value, value);
+	int rc = option_is_off(value)	      ? 0
 		 : o->type == OPTION_BYTES    ? units_parse_bytes(value, &n, err)
 		 : o->type == OPTION_DURATION ? units_parse_duration(value, &n, err)
 					      : units_parse_count(value, &n, err);
@@ -103,93 +92,6 @@ static int parse_number(const struct option_def *o, struct settings *s, const ch
 	return 0;
 }
 
-/* --- the device --- */
-
-static int parse_time(const char *text, uint64_t *ns, struct error *err)
-{
-	if (*text && strspn(text, "123456789.0") == strlen(text) && strtod(text, NULL) > 0)
-		return error_set(err, "'%s': give a unit, for example %sms or %ss", text, text,
-				 text);
-	if (units_parse_duration(text, ns, err) < 0)
-		return -1;
-	if (*ns > LATENCY_MAX_NS)
-		return error_set(err, "'%s': must be at most 1h", text);
-	return 0;
-}
-
-/* "A", or "A" and "B" around one of `marks`, which is stored in *mark (0: none). */
-static int parse_times(const char *value, const char *marks, char *mark, uint64_t ns[2],
-		       struct error *err)
-{
-	AUTO_FREE char *copy = strdup(value);
-	if (!copy)
-		return no_memory(err);
-	char *at = strpbrk(copy, marks);
-	*mark = at ? *at : '\0';
-	if (at)
-		*at++ = '\0';
-	ns[1] = 0;
-	return parse_time(copy, &ns[0], err) < 0 || (at && parse_time(at, &ns[1], err) < 0) ? -1
-											    : 0;
-}
-
-static int parse_latency(struct latency *l, const char *value, struct error *err)
-{
-	uint64_t ns[2] = {0, 0};
-	char mark = 0;
-	if (is_off(value)) {
-		*l = (struct latency){0};
-		return 0;
-	}
-	if (parse_times(value, "~^", &mark, ns, err) < 0)
-		return -1;
-	if (mark == '~' && ns[1] > ns[0])
-		return error_set(err, "'%s': the part after '~' must not be the larger one", value);
-	if (mark == '^' && (!ns[0] || ns[1] <= ns[0]))
-		return error_set(err, "'%s': write MEDIAN^P99, the smaller one first", value);
-	*l = (struct latency){mark == '~'   ? LATENCY_UNIFORM
-			      : mark == '^' ? LATENCY_LOGNORMAL
-					    : LATENCY_FIXED,
-			      ns[0], ns[1]};
-	return 0;
-}
-
-/* Fills two consecutive fields. */
-static int parse_seek(uint64_t *out, const char *value, struct error *err)
-{
-	uint64_t ns[2] = {0, 0};
-	char mark = 0;
-	if (!is_off(value) && parse_times(value, "-", &mark, ns, err) < 0)
-		return -1;
-	if (!is_off(value) && !mark)
-		ns[1] = ns[0];
-	if (ns[1] < ns[0])
-		return error_set(err, "'%s': write MIN-MAX, the smaller one first", value);
-	out[0] = ns[0];
-	out[1] = ns[1];
-	return 0;
-}
-
-static int parse_stall(uint64_t *out, const char *value, struct error *err)
-{
-	uint64_t ns[2] = {0, 0};
-	char mark = 0;
-	if (!is_off(value)) {
-		if (parse_times(value, "/", &mark, ns, err) < 0)
-			return -1;
-		if (!mark || !ns[0])
-			return error_set(err, "'%s': write LENGTH/EVERY, for example 200ms/30s",
-					 value);
-		if (ns[1] < NSEC_PER_MSEC || ns[0] > ns[1])
-			return error_set(
-				err, "'%s': EVERY must be at least 1ms and not shorter than LENGTH",
-				value);
-	}
-	out[0] = ns[0];
-	out[1] = ns[1];
-	return 0;
-}
-
 static int parse_timeout(const struct option_def *o, struct settings *s, const char *value,
 			 struct error *err)
 {
@@ -199,14 +101,13 @@ static int parse_timeout(const struct option_def *o, struct settings *s, const c
 		*out = -1;
 		return 0;
 	}
-	if (!is_off(value) && units_parse_duration(value, &ns, err) < 0)
+	if (!option_is_off(value) && units_parse_duration(value, &ns, err) < 0)
 		return -1;
 	*out = min_u64(ns, INT64_MAX);
 	return 0;
 }
 
-/* The index of `value` among "a|b|c", or -1. */
-static int choice_index(const char *words, const char *value)
+int option_choice(const char *words, const char *value)
 {
 	for (int i = 0;; i++) {
 		size_t n = strcspn(words, "|");
@@ -221,7 +122,7 @@ static int choice_index(const char *words, const char *value)
 static int parse_choice(const struct option_def *o, struct settings *s, const char *value,
 			struct error *err)
 {
-	int i = choice_index(o->syntax, value);
+	int i = option_choice(o->syntax, value);
 	if (i < 0)
 		return error_set(err, "'%s': must be one of %s", value, o->syntax);
 	*(unsigned *)field(o, s) = i;
@@ -230,7 +131,7 @@ static int parse_choice(const struct option_def *o, struct settings *s, const ch
 
 static int parse_bool_value(const char *value, bool *out, struct error *err)
 {
-	int i = choice_index("yes|no|true|false|on|off|1|0", value);
+	int i = option_choice("yes|no|true|false|on|off|1|0", value);
 	if (i < 0)
 		return error_set(err, "'%s': must be yes or no", value);
 	*out = i % 2 == 0;
@@ -259,142 +160,9 @@ static int parse_text(const struct option_def *o, struct settings *s, const char
 	bool none = !strcmp(o->name, "parent") && !strcasecmp(value, "none");
 	char *copy = none ? NULL : strdup(value);
 	if (!copy && !none)
-		return no_memory(err);
+		return option_no_memory(err);
 	free(*out);
 	*out = copy;
-	return 0;
-}
-
-/* --- weights -------------------------------------------------------------------------------- */
-
-static int parse_id(enum fair_kind kind, const char *id, uint64_t *out, struct error *err)
-{
-	char *end;
-	*out = strtoull(id, &end, 10);
-	if (*id >= '0' && *id <= '9' && !*end)
-		return 0;
-	if (kind == FAIR_UID || kind == FAIR_GID)
-		return names_find(kind == FAIR_UID ? NAME_USER : NAME_GROUP, id, out, err);
-	return error_set(err, "'%s' is not a process id", id);
-}
-
-/* What a rule applies to; the glob is to be freed. */
-static int parse_whose(struct weight_rule *rule, const char *kind, const char *id, const char *text,
-		       struct error *err)
-{
-	static const enum fair_kind kinds[] = {FAIR_PROCESS, FAIR_UID, FAIR_GID, FAIR_CGROUP,
-					       FAIR_PROCESS};
-	int i = choice_index("process|uid|gid|cgroup|comm", kind);
-	if (i < 0)
-		return error_set(
-			err, "'%s': must begin with process:, uid:, gid:, cgroup: or comm:", text);
-	bool comm = strcasecmp(kind, "comm") == 0;
-	rule->key.kind = kinds[i];
-	if (!comm && rule->key.kind != FAIR_CGROUP)
-		return parse_id(rule->key.kind, id, &rule->key.id, err);
-	if (!comm && *id != '/')
-		return error_set(err, "'%s': a cgroup begins with '/'", text);
-	if (!*id)
-		return error_set(err, "'%s': the name of the program is missing", text);
-	if (!comm && !strpbrk(id, "*?[")) {
-		rule->key.id = cgroup_id(id);
-		return 0;
-	}
-	rule->glob = strdup(id);
-	return rule->glob ? 0 : no_memory(err);
-}
-
-static int parse_weight(const char *text, uint32_t *weight)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-	*weight = (uint32_t)n;
-	return *end || *text < '0' || *text > '9' || n < 1 || n > WEIGHT_MAX ? -1 : 0;
-}
-
-int weights_parse(struct weights *w, const char *text, struct error *err)
-{
-	struct weight_rule rule = {0};
-	AUTO_FREE char *copy = strdup(text);
-	if (!copy)
-		return no_memory(err);
-	char *id = strchr(copy, ':'), *weight = strrchr(copy, '=');
-	if (!id || !weight || weight < id)
-		return error_set(err, "'%s': write it like uid:1000=4", text);
-	const char *comma = strchr(text, ',');
-	if (comma && strchr(comma, ':') && strchr(comma, '='))
-		return error_set(err, "'%s': join weights with '+', not ','", text);
-	*id++ = '\0';
-	*weight++ = '\0';
-	if (parse_weight(weight, &rule.weight) < 0)
-		return error_set(err, "'%s': the weight must be between 1 and %u", text,
-				 WEIGHT_MAX);
-	if (parse_whose(&rule, copy, id, text, err) < 0)
-		return -1;
-	bool added = weights_add(w, &rule, text);
-	free((char *)rule.glob);
-	return added ? 0 : no_memory(err);
-}
-
-/* A number without a key is the share of the class itself. */
-static int parse_own_weight(struct weights *w, const char *text, enum scope_kind scope,
-			    struct error *err)
-{
-	if (scope == SCOPE_MOUNT)
-		return error_set(err, "'%s': the share of a mount is mount_weight", text);
-	if (parse_weight(text, &w->own) < 0)
-		return error_set(err, "'%s': the weight must be between 1 and %u", text,
-				 WEIGHT_MAX);
-	return 0;
-}
-
-/* "uid:1=2+gid:3=4", "3": adds to the existing weights or replaces them; all or none. */
-static int parse_weights(struct weights *w, const char *value, enum scope_kind scope, bool adds,
-			 struct error *err)
-{
-	struct weights fresh = {0};
-	AUTO_FREE char *copy = strdup(value);
-	char *save = NULL;
-	int rc = copy ? 0 : no_memory(err);
-	if (rc == 0 && adds && !weights_copy(&fresh, w))
-		rc = no_memory(err);
-	for (char *one = copy ? strtok_r(copy, "+", &save) : NULL; one && rc == 0;
-	     one = strtok_r(NULL, "+", &save))
-		rc = strspn(one, "0123456789") == strlen(one)
-			     ? parse_own_weight(&fresh, one, scope, err)
-			     : weights_parse(&fresh, one, err);
-	if (rc < 0) {
-		weights_free(&fresh);
-		return -1;
-	}
-	weights_free(w);
-	*w = fresh;
-	return 0;
-}
-
-/* --- matches -------------------------------------------------------------------------------- */
-
-static int resolve(enum rule_field field, const char *name, uint32_t *number, struct error *err)
-{
-	uint64_t id;
-	if (names_find(field == RULE_UID ? NAME_USER : NAME_GROUP, name, &id, err) < 0)
-		return -1;
-	*number = (uint32_t)id;
-	return 0;
-}
-
-static int parse_match(struct match *m, const char *value, struct error *err)
-{
-	bool none = strcasecmp(value, "none") == 0;
-	struct match fresh = {0};
-	if (!none && !(fresh.rule = rule_parse(value, resolve, err)))
-		return -1;
-	if (!none && !(fresh.text = strdup(value))) {
-		rule_free(fresh.rule);
-		return no_memory(err);
-	}
-	match_free(m);
-	*m = fresh;
 	return 0;
 }
 
@@ -407,9 +175,9 @@ static int set_flag(const struct option_def *o, struct settings *s, const char *
 	if (value && parse_bool_value(value, &on, err) < 0)
 		return -1;
 	if (on)
-		return words_put(&s->fuse, o->name, o->opposite) ? 0 : no_memory(err);
+		return words_put(&s->fuse, o->name, o->opposite) ? 0 : option_no_memory(err);
 	if (o->opposite)
-		return words_put(&s->fuse, o->opposite, o->name) ? 0 : no_memory(err);
+		return words_put(&s->fuse, o->opposite, o->name) ? 0 : option_no_memory(err);
 	words_remove(&s->fuse, o->name);
 	return 0;
 }
@@ -427,11 +195,11 @@ static int set_fuse_value(const struct option_def *o, struct settings *s, const 
 		if (bytes < 4096 || bytes > 1 << 20)
 			return error_set(err, "'%s': must be between 4K and 1M", value);
 		if (asprintf(&text, "max_read=%llu", (unsigned long long)bytes) < 0)
-			return no_memory(err);
+			return option_no_memory(err);
 	} else if (asprintf(&text, "%s=%s", o->name, value) < 0) {
-		return no_memory(err);
+		return option_no_memory(err);
 	}
-	return words_put(&s->fuse, text, NULL) ? 0 : no_memory(err);
+	return words_put(&s->fuse, text, NULL) ? 0 : option_no_memory(err);
 }
 
 /* --- one option ----------------------------------------------------------------------------- */
@@ -458,17 +226,17 @@ static int set_value(const struct option_def *o, struct settings *s, enum scope_
 	case OPTION_BOOL:
 		return parse_bool_value(value, field(o, s), err);
 	case OPTION_LATENCY:
-		return parse_latency(field(o, s), value, err);
+		return option_parse_latency(field(o, s), value, err);
 	case OPTION_SEEK:
-		return parse_seek(field(o, s), value, err);
+		return option_parse_seek(field(o, s), value, err);
 	case OPTION_STALL:
-		return parse_stall(field(o, s), value, err);
+		return option_parse_stall(field(o, s), value, err);
 	case OPTION_TEXT:
 		return parse_text(o, s, value, err);
 	case OPTION_WEIGHTS:
-		return parse_weights(field(o, s), value, scope, batch[row(o)], err);
+		return option_parse_weights(field(o, s), value, scope, batch[row(o)], err);
 	case OPTION_MATCH:
-		return parse_match(field(o, s), value, err);
+		return option_parse_match(field(o, s), value, err);
 	case OPTION_FLAG:
 		return set_flag(o, s, value, err);
 	case OPTION_VALUE:
@@ -518,18 +286,20 @@ int option_set(struct settings *s, enum scope_kind scope, const char *name, cons
 		return unknown(name, scope, err);
 	if (!option_is_in(o, scope) && option_widest(o) == SCOPE_CLASS)
 		return error_set(err,
-				 "%s: belongs to a class: [class:NAME] in a file, or 'ratefsctl "
-				 "class add'",
+				 "%s: belongs to a class; use [class:NAME] in a file, or "
+				 "'ratefsctl class add'",
 				 o->name);
 	if (!option_is_in(o, scope) && option_widest(o) == SCOPE_POOL)
-		return error_set(err, "%s: belongs to a pool: [pool:NAME] in a file, or -o pool.%s",
+		return error_set(err,
+				 "%s: belongs to a pool; use [pool:NAME] in a file, or -o pool.%s",
 				 o->name, o->name);
 	if (!option_is_in(o, scope))
 		return error_set(err, "%s: belongs to the %s scope, not to %s", o->name,
 				 scope_kind_name(option_widest(o)), scope_kind_name(scope));
 	bool bare_ok = o->type == OPTION_FLAG || o->type == OPTION_BOOL || o->type == OPTION_NOISE;
 	if (!value && !bare_ok)
-		return error_set(err, "%s: needs a value: %s=%s", o->name, o->name, o->syntax);
+		return error_set(err, "%s: needs a value; write %s=%s", o->name, o->name,
+				 o->syntax);
 	if (o->type == OPTION_BOOL && !value)
 		value = "yes";
 	if (set_value(o, s, scope, value, batch, err) < 0)

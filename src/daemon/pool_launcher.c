@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/child.h"
 #include "pool/wire.h"
 
 union control {
@@ -109,18 +110,7 @@ static _Noreturn void run(int socket)
 
 int pool_launcher_start(void)
 {
-	int fds[2];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-		return -errno;
-	pid_t child = fork();
-	if (child == 0)
-		run(fds[1]);
-	int error = errno;
-	close(fds[1]);
-	if (child > 0)
-		return fds[0];
-	close(fds[0]);
-	return -error;
+	return child_start(SOCK_SEQPACKET, run);
 }
 
 int pool_launcher_launch(int launcher, int fd)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/name_service.h"
+#include "daemon/child.h"
 
 #define QUERY_MAX (4U << 20)
 
@@ -151,16 +152,5 @@ static _Noreturn void run(int fd)
 
 int resolver_start(void)
 {
-	int fds[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-		return -errno;
-	pid_t child = fork();
-	if (child == 0)
-		run(fds[1]);
-	int error = errno;
-	close(fds[1]);
-	if (child > 0)
-		return fds[0];
-	close(fds[0]);
-	return -error;
+	return child_start(SOCK_STREAM, run);
 }

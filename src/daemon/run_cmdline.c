@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/cmdline.h"
 #include "daemon/options.h"
 #include "daemon/profile.h"
 #include "daemon/path.h"
@@ -211,13 +212,8 @@ static int parse_flags(struct run *r, struct draft *d, int argc, char **argv, st
 	opterr = 0;
 	optind = 1;
 	while ((flag = getopt_long(argc, argv, "+:o:C:qh", names, NULL)) != -1) {
-		const char *arg = argv[optind - 1];
-		if (flag == ':')
-			return error_set(err, "'%s' needs a value; see ratefs run --help", arg);
-		if (flag == '?' && optopt && strncmp(arg, "--", 2) != 0)
-			return error_set(err, "unknown flag '-%c'; see ratefs run --help", optopt);
-		if (flag == '?')
-			return error_set(err, "unknown flag '%s'; see ratefs run --help", arg);
+		if (flag == ':' || flag == '?')
+			return cmdline_bad_flag(argv, flag, "ratefs run --help", err);
 		if (take_flag(r, d, flag, err) < 0)
 			return -1;
 	}

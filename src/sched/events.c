@@ -160,6 +160,27 @@ void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns)
 	put(&g->events, &e);
 }
 
+/* A thread that is refused again and again is looked up once per second: that reads /proc. */
+static void refused_name(const struct gate *g, const struct caller *c, struct event *e)
+{
+	static _Thread_local struct {
+		const struct gate *gate;
+		uint64_t second, handle;
+		uint32_t tid;
+		char name[KEY_NAME_MAX];
+	} last;
+	uint64_t second = e->at_ns / NSEC_PER_SEC + 1, handle = c->opener ? c->handle : 0;
+	if (last.gate != g || last.second != second || last.tid != c->tid ||
+	    last.handle != handle) {
+		last.gate = g;
+		last.second = second;
+		last.tid = c->tid;
+		last.handle = handle;
+		g->callers->name(c, last.name);
+	}
+	memcpy(e->name, last.name, sizeof(e->name));
+}
+
 /* The widest scope whose max_inflight is reached. */
 static bool find_full(const struct chain *ch, struct refusal *why)
 {
@@ -211,7 +232,7 @@ void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct c
 			  .cost = *cost};
 	e.key = caller_key(c, g->callers, atomic_load(&f->fair), e.at_ns);
 	if (g->callers && c->tid)
-		g->callers->name(c, e.name);
+		refused_name(g, c, &e);
 	gate_lock(g);
 	put_class(&e, f);
 	if (kind != EVENT_NO_ROOM)

@@ -56,10 +56,10 @@ says "slow: unknown option 'raed_bps'; did you mean 'read_bps'" ctl set slow rae
 says "slow: cache: cannot be changed" ctl set slow iops=5 cache=strict
 says "global: fair: belongs to the mount scope" ctl set global fair=uid
 says "slow: 'iops': write KEY=VALUE" ctl set slow iops
-says "slow: 'iops=20,bps=10M': separate options with spaces" ctl set slow iops=20,bps=10M
-says "slow: 'global.iops': say 'ratefsctl set global iops=100'" ctl set slow global.iops=100
-says "slow: 'fs.iops': say 'ratefsctl set fs:slow iops=100'" ctl set slow fs.iops=100
-says "slow: weight: .*join weights with '\+'" ctl set slow weight=uid:0=4,uid:1=2
+says "slow: 'iops=20,bps=10M': not one option; separate options with spaces" ctl set slow iops=20,bps=10M
+says "slow: 'global.iops': belongs to another scope; say 'ratefsctl set global iops=100'" ctl set slow global.iops=100
+says "slow: 'fs.iops': belongs to another scope; say 'ratefsctl set fs:slow iops=100'" ctl set slow fs.iops=100
+says "slow: weight: .*',' does not separate weights; write '\+'" ctl set slow weight=uid:0=4,uid:1=2
 says "slow: bps: .*rates are per second" ctl set slow bps=10MB/min
 says "slow: bps_burst: has no effect without bps" ctl set slow bps_burst=10M
 says "slow: max_parked: '0': must be at least 1" ctl set slow max_parked=0

@@ -24,6 +24,7 @@ code() { # CODE REQUEST
 	equal "$(ask <<<"$2" | jq -r '.error.code // "ok"')" "$1" "$2"
 }
 
+code wrong-state '{"v":1,"do":"rescan","target":"slow"}' # before it has a size
 # The examples, in the order of the page.  subscribe is the last one.
 sed -n 's/^\.Dl \({.*\)$/\1/p' "$page" >"$TMP/examples"
 [ "$(wc -l <"$TMP/examples")" -ge 15 ] || fail "the page has too few examples"
@@ -34,9 +35,9 @@ paste "$TMP/examples" "$TMP/answers" | while IFS=$'\t' read -r request answer; d
 done || exit 1
 equal "$(jq -r 'select(.id) | .id' "$TMP/answers")" mine "the id of a request"
 # Each command of the daemon has an example there.
-for command in list find show set stats reset-stats pause resume class-add class-list class-remove reload unmount mount subscribe; do
+while read -r command; do
 	grep -q "\"do\":\"$command\"" "$TMP/examples" || fail "no example of $command"
-done
+done < <(sed -n 's/^[[:blank:]]*{"\([a-z-]*\)", do_.*/\1/p' "${srcdir:-.}/src/daemon/commands.c")
 equal "$(ctl show slow --json | jq -r .options.iops.value)" off "what reload undid"
 
 # Codes.
@@ -56,6 +57,16 @@ exec 5<"$MNT/file"
 code in-use '{"v":1,"do":"unmount","target":"slow"}'
 exec 5<&-
 equal "$(ask <<<'{"v":1,"do":"unmount","target":"slow/no"}' | jq -r .error.place)" slow/no "the place of an error"
+# What is wrong and what to do about it are apart; ratefsctl joins them.
+parts() { # TEXT REMEDY REQUEST
+	equal "$(ask <<<"$3" | jq -r '.error | .text + "|" + .remedy + "|" + .place')" "$1|$2|slow" "$3"
+}
+parts "unknown option 'ipos'" "did you mean 'iops'?" '{"v":1,"do":"set","target":"slow","values":{"ipos":5}}'
+parts "bps: '10mbit': bits are not accepted" "write bytes, for example 1250K" '{"v":1,"do":"set","target":"slow","values":{"bps":"10mbit"}}'
+parts "window: '100': has no unit" "write for example 100ms or 100s" '{"v":1,"do":"set","target":"slow","values":{"window":100}}'
+parts "cache: cannot be changed while it is mounted" "change the configuration and mount it anew" \
+	'{"v":1,"do":"set","target":"slow","values":{"cache":"strict"}}'
+says "slow: window: '100': has no unit; write for example 100ms or 100s" ctl set slow window=100
 echo nonsense >>"$TMP/c.conf"
 code bad-file '{"v":1,"do":"reload"}'
 sed -i '$d' "$TMP/c.conf"

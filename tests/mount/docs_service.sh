@@ -15,10 +15,15 @@ if [ -x "$builddir/ratefs-volume" ]; then
 	cp "$srcdir/conf/ratefs-volume.socket" "$TMP/units/"
 	volume=$TMP/units/ratefs-volume.service
 fi
+if [ -x "$builddir/ratefs-exporter" ]; then
+	sed "s#^ExecStart=[^ ]*#ExecStart=$builddir/ratefs-exporter#" "$builddir/conf/ratefs-exporter.service" \
+		>"$TMP/units/ratefs-exporter.service"
+	exporter=$TMP/units/ratefs-exporter.service
+fi
 # A systemd that cannot even load the units of its own has nothing to say about ours.
 if systemd-analyze verify --man=no basic.target >/dev/null 2>&1; then
 	said=$(systemd-analyze verify --man=no "$TMP/units/ratefs.service" "$TMP/units/ratefs@test.service" \
-		${volume:+"$volume"} 2>&1 | grep -F ratefs)
+		${volume:+"$volume"} ${exporter:+"$exporter"} 2>&1 | grep -F ratefs)
 	equal "$said" "" "systemd-analyze verify complains"
 else
 	say "systemd-analyze is not here, or does not work here: the units are not verified"
@@ -56,6 +61,31 @@ code = daemon.wait(10)
 assert code == 0, f"exit code {code}"
 assert not os.path.ismount(mnt), "still mounted"
 EOF
+
+# What the exporter's unit runs, with its rights: it needs no capability, and serves the metrics.
+if [ -n "${exporter-}" ]; then
+	requires curl setpriv
+	"$RATEFS" -c "$TMP/test.conf" || fail "-c"
+	LISTEN=127.0.0.1:19944
+	read -ra command < <(sed -n "s#^ExecStart=##p" "$exporter" | sed "s#\${LISTEN}#$LISTEN#")
+	setpriv --bounding-set=-all --no-new-privs "${command[@]}" >"$TMP/exporter.log" 2>&1 &
+	scraped() { curl -sf "http://$LISTEN/metrics" >"$TMP/metrics"; }
+	within 10s scraped || fail "the exporter does not answer: $(cat "$TMP/exporter.log")"
+	grep -q '^ratefs_.*mount="test"' "$TMP/metrics" || fail "no metrics of the mount: $(head -5 "$TMP/metrics")"
+	kill %% && wait %% 2>/dev/null
+	rc=0
+	"${command[0]}" --listen nonsense 2>/dev/null || rc=$?
+	equal $rc 2 "exit code of the exporter for a wrong address"
+	ok ctl unmount test >/dev/null
+fi
+# The volume plugin: its socket is that of the unit, and a wrong command line ends with 2 as well.
+if [ -n "${volume-}" ]; then
+	grep -q '^ListenStream=/run/docker/plugins/ratefs.sock' "$TMP/units/ratefs-volume.socket" ||
+		fail "the socket is not where Docker looks: $(cat "$TMP/units/ratefs-volume.socket")"
+	rc=0
+	"$builddir/ratefs-volume" --nonsense 2>/dev/null || rc=$?
+	equal $rc 2 "exit code of ratefs-volume for a wrong flag"
+fi
 
 # RestartPreventExitStatus=2
 echo 'nonsense = 1' >>"$TMP/test.conf"

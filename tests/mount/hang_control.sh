@@ -5,7 +5,7 @@
 LOG_EXPECTED=.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
-requires jq helper:iogen
+requires jq python3 helper:iogen
 
 backing tmpfs
 mkdir "$SRC/a" "$SRC/b" "$TMP/a" "$TMP/b" "$TMP/c"
@@ -166,6 +166,45 @@ t=$(($(now_ms) - t0))
 [ $t -gt 5000 ] || fail "abandoned after $t ms, without patience"
 lower_goes_on
 within 5s gone "$DAEMON" || fail "still there"
+wait "$DAEMON"
+DAEMON=
+# Every command of the protocol, about the mount whose source hangs, is answered at once.
+start
+hang
+cat >"$TMP/all.py" <<'END'
+import json, socket, sys, time
+asked = [
+    {"do": "list"}, {"do": "find", "target": "a"}, {"do": "show", "target": "a"},
+    {"do": "set", "target": "a", "values": {"iops": 5000}}, {"do": "stats", "target": "a", "keys": 100}, {"do": "stats"},
+    {"do": "reset-stats"}, {"do": "pause", "target": "a"}, {"do": "resume", "target": "a"},
+    {"do": "class-add", "target": "a", "class": "x", "values": {"match": "uid:7", "bps": "1M"}},
+    {"do": "class-list"}, {"do": "class-remove", "target": "a/x"},
+    {"do": "set", "target": "a", "values": {"size": "10G"}}, {"do": "rescan", "target": "a"},
+    {"do": "stats", "target": "a"}, {"do": "set", "target": "a", "values": {"size": "off"}},
+    {"do": "mount", "target": "a"}, {"do": "reload"}, {"do": "subscribe", "target": "a"}, {"do": "unmount", "target": "b"},
+    {"do": "mount", "target": "b"},
+]
+commands = set(sys.argv[2:])
+for request in asked:
+    s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect(sys.argv[1])
+    begin = time.monotonic()
+    s.sendall(json.dumps({"v": 1, **request}).encode() + b"\n")
+    answer = s.makefile().readline()
+    took = time.monotonic() - begin
+    commands.discard(request["do"])
+    if not answer or took > 1:
+        print(request, "took", took, "answer", answer)
+if commands:
+    print("not asked:", *commands)
+END
+mapfile -t commands < <(sed -n 's/^[[:blank:]]*{"\([a-z-]*\)", do_.*/\1/p' "${srcdir:-.}/src/daemon/commands.c")
+equal "$(python3 "$TMP/all.py" /run/ratefs/*-"$DAEMON".sock "${commands[@]}")" "" "commands that had to wait"
+alive
+kill -TERM "$DAEMON"
+kill -TERM "$DAEMON"
+within 5s gone "$PARKED" || fail "clients hang"
+lower_goes_on
+within 10s gone "$DAEMON" || fail "still there"
 wait "$DAEMON"
 DAEMON=
 lower_gone

@@ -279,9 +279,9 @@ START_TEST(what_is_wrong_with_a_class_is_told_with_its_place)
 	     "f:15: [class:d] parent: 'd' is a part of this class itself\n"
 	     "f:16: [class:e/f] 'e/f' cannot be the name of a class; use one without '/'");
 	says(MOUNT "match = uid:1\nweight = 3\n",
-	     "f:4: [mount:m] match: belongs to a class: [class:NAME] in a file, or 'ratefsctl class "
+	     "f:4: [mount:m] match: belongs to a class; use [class:NAME] in a file, or 'ratefsctl class "
 	     "add'\n"
-	     "f:5: [mount:m] weight: '3': the share of a mount is mount_weight");
+	     "f:5: [mount:m] weight: '3': not the weight of a caller; use mount_weight for the share of a mount");
 }
 END_TEST
 
@@ -381,7 +381,7 @@ START_TEST(what_is_wrong_with_a_pool_is_told)
 	says("[pool:a]\nserver = rediss://h\nbps = 1M\ntls_key = /key\n" MOUNT,
 	     "f:1: [pool:a] tls_key: needs tls_cert");
 	says(MOUNT "server = redis://h\n",
-	     "f:4: [mount:m] server: belongs to a pool: [pool:NAME] in a file, or -o pool.server");
+	     "f:4: [mount:m] server: belongs to a pool; use [pool:NAME] in a file, or -o pool.server");
 }
 END_TEST
 

@@ -18,6 +18,32 @@ START_TEST(an_error_says_where_and_what)
 }
 END_TEST
 
+START_TEST(what_is_wrong_and_the_remedy_can_be_told_apart)
+{
+	struct error e = ERROR_INIT;
+	ck_assert_str_eq(error_remedy(&e), "");
+	error_set(&e, "'%s': not a number; write for example %s", "a; b", "10; 20");
+	error_prefix(&e, "%s", "one; two");
+	ck_assert_str_eq(e.text, "one; two: 'a; b': not a number; write for example 10; 20");
+	ck_assert_str_eq(error_remedy(&e), "write for example 10; 20");
+	ck_assert_uint_eq(e.what, strlen("one; two: 'a; b': not a number"));
+	error_set(&e, "'%s' is wrong", "a; b");
+	ck_assert_str_eq(error_remedy(&e), "");
+}
+END_TEST
+
+START_TEST(a_remedy_that_was_cut_off_is_none)
+{
+	struct error e = ERROR_INIT;
+	char longish[sizeof(e.text)];
+	memset(longish, 'x', sizeof(longish) - 1);
+	longish[sizeof(longish) - 1] = '\0';
+	error_set(&e, "'%s' is too long; shorten it", longish);
+	ck_assert_str_eq(error_remedy(&e), "");
+	ck_assert_uint_eq(strlen(e.text), sizeof(e.text) - 1);
+}
+END_TEST
+
 START_TEST(nobody_has_to_listen_to_an_error)
 {
 	ck_assert_int_eq(error_set(NULL, "lost"), -1);
@@ -63,6 +89,7 @@ START_TEST(a_message_is_one_line_with_the_name_in_front_and_below_the_level_sile
 }
 END_TEST
 
-UNIT_MAIN("error", an_error_says_where_and_what, nobody_has_to_listen_to_an_error,
+UNIT_MAIN("error", an_error_says_where_and_what, what_is_wrong_and_the_remedy_can_be_told_apart,
+	  a_remedy_that_was_cut_off_is_none, nobody_has_to_listen_to_an_error,
 	  a_long_error_is_cut_and_keeps_its_place,
 	  a_message_is_one_line_with_the_name_in_front_and_below_the_level_silent)

@@ -170,28 +170,31 @@ START_TEST(wrong_values_are_named_with_what_would_be_right)
 	says("dry_run", "maybe", "dry_run: 'maybe': must be yes or no");
 	says("window", "1ns", "window: '1ns': must be at least 1ms");
 	says("window", "2h", "window: '2h': must be at most 1h");
-	says("window", "100", "window: '100': give a unit, for example 100ms or 100s");
+	says("window", "100", "window: '100': has no unit; write for example 100ms or 100s");
 	says("mount_weight", "0", "mount_weight: '0': must be at least 1");
 	says("mount_weight", "10001", "mount_weight: '10001': must be at most 10k");
 	says("max_parked", "off", "max_parked: 'off': must be at least 1");
 	says("bps", "10MB/min", "bps: '10MB/min': rates are per second, not '/min'");
 	says("weight", "uid:0=4,uid:1=2",
-	     "weight: 'uid:0=4,uid:1=2': join weights with '+', not ','");
+	     "weight: 'uid:0=4,uid:1=2': ',' does not separate weights; write '+'");
 	says("fsname", "", "fsname: is empty; give a value, or leave it out");
 	says("context", "", "context: is empty; give a value, or leave it out");
-	says("iops", NULL, "iops: needs a value: iops=OPS");
+	says("iops", NULL, "iops: needs a value; write iops=OPS");
 	says("max_read", "12", "max_read: '12': must be between 4K and 1M");
 	says("source", "", "source: is empty");
 	says("name", "global",
 	     "name: 'global' has another meaning for ratefsctl; choose another name");
 	says("name", "fs:x", "name: 'fs:x' has another meaning for ratefsctl; choose another name");
-	says("latency", "5", "latency: '5': give a unit, for example 5ms or 5s");
+	says("latency", "5", "latency: '5': has no unit; write for example 5ms or 5s");
 	says("latency", "5ms~6ms",
 	     "latency: '5ms~6ms': the part after '~' must not be the larger one");
-	says("latency", "5ms^4ms", "latency: '5ms^4ms': write MEDIAN^P99, the smaller one first");
+	says("latency", "5ms^4ms",
+	     "latency: '5ms^4ms': the median must be the smaller one; write MEDIAN^P99");
 	says("latency", "2h", "latency: '2h': must be at most 1h");
-	says("seek", "5ms-4ms", "seek: '5ms-4ms': write MIN-MAX, the smaller one first");
-	says("stall", "5ms", "stall: '5ms': write LENGTH/EVERY, for example 200ms/30s");
+	says("seek", "5ms-4ms",
+	     "seek: '5ms-4ms': the minimum must be the smaller one; write MIN-MAX");
+	says("stall", "5ms",
+	     "stall: '5ms': not a stall; write LENGTH/EVERY, for example 200ms/30s");
 	says("stall", "5ms/1ms",
 	     "stall: '5ms/1ms': EVERY must be at least 1ms and not shorter than LENGTH");
 	says("queue_depth", "5000", "queue_depth: '5000': must be at most 4096");
@@ -447,7 +450,8 @@ START_TEST(weights_may_have_patterns)
 	ck_assert_str_eq(rules[2].glob, "make*");
 	free(rules);
 	says("weight", "comm:=3", "weight: 'comm:=3': the name of the program is missing");
-	says("weight", "3", "weight: '3': the share of a mount is mount_weight");
+	says("weight", "3",
+	     "weight: '3': not the weight of a caller; use mount_weight for the share of a mount");
 }
 END_TEST
 

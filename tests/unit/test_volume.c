@@ -254,7 +254,7 @@ START_TEST(a_flag_needs_no_value_and_others_do)
 	struct world w;
 	setup(&w);
 	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\",\"Opts\":{\"iops\":\"\"}}"), 400);
-	ck_assert_str_eq(said("Err"), "iops: needs a value: iops=OPS");
+	ck_assert_str_eq(said("Err"), "iops: needs a value; write iops=OPS");
 	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\",\"Opts\":{\"ro\":\"\"}}"), 200);
 	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
 	AUTO_FREE char *conf = conf_of(&w);

@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# 100,000 events a second and more while one subscriber never reads: requests are not slowed down, memory is bounded, events that
+# are lost are counted, each of them, and a subscriber beside the deaf one still gets its events.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+requires helper:eventstorm jq
+
+eventstorm "$TMP/storm.sock" >"$TMP/result" || fail "eventstorm"
+say "$(cat "$TMP/result")"
+is() { jq -e "$1" "$TMP/result" >/dev/null || fail "not true: $1, of $(cat "$TMP/result")"; }
+
+# Nothing is lost without being counted.
+is '.reader.missing == 0'
+is '.deaf.got + .deaf.dropped == .deaf.events'
+is '.deaf.dropped > 0 and .deaf.got > 100'
+# The other one gets what it can read, and all of it once the storm is over.
+is '.reader.got > 10000'
+is '.quiet.got == .quiet.events and .quiet.dropped == 0'
+if grep -qa '__[at]san_init' "$RATEFS"; then
+	say "a sanitizer decides about speed and memory"
+	exit 0
+fi
+is '.per_second >= 100000'
+is '.ns.reader_and_deaf < .ns.reader * 2' # medians of rounds that take turns
+is '.grown_kib < 4096'
