@@ -57,8 +57,7 @@ if stored[1] then
 end
 limits = stored[2] and numbers(stored[2]) or {} -- rate 1, capacity 1, rate 2, ...
 local set_by = stored[3] or ''
-local ok, info = pcall(redis.call, 'INFO', 'server')
-local run_id = ok and string.match(info, 'run_id:(%x+)') or '0'
+local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or '0'
 local doubtful = stored[1] and stored[4] ~= run_id
 
 local m = stored[5] and numbers(stored[5]) -- seq called expires weight charge demand ...

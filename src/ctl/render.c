@@ -101,7 +101,7 @@ char *render_limit_name(const json_t *answer, const json_t *limit, char buf[REND
 {
 	const char *scope = get_text(limit, "scope"), *of = get_text(limit, "of");
 	const char *name = get_text(limit, "name");
-	bool class = strcmp(scope, "class") == 0;
+	bool class = strcmp(scope, "class") == 0 || strcmp(scope, "pool") == 0;
 	if (is_own(answer, scope, of))
 		snprintf(buf, RENDER_NAME_MAX, "%s", name);
 	else
@@ -118,11 +118,14 @@ bool render_limits(const json_t *answer, const json_t *limits, const char *class
 	json_array_foreach (limits, i, limit) {
 		bool worst = get_true(limit, "bottleneck");
 		char name[RENDER_NAME_MAX];
-		bool of_class = strcmp(get_text(limit, "scope"), "class") == 0;
-		if (class ? !of_class || strcmp(get_text(limit, "of"), class) != 0 : of_class)
+		bool pool = strcmp(get_text(limit, "scope"), "pool") == 0;
+		bool of_class = strcmp(get_text(limit, pool ? "joined_by" : "scope"), "class") == 0;
+		const char *of = get_text(limit, pool ? "joined_by_name" : "of");
+		if (class ? !of_class || strcmp(of, class) != 0 : of_class)
 			continue;
 		fprintf(out, " %s=%s%s",
-			class ? get_text(limit, "name") : render_limit_name(answer, limit, name),
+			class && !pool ? get_text(limit, "name")
+				       : render_limit_name(answer, limit, name),
 			get_text(limit, "value"), worst ? "*" : "");
 		marked |= worst;
 	}

@@ -268,14 +268,24 @@ static void pool_limit(const char *name, const json_t *limit, FILE *out)
 			: text_amount(get_real(limit, "demand"), base, demand));
 }
 
-static void pool_members(const json_t *list, const json_t *limits, FILE *out)
+#define MEMBERS_SHOWN 8
+
+static void pool_members(const json_t *p, FILE *out)
 {
+	const json_t *list = get_part(p, "who"), *limits = get_part(p, "limits");
 	char text[TEXT_AMOUNT_MAX];
 	const json_t *m;
 	json_t *share;
 	const char *name;
 	size_t i;
+	if (get_true(p, "who_omitted"))
+		fprintf(out, "  members are listed in pools of up to 64\n");
 	json_array_foreach (list, i, m) {
+		if (i == MEMBERS_SHOWN) {
+			fprintf(out, "  and %zu members with smaller shares; --json lists them\n",
+				json_array_size(list) - i);
+			break;
+		}
 		fprintf(out, "  member %-25s weight %" PRIu64 ", %s ago", get_text(m, "host"),
 			get_u64(m, "weight"), text_ns(get_u64(m, "age_ns"), text));
 		json_object_foreach (get_part(m, "share"), name, share) {
@@ -294,7 +304,7 @@ static void pool(const json_t *p, FILE *out)
 	json_t *limit;
 	fprintf(out, "\npool %s at %s: %s, %" PRIu64 " members", get_text(p, "name"),
 		get_text(p, "server"), get_text(p, "mode"), get_u64(p, "members"));
-	if (get_part(p, "answer_age_ns"))
+	if (json_object_get(p, "answer_age_ns"))
 		fprintf(out, ", last answer %s ago", text_ns(get_u64(p, "answer_age_ns"), text));
 	if (get_u64(p, "lost_ns"))
 		fprintf(out, ", LOST for %s", text_ns(get_u64(p, "lost_ns"), text));
@@ -303,7 +313,7 @@ static void pool(const json_t *p, FILE *out)
 	fprintf(out, "\n  %-32s %8s %8s %8s\n", "LIMIT", "POOL", "HERE", "WANTED");
 	json_object_foreach (get_part(p, "limits"), name, limit)
 		pool_limit(name, limit, out);
-	pool_members(get_part(p, "who"), get_part(p, "limits"), out);
+	pool_members(p, out);
 }
 
 static void pools(const json_t *a, FILE *out)

@@ -21,7 +21,7 @@ struct loop;
 struct pools;
 struct registry;
 
-/* Before the system call filter: starts the process that starts helpers, if there are pools. */
+/* Before the system call filter: starts the process that starts helpers, if there are pools or a reload may add one. */
 int pools_prepare(const struct configuration *c, struct error *err);
 /* 0 or -errno. */
 int pools_open(struct registry *r, const struct configuration *c, struct loop *l);
@@ -47,6 +47,7 @@ struct pool_look {
 	uint64_t now_ns;
 	unsigned scopes;		    /* of this daemon that take part */
 	const char *error;		    /* the last; "": none since the last answer */
+	uint64_t errors;		    /* calls that failed */
 	unsigned restarts;		    /* of its helper */
 	const struct pool_listing *listing; /* the last; NULL: there was none */
 	uint64_t listed_ns;		    /* when that was */

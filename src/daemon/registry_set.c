@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/classes.h"
+#include "daemon/pool_config.h"
 #include "daemon/pools.h"
 #include "daemon/serve_mount.h"
 #include "daemon/served_space.h"
@@ -214,7 +215,10 @@ int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s
 
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err)
 {
-	return classes_check_one(s, err) < 0 ? -1 : set_one(m->registry, NULL, m, s, err);
+	if (classes_check_one(s, err) < 0 ||
+	    pool_config_nested(s, m->fs ? &m->fs->s : NULL, &m->registry->global, err) < 0)
+		return -1;
+	return set_one(m->registry, NULL, m, s, err);
 }
 
 int registry_pause_global(struct registry *r, bool paused)

@@ -68,7 +68,7 @@ struct settings {
 	char *pool;
 
 	/* pools */
-	char *server, *key, *auth_file;
+	char *server, *key, *auth_file, *tls_ca, *tls_cert, *tls_key;
 	uint64_t lease_ns, pool_weight;
 	unsigned on_lost; /* enum pool_on_lost */
 

@@ -158,10 +158,10 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	key->bytes += c->bytes;
 	key->uid = caller->uid;
 	key_waited(key, limit_of(f, n, index), wait_ns);
-	bool is_new = !key->described;
+	bool needs_name = key_needs_name(key, now_ns);
 	gate_unlock_deliver(g);
-	if (is_new)
-		key_describe(f->mount, caller, c->cls);
+	if (needs_name)
+		key_describe(f->mount, caller, c->cls, now_ns);
 }
 
 /* A dry run never waits.  A request that would have waited takes what is left, so that the next

@@ -55,6 +55,7 @@ struct permit_stats {
 struct scope_limits {
 	uint64_t since_ns, now_ns; /* start of counting; time of this copy */
 	struct limit_stats limit[LIMIT_KINDS];
+	struct limit_stats pool[LIMIT_KINDS]; /* what is leased here of the limits of its pool */
 	struct permit_stats inflight, open;
 	struct limit_stats
 		each[LIMIT_KINDS]; /* of each key; without levels, since every key has its own */
@@ -108,7 +109,7 @@ struct key_stats {
 	uint32_t weight;
 	uint32_t uid;		 /* of its last caller that had to wait */
 	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */
-	char name[KEY_NAME_MAX]; /* of its program or cgroup, as it was when it first had to wait; the end of a long one */
+	char name[KEY_NAME_MAX]; /* of its cgroup, or of the program that waited last (up to 5 s old); the end of a long one */
 	struct waited_limit limit; /* the one that it waited for longest … */
 	struct waited_limit
 		waits_for;   /* … and what it waits for now; not known: nothing of it waits */

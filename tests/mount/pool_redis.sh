@@ -43,13 +43,13 @@ equal "$(redis-cli -s "$TMP/redis.sock" type farm)" hash "the pool's key"
 
 # A cable is pulled: that host keeps to a third, the others share the rest; and recovers by itself.
 ip link set v1 down
-within 5s host_said 1 "pool 'pool': .*; this host keeps to its share" || fail "host 1 does not say that it is alone"
+within 5s host_said 1 "pool 'farm': .*; this host keeps to its share" || fail "host 1 does not say that it is alone"
 rates 3 1
 near "$SUM" $((RATE_POOL / 3)) 8 "a third without the server"
 rates 3 2 3
 near "$SUM" "$RATE_POOL" 8 "two hosts without the third"
 ip link set v1 up
-within 20s host_said 1 "pool 'pool': .* leases again" || fail "host 1 does not recover"
+within 20s host_said 1 "pool 'farm': .* leases again" || fail "host 1 does not recover"
 rates 2 1 2 3
 rates 3 1 2 3
 near "$SUM" "$RATE_POOL" 6 "three hosts again"
@@ -116,10 +116,10 @@ host_down 1
 
 # A server that talks rubbish, and one that is not there.
 host_up 1 -o "pool.server=redis://10.77.0.254:6381,pool.key=x,pool.bps=6M"
-within 5s host_said 1 "pool 'pool': 10.77.0.254:6381: .*; nothing is admitted" || fail "rubbish is not told: $(cat "$TMP/log1")"
+within 5s host_said 1 "pool 'x': 10.77.0.254:6381: .*; nothing is admitted" || fail "rubbish is not told: $(cat "$TMP/log1")"
 host_down 1
 host_up 1 -o "pool.server=redis://no.such.host.invalid,pool.key=x,pool.bps=6M,pool.on_lost=open"
-within 15s host_said 1 "pool 'pool': no.such.host.invalid:6379: .*; the pool's limits are off" || fail "a bad name is not told: $(cat "$TMP/log1")"
+within 15s host_said 1 "pool 'x': no.such.host.invalid:6379: .*; the pool's limits are off" || fail "a bad name is not told: $(cat "$TMP/log1")"
 host_down 1
 kill "$proxy" "$liar"
 

@@ -72,6 +72,24 @@ static inline json_t *mount_answer(const struct moment *m)
 	return parsed(text);
 }
 
+/* A member of a pool, which has lost the server if `mode` is not "leased". */
+static inline json_t *pool_answer(const char *mode, const char *error, unsigned lost_ms)
+{
+	char *text;
+	ck_assert_int_gt(
+		asprintf(
+			&text,
+			"[{\"name\":\"farm\",\"server\":\"redis://r\",\"mode\":\"%s\",\"members\":3,\"answer_age_ns\":"
+			"120000000,\"lost_ns\":%llu,\"lost_before_ns\":2000000000,\"helper_starts\":1,\"errors\":4,"
+			"\"error\":\"%s\",\"limits\":{\"bps\":{\"unit\":\"bytes\",\"rate\":104857600.0,"
+			"\"limited_here\":true,\"granted\":26214400.0,\"wants_all\":true}},"
+			"\"who\":[{\"host\":\"alpha\",\"weight\":1,\"age_ns\":80000000,\"share\":{\"bps\":26214400.0}},"
+			"{\"host\":\"beta\",\"weight\":4,\"age_ns\":90000000,\"share\":{\"bps\":78643200.0}}]}]",
+			mode, lost_ms * 1000000ULL, error),
+		0);
+	return parsed(text);
+}
+
 /* The class and the whole daemon have moved as much as the mount. */
 static inline json_t *scope_answer(const char *scope, const char *name, const struct moment *m)
 {
