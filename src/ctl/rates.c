@@ -30,7 +30,8 @@ static const struct snap_op *op_of(const struct snap_scope *s, const char *name)
 
 static uint64_t refusals(const struct snap_op *o)
 {
-	return o->would_block + o->full + o->timed_out + o->misconfigured;
+	return o->would_block + o->full + o->no_room + o->too_many_open + o->no_space +
+	       o->timed_out + o->misconfigured;
 }
 
 struct scope_rates scope_rates(const struct snap_scope *now, const struct snap_scope *before,

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of volumes.h share: volumes.c (state, configuration file, create), volumes_mount.c (mount, unmount,
+ * recover), volumes_remove.c.  The caller holds `change`, except where only paths are made. */
+#ifndef CTL_VOLUMES_INTERNAL_H
+#define CTL_VOLUMES_INTERNAL_H
+
+#include "ctl/volumes.h"
+
+enum {
+	DONE = 200,
+	PENDING = 202, /* internal: the engine never sees it */
+	BAD_REQUEST = 400,
+	NOT_FOUND = 404,
+	CONFLICT = 409,
+	FAILED = 500,
+};
+
+/* Paths in the state directory, to be freed; NULL: no memory.  fmt: for a name and an id. */
+char *volumes_path(const struct volumes *v, const char *fmt, const char *name, unsigned id);
+char *volumes_mountpoint(const struct volumes *v, const char *name);
+char *volumes_data(const struct volumes *v, const char *name, unsigned id);
+
+/* Statuses with err. */
+int volumes_no_such(const char *name, struct error *err);
+int volumes_no_memory(struct error *err);
+
+/* Only holders of `change` write, so they may read without `look`; the new state appears under it.  Takes the copy over. */
+int volumes_commit(struct volumes *v, json_t *copy, struct error *err);
+/* Writes the daemon's configuration file: as it is now, with the section of `add` and without that of `drop` (or NULL). */
+int volumes_rewrite_conf(struct volumes *v, const char *add, const char *drop, struct error *err);
+/* The keys of the volume in that file; NULL: it is not there. */
+char *volumes_served_section(const struct volumes *v, const json_t *volume);
+/* Unmounts a volume that nobody refers to.  0: it is not mounted any more; 1 with err: it is in use; -1 with err. */
+int volumes_release(struct volumes *v, const char *name, struct error *err);
+/* Deletes what is in the trash, in the background. */
+void volumes_empty_trash(const struct volumes *v);
+
+#endif

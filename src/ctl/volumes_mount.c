@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ctl/volume_check.h"
+#include "ctl/volumes_internal.h"
+
+static int set_reference(struct volumes *v, const char *name, const char *id, bool present,
+			 struct error *err)
+{
+	json_t *copy = volume_state_begin(&v->state);
+	json_t *references = volume_references(volume_find(copy, name));
+	if (!copy ||
+	    (present && json_object_set_new(references, id, json_integer(time(NULL))) < 0)) {
+		json_decref(copy);
+		return error_set(err, "out of memory");
+	}
+	if (!present)
+		json_object_del(references, id);
+	return volumes_commit(v, copy, err);
+}
+
+/* Keeps what `ratefsctl set --save` changed for the next mount. */
+static int keep_section(struct volumes *v, const char *name, struct error *err)
+{
+	const json_t *volume = volume_find(v->state.root, name);
+	AUTO_FREE char *section = volumes_served_section(v, volume);
+	if (!section || strcmp(section, volume_text(volume, "section")) == 0)
+		return 0;
+	json_t *copy = volume_state_begin(&v->state);
+	if (!copy ||
+	    json_object_set_new(volume_find(copy, name), "section", json_string(section)) < 0) {
+		json_decref(copy);
+		return error_set(err, "out of memory");
+	}
+	return volumes_commit(v, copy, err);
+}
+
+int volumes_release(struct volumes *v, const char *name, struct error *err)
+{
+	AUTO_FREE char *served = volumes_served_section(v, volume_find(v->state.root, name));
+	if (!served)
+		return 0;
+	int rc = v->daemon->unmount(v->daemon_ctx, name, err);
+	if (rc != 0)
+		return rc;
+	AUTO_FREE char *mountpoint = volumes_mountpoint(v, name);
+	if (keep_section(v, name, err) < 0 || volumes_rewrite_conf(v, NULL, name, err) < 0)
+		return -1;
+	if (mountpoint)
+		rmdir(mountpoint);
+	return 0;
+}
+
+/* The source may have been replaced by a link since the volume was created. */
+static int check_source_again(const struct volumes *v, const json_t *volume, struct error *err)
+{
+	const char *source = volume_source(volume);
+	if (!source)
+		return 0;
+	AUTO_FREE char *now =
+		volume_check_source(source, v->setup.allowed, v->setup.n_allowed, err);
+	if (now && strcmp(now, source) != 0)
+		return error_set(err, "source: '%s' now leads to '%s'", source, now);
+	return now ? 0 : -1;
+}
+
+/* 0; 1: still being mounted; -1 with err. */
+static int bring_up(struct volumes *v, const char *name, struct error *err)
+{
+	AUTO_FREE char *mountpoint = volumes_mountpoint(v, name);
+	if (!mountpoint)
+		return error_set(err, "out of memory");
+	/* A dead mount answers ENOTCONN: the daemon will replace it. */
+	if (mkdir(mountpoint, 0755) < 0 && errno != EEXIST)
+		return error_set(err, "%s: %s", mountpoint, strerror(errno));
+	if (volumes_rewrite_conf(v, name, NULL, err) < 0)
+		return -1;
+	return v->daemon->mount(v->daemon_ctx, name, err);
+}
+
+static int mount_locked(struct volumes *v, const char *name, const char *id, struct error *err)
+{
+	const json_t *volume = volume_find(v->state.root, name);
+	if (!volume)
+		return volumes_no_such(name, err);
+	if (check_source_again(v, volume, err) < 0)
+		return FAILED;
+	bool new = !json_object_get(volume_references(volume), id);
+	/* Updates the time of an existing reference, too, so that it is not collected now. */
+	if (set_reference(v, name, id, true, err) < 0)
+		return FAILED;
+	json_object_del(v->unused, name);
+	int rc = bring_up(v, name, err);
+	if (rc >= 0)
+		return rc ? PENDING : DONE;
+	struct error ignored = ERROR_INIT;
+	if (new)
+		volumes_unmount_locked(v, name, id, &ignored);
+	return FAILED;
+}
+
+static int check_id(const char *id, struct error *err)
+{
+	if (*id && strlen(id) <= 256)
+		return 0;
+	error_set(err, "ID: must identify the user of the volume, in at most 256 characters");
+	return -1;
+}
+
+/* Mounting may take long (a tree with a size is counted first, a source may hang), so this waits without the lock. */
+int volumes_mount(struct volumes *v, const char *name, const char *id, struct error *err)
+{
+	const struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
+	if (check_id(id, err) < 0)
+		return BAD_REQUEST;
+	time_t end = time(NULL) + v->setup.mount_wait_s;
+	for (;;) {
+		pthread_mutex_lock(&v->change);
+		int rc = mount_locked(v, name, id, err);
+		if (rc == PENDING && time(NULL) >= end) {
+			struct error ignored = ERROR_INIT;
+			error_set(err, "volume '%s' is still being mounted; try again", name);
+			volumes_unmount_locked(v, name, id, &ignored);
+			rc = FAILED;
+		}
+		pthread_mutex_unlock(&v->change);
+		if (rc != PENDING)
+			return rc;
+		nanosleep(&pause, NULL);
+	}
+}
+
+int volumes_unmount_locked(struct volumes *v, const char *name, const char *id, struct error *err)
+{
+	const json_t *volume = volume_find(v->state.root, name);
+	struct error why = ERROR_INIT;
+	if (!volume)
+		return volumes_no_such(name, err);
+	if (json_object_get(volume_references(volume), id) &&
+	    set_reference(v, name, id, false, err) < 0)
+		return FAILED;
+	/* A failed unmount must not keep the engine from ending the container: volumes_collect tries again. */
+	if (json_object_size(volume_references(volume_find(v->state.root, name))) == 0 &&
+	    volumes_release(v, name, &why) != 0)
+		log_warning("volume '%s' stays mounted: %s", name, why.text);
+	return DONE;
+}
+
+int volumes_unmount(struct volumes *v, const char *name, const char *id, struct error *err)
+{
+	pthread_mutex_lock(&v->change);
+	int rc = volumes_unmount_locked(v, name, id, err);
+	pthread_mutex_unlock(&v->change);
+	return rc;
+}
+
+/* --- after a restart ------------------------------------------------------------------------ */
+
+static void recover_one(struct volumes *v, const char *name, const json_t *volume)
+{
+	struct error err = ERROR_INIT;
+	if (!json_object_size(volume_references(volume)))
+		return;
+	if (check_source_again(v, volume, &err) < 0 || bring_up(v, name, &err) < 0)
+		log_warning("volume '%s': %s", name, err.text);
+}
+
+void volumes_recover(struct volumes *v)
+{
+	const char *name;
+	json_t *volume;
+	pthread_mutex_lock(&v->change);
+	json_object_foreach (volume_all(v->state.root), name, volume) {
+		recover_one(v, name, volume);
+	}
+	pthread_mutex_unlock(&v->change);
+	volumes_empty_trash(v);
+}
