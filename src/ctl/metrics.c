@@ -7,58 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/util.h"
+#include "ctl/metrics_format.h"
 #include "ctl/rates.h"
-
-/* --- the format -------------------------------------------------------------------------------- */
-
-struct label {
-	const char *name, *value;
-};
-#define LABELS_MAX 6
-
-static void put_value(FILE *out, const char *value)
-{
-	for (; *value; value++) {
-		if (*value == '\\' || *value == '"')
-			fprintf(out, "\\%c", *value);
-		else if (*value == '\n')
-			fputs("\\n", out);
-		else
-			fputc(*value, out);
-	}
-}
-
-/* Labels end at the first without a name. */
-static void put_name(FILE *out, const char *name, const char *suffix,
-		     const struct label label[LABELS_MAX])
-{
-	fprintf(out, "%s%s", name, suffix);
-	for (unsigned i = 0; i < LABELS_MAX && label[i].name; i++) {
-		fprintf(out, "%c%s=\"", i ? ',' : '{', label[i].name);
-		put_value(out, label[i].value);
-		fputc('"', out);
-	}
-	fputs(label[0].name ? "} " : " ", out);
-}
-
-#define LABELS(...) ((const struct label[LABELS_MAX]){__VA_ARGS__})
-
-static void put_count(FILE *out, const char *name, const struct label *label, uint64_t n)
-{
-	put_name(out, name, "", label);
-	fprintf(out, "%" PRIu64 "\n", n);
-}
-
-static void put_real(FILE *out, const char *name, const struct label *label, double n)
-{
-	put_name(out, name, "", label);
-	fprintf(out, "%.15g\n", n);
-}
-
-static void head(FILE *out, const char *name, const char *type, const char *help)
-{
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
 
 /* --- counters of mounts and classes, by operation ----------------------------------------------- */
 
@@ -87,6 +37,7 @@ static const struct counter mount_counters[] = {
 	{"ratefs_refused_total", NULL, "reason", "full", OP_FIELD(full)},
 	{"ratefs_refused_total", NULL, "reason", "no_room", OP_FIELD(no_room)},
 	{"ratefs_refused_total", NULL, "reason", "too_many_open", OP_FIELD(too_many_open)},
+	{"ratefs_refused_total", NULL, "reason", "no_space", OP_FIELD(no_space)},
 	{"ratefs_refused_total", NULL, "reason", "timed_out", OP_FIELD(timed_out)},
 	{"ratefs_refused_total", NULL, "reason", "cancelled", OP_FIELD(cancelled)},
 	{"ratefs_refused_total", NULL, "reason", "misconfigured", OP_FIELD(misconfigured)},
@@ -133,8 +84,8 @@ static void put_counter(const struct snapshot *s, const struct snap_scope *c,
 			label[3] = (struct label){"class", class};
 		if (row->label)
 			label[3 + of_class] = (struct label){row->label, row->value};
-		put_count(out, row->name, label,
-			  *(const uint64_t *)((const char *)&c->op[i] + row->offset));
+		metric_count(out, row->name, label,
+			     *(const uint64_t *)((const char *)&c->op[i] + row->offset));
 	}
 }
 
@@ -143,7 +94,7 @@ static void put_counters(const struct snapshot *s, const char *scope, const stru
 {
 	for (unsigned r = 0; r < rows; r++) {
 		if (row[r].help)
-			head(out, row[r].name, "counter", row[r].help);
+			metric_head(out, row[r].name, "counter", row[r].help);
 		for (unsigned i = 0; i < s->scopes; i++)
 			if (is(&s->scope[i], scope))
 				put_counter(s, &s->scope[i], &row[r], out);
@@ -191,18 +142,20 @@ static const struct gauge space_gauges[] = {
 	 SCOPE_FIELD(inodes_used)},
 	{"ratefs_space_inodes_limit", "How many there may be; 0: no limit.",
 	 SCOPE_FIELD(inodes_limit)},
+	{"ratefs_space_refused_total", "Requests that found no room.", SCOPE_FIELD(space_refused)},
 };
 
 static void put_gauge(const struct snapshot *s, const struct gauge *g, bool of_space, FILE *out)
 {
-	head(out, g->name, "gauge", g->help);
+	bool counter = g->offset == SCOPE_FIELD(space_refused);
+	metric_head(out, g->name, counter ? "counter" : "gauge", g->help);
 	for (unsigned i = 0; i < s->scopes; i++) {
 		const struct snap_scope *c = &s->scope[i];
 		if (is(c, "mount") && (!of_space || c->counts_space))
-			put_count(out, g->name,
-				  LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
-					 {"mount", c->name}),
-				  *(const uint64_t *)((const char *)c + g->offset));
+			metric_count(out, g->name,
+				     LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
+					    {"mount", c->name}),
+				     *(const uint64_t *)((const char *)c + g->offset));
 	}
 }
 
@@ -216,15 +169,16 @@ static void put_gauges(const struct snapshot *s, FILE *out)
 
 static void put_mounts(const struct snapshot *s, FILE *out)
 {
-	head(out, "ratefs_mount_info", "gauge", "Always 1; mountpoint and source of a mount.");
+	metric_head(out, "ratefs_mount_info", "gauge",
+		    "Always 1; mountpoint and source of a mount.");
 	for (unsigned i = 0; i < s->scopes; i++) {
 		const struct snap_scope *c = &s->scope[i];
 		if (is(c, "mount"))
-			put_count(out, "ratefs_mount_info",
-				  LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
-					 {"mount", c->name}, {"mountpoint", c->mountpoint},
-					 {"source", c->source}),
-				  1);
+			metric_count(out, "ratefs_mount_info",
+				     LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
+					    {"mount", c->name}, {"mountpoint", c->mountpoint},
+					    {"source", c->source}),
+				     1);
 	}
 }
 
@@ -300,19 +254,19 @@ static void put_limits(const struct snapshot *s, FILE *out)
 	AUTO_FREE struct limit_rates *list = limit_rates(s, NULL, NULL, 0, &n);
 	for (unsigned f = 0; list && f < ARRAY_SIZE(limit_figures); f++) {
 		const struct limit_figure *fig = &limit_figures[f];
-		head(out, fig->name, fig->type, fig->help);
+		metric_head(out, fig->name, fig->type, fig->help);
 		for (unsigned i = 0; i < n; i++) {
 			char target[RATES_TARGET_MAX];
 			const struct snap_limit *l = list[i].limit;
 			if (!has_figure(l, fig->kinds))
 				continue;
-			put_real(out, fig->name,
-				 LABELS({"daemon",
-					 snapshot_daemon_name(s, list[i].seen_from->daemon)},
-					{"scope", l->scope},
-					{"target", limit_target(&list[i], target)},
-					{"limit", l->name}),
-				 fig->of(l));
+			metric_real(out, fig->name,
+				    LABELS({"daemon",
+					    snapshot_daemon_name(s, list[i].seen_from->daemon)},
+					   {"scope", l->scope},
+					   {"target", limit_target(&list[i], target)},
+					   {"limit", l->name}),
+				    fig->of(l));
 		}
 	}
 }
@@ -332,20 +286,20 @@ static void put_histogram(const struct snap_scope *c, const struct snap_wait *w,
 		if (i < c->bounds)
 			snprintf(le, sizeof(le), "%.9g", (double)c->bound_ns[i] / 1e9);
 		label[4] = (struct label){"le", i < c->bounds ? le : "+Inf"};
-		put_name(out, name, "_bucket", label);
+		metric_name(out, name, "_bucket", label);
 		fprintf(out, "%" PRIu64 "\n", sum);
 	}
 	label[4] = (struct label){0};
-	put_name(out, name, "_sum", label);
+	metric_name(out, name, "_sum", label);
 	fprintf(out, "%.9f\n", (double)w->sum_ns / 1e9);
-	put_name(out, name, "_count", label);
+	metric_name(out, name, "_count", label);
 	fprintf(out, "%" PRIu64 "\n", sum);
 }
 
 static void put_waits(const struct snapshot *s, FILE *out)
 {
-	head(out, "ratefs_wait_seconds", "histogram",
-	     "How long requests waited, by the last limit that they waited for.");
+	metric_head(out, "ratefs_wait_seconds", "histogram",
+		    "How long requests waited, by the last limit that they waited for.");
 	for (unsigned i = 0; i < s->scopes; i++) {
 		const struct snap_scope *c = &s->scope[i];
 		for (unsigned w = 0; is(c, "mount") && w < c->waits; w++)
@@ -415,19 +369,19 @@ static void put_users(const struct snapshot *s, const struct metrics_options *o,
 {
 	for (unsigned f = 0; o->users && f < ARRAY_SIZE(user_figures); f++) {
 		const struct user_figure *fig = &user_figures[f];
-		head(out, fig->name, "gauge", fig->help);
+		metric_head(out, fig->name, "gauge", fig->help);
 		for (unsigned i = 0; i < s->scopes; i++) {
 			const struct snap_scope *c = &s->scope[i];
 			unsigned n = 0;
 			AUTO_FREE struct user *u = is(c, "mount") ? users_of(c, &n) : NULL;
 			for (unsigned k = 0; k < n && k < o->users; k++)
-				put_real(out, fig->name,
-					 LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
-						{"mount", c->name},
-						{"user", o->user_name(u[k].uid)}),
-					 (double)*(const uint64_t *)((const char *)&u[k] +
-								     fig->offset) /
-						 fig->unit);
+				metric_real(out, fig->name,
+					    LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
+						   {"mount", c->name},
+						   {"user", o->user_name(u[k].uid)}),
+					    (double)*(const uint64_t *)((const char *)&u[k] +
+									fig->offset) /
+						    fig->unit);
 		}
 	}
 }
@@ -436,17 +390,18 @@ static void put_users(const struct snapshot *s, const struct metrics_options *o,
 
 void metrics_write(const struct snapshot *s, const struct metrics_options *o, FILE *out)
 {
-	head(out, "ratefs_build_info", "gauge", "Always 1; the version of ratefs.");
-	put_count(out, "ratefs_build_info", LABELS({"version", o->version}), 1);
-	head(out, "ratefs_daemons", "gauge", "Daemons that answered.");
-	put_count(out, "ratefs_daemons", LABELS({NULL, NULL}), s->daemons);
-	head(out, "ratefs_daemons_failed", "gauge", "Daemons that did not answer.");
-	put_count(out, "ratefs_daemons_failed", LABELS({NULL, NULL}), s->daemons_failed);
+	metric_head(out, "ratefs_build_info", "gauge", "Always 1; the version of ratefs.");
+	metric_count(out, "ratefs_build_info", LABELS({"version", o->version}), 1);
+	metric_head(out, "ratefs_daemons", "gauge", "Daemons that answered.");
+	metric_count(out, "ratefs_daemons", LABELS({NULL, NULL}), s->daemons);
+	metric_head(out, "ratefs_daemons_failed", "gauge", "Daemons that did not answer.");
+	metric_count(out, "ratefs_daemons_failed", LABELS({NULL, NULL}), s->daemons_failed);
 	put_mounts(s, out);
 	put_gauges(s, out);
 	put_counters(s, "mount", mount_counters, ARRAY_SIZE(mount_counters), out);
 	put_counters(s, "class", class_counters, ARRAY_SIZE(class_counters), out);
 	put_limits(s, out);
 	put_waits(s, out);
+	metrics_write_pools(s, out);
 	put_users(s, o, out);
 }

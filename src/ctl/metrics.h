@@ -20,6 +20,7 @@ struct metrics_options {
 	const char *(*user_name)(uint64_t uid);
 };
 
+void metrics_write_pools(const struct snapshot *s, FILE *out); /* its part of it */
 void metrics_write(const struct snapshot *s, const struct metrics_options *o, FILE *out);
 
 #endif

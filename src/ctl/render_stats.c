@@ -130,7 +130,8 @@ static uint64_t refused(const json_t *class)
 {
 	return get_u64(class, "would_block") + get_u64(class, "full") +
 	       get_u64(class, "timed_out") + get_u64(class, "misconfigured") +
-	       get_u64(class, "no_room") + get_u64(class, "too_many_open");
+	       get_u64(class, "no_room") + get_u64(class, "too_many_open") +
+	       get_u64(class, "no_space");
 }
 
 /* Since the counters began, or per second since `before`. */
@@ -304,7 +305,7 @@ static void pool(const json_t *p, FILE *out)
 	fprintf(out, "\npool %s at %s: %s, %" PRIu64 " member%s", get_text(p, "name"),
 		get_text(p, "server"), get_text(p, "mode"), get_u64(p, "members"),
 		get_u64(p, "members") == 1 ? "" : "s");
-	if (get_part(p, "answer_age_ns"))
+	if (json_object_get(p, "answer_age_ns"))
 		fprintf(out, ", last answer %s ago", text_ns(get_u64(p, "answer_age_ns"), text));
 	if (get_u64(p, "lost_ns"))
 		fprintf(out, ", LOST for %s", text_ns(get_u64(p, "lost_ns"), text));

@@ -23,6 +23,7 @@ static struct snap_op read_op(const char *name, const json_t *o)
 		.full = get_u64(o, "full"),
 		.no_room = get_u64(o, "no_room"),
 		.too_many_open = get_u64(o, "too_many_open"),
+		.no_space = get_u64(o, "no_space"),
 		.timed_out = get_u64(o, "timed_out"),
 		.cancelled = get_u64(o, "cancelled"),
 		.misconfigured = get_u64(o, "misconfigured"),
@@ -87,6 +88,7 @@ static void free_scope(struct snap_scope *s)
 	free(s->key);
 	free(s->waited_limit);
 	free(s->wait);
+	snapshot_free_pools(s);
 }
 
 static bool read_ops(struct snap_scope *s, json_t *classes)
@@ -124,6 +126,7 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 	s->name = get_text(a, "name");
 	s->mountpoint = get_text(a, "mountpoint");
 	s->source = get_text(a, "source");
+	s->fs = get_text(a, "fs");
 	s->seconds = get_real(a, "seconds");
 	s->mounted = get_true(a, "mounted");
 	s->paused = get_true(a, "paused") || *get_text(a, "paused_by");
@@ -139,6 +142,8 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 	s->stuck = get_u64(get_part(a, "in_source"), "stuck");
 	const json_t *space = get_part(a, "space");
 	s->counts_space = space;
+	s->space_state = get_text(space, "state");
+	s->space_refused = get_u64(space, "refused");
 	s->space_used = get_u64(space, "used");
 	s->space_limit = get_u64(space, "size");
 	s->inodes_used = get_u64(space, "inodes_used");
@@ -147,12 +152,14 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 
 static bool read_scope(struct snap_scope *s, const json_t *a)
 {
+	bool global = strcmp(get_text(a, "scope"), "global") == 0;
 	read_figures(s, a);
 	read_bounds(s, json_object_get(a, "wait_bounds_ns"));
 	return read_ops(s, json_object_get(a, "classes")) &&
 	       READ_LIST(s->limit, s->limits, json_object_get(a, "limits_met"), read_limit) &&
 	       snapshot_read_keys(s, get_part(a, "key_table")) &&
-	       READ_LIST(s->wait, s->waits, json_object_get(a, "waits"), read_wait);
+	       READ_LIST(s->wait, s->waits, json_object_get(a, "waits"), read_wait) &&
+	       (!global || snapshot_read_pools(s, get_part(a, "pools")));
 }
 
 /* --- the whole --------------------------------------------------------------------------------- */

@@ -17,7 +17,8 @@ struct snap_op {
 	const char *name;
 	uint64_t ops, bytes;
 	uint64_t at_once, parked_total, parked_now;
-	uint64_t would_block, full, no_room, too_many_open, timed_out, cancelled, misconfigured;
+	uint64_t would_block, full, no_room, too_many_open, no_space, timed_out, cancelled,
+		misconfigured;
 	uint64_t ok, errors, failed, aborted;
 };
 
@@ -51,24 +52,54 @@ struct snap_wait {
 	uint64_t sum_ns;
 };
 
+/* A pool that scopes of the daemon take part in: a limit over many hosts. */
+struct snap_pool_limit {
+	const char *name;
+	bool bytes;		      /* the unit; else operations */
+	bool limited_here, wants_all; /* else `granted` and `demand` mean nothing */
+	double rate, granted, demand; /* per second: of the pool; of this daemon */
+};
+struct snap_pool_member {
+	const char *host;
+	uint64_t weight, age_ns;
+	const json_t *share; /* per second, by limit: snapshot_pool_share */
+};
+struct snap_pool {
+	const char *name, *server;
+	const char *mode; /* "starting", "leased", and without the server "share", "stop", "open" */
+	const char *error; /* "": none since the last answer */
+	bool answered;	   /* at least once */
+	uint64_t members, answer_age_ns;
+	uint64_t lost_ns;	 /* how long it has been without a lease; 0: it has one */
+	uint64_t lost_before_ns; /* sum of earlier times */
+	uint64_t errors, helper_starts;
+	struct snap_pool_limit *limit;
+	struct snap_pool_member *member; /* the daemon lists only some, if there are many */
+	unsigned limits, listed;
+};
+
 struct snap_scope {
 	uint64_t daemon; /* process id */
 	const char *scope,
 		*name; /* "mount" "data", "class" "data/backup", "fs" "data", "global" "global" */
 	const char *mountpoint, *source;
+	const char *fs;			   /* of a mount: the name of its fs */
 	double seconds;			   /* since its counters began */
 	uint64_t mounted, paused, dry_run; /* 0 or 1 */
 	uint64_t parked_now, parked_bytes_now, in_flight, open, keys_now, device_now;
 	uint64_t passthrough_handles, passthrough_maps, stuck;
 	bool counts_space;
+	const char *space_state; /* "counting", "failed", "enforced" */
 	uint64_t space_used, space_limit, inodes_used, inodes_limit; /* a limit of 0: none */
+	uint64_t space_refused;
 
 	struct snap_op *op;
 	struct snap_limit *limit;
 	struct snap_key *key;
 	char (*waited_limit)[SNAP_LIMIT_MAX]; /* of the keys */
 	struct snap_wait *wait;
-	unsigned ops, limits, keys, waited_limits, waits;
+	struct snap_pool *pool; /* of the scope "global" only */
+	unsigned ops, limits, keys, waited_limits, waits, pools;
 	uint64_t bound_ns[SNAP_BOUNDS_MAX];
 	unsigned bounds;
 };
@@ -96,9 +127,13 @@ bool snapshot_add_daemon(struct snapshot *s, uint64_t pid, const char *name);
 const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid);
 /* One answer to "stats" of the daemon; takes a reference of its own. */
 bool snapshot_add(struct snapshot *s, uint64_t daemon, json_t *answer);
-/* Parts of it: the name of a limit from its scope and name; snapshot_keys.c.  False: out of memory. */
+/* Parts of it: the name of a limit from its scope and name; snapshot_keys.c, snapshot_pools.c.  False: out of memory. */
 void snapshot_limit_name(const json_t *limit, char out[SNAP_LIMIT_MAX]);
 bool snapshot_read_keys(struct snap_scope *s, const json_t *table);
+bool snapshot_read_pools(struct snap_scope *s, const json_t *pools);
+void snapshot_free_pools(struct snap_scope *s);
+/* What a member may use of a limit, per second. */
+double snapshot_pool_share(const struct snap_pool_member *m, const struct snap_pool_limit *l);
 /* NULL: there is none, or s is NULL. */
 const struct snap_scope *snapshot_find(const struct snapshot *s, uint64_t daemon, const char *scope,
 				       const char *name);

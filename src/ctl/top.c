@@ -99,7 +99,7 @@ static void change(struct top *t, const struct top_change *set)
 static bool print_plain(struct top *t)
 {
 	/* Without a terminal, the help in the footer is of no use. */
-	unsigned rows = top_rows(&t->data);
+	unsigned rows = top_lines(&t->data);
 	AUTO_FREE struct top_line *line = calloc(rows + 1, sizeof(*line));
 	if (!line)
 		return false;

@@ -2,7 +2,7 @@
 /* The lines of `ratefsctl top`:
  *
  *	title, totals
- *	LIMIT ...	a bar for each limit, at most half of the screen
+ *	LIMIT ...	a bar for each limit, then for space and pools; at most half of the screen
  *	USER ...	a row for each key, as many as there is room for
  *	what the keyboard does, or what is being typed */
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "ctl/top_view.h"
 
-#define FIXED_ROWS 5 /* title, totals, two heads, foot */
+#define FIXED_LINES 4 /* title, totals, head of the keys, foot */
 
 /* --- cells -------------------------------------------------------------------------------------- */
 
@@ -73,10 +73,10 @@ static void gap(struct pen *p)
 	put_char(p, ' ');
 }
 
+/* Less than a tenth per second is shown as none. */
 static void amount(struct pen *p, double n, bool bytes, unsigned width)
 {
 	char buf[TEXT_AMOUNT_MAX];
-	/* show less than one per second as none */
 	right(p, text_amount(bytes || n >= 10 ? n : round(n * 10) / 10, bytes ? 1024 : 1000, buf),
 	      width);
 }
@@ -126,9 +126,13 @@ static void draw_title(const struct top_view *v, const struct top_data *d, struc
 		bypassing += s->passthrough_handles;
 		stuck += s->stuck;
 	}
-	snprintf(text, sizeof(text), "ratefs top  %s  %u mount%s  sorted by %s%s%s%s", d->time,
-		 d->mounts, d->mounts == 1 ? "" : "s", top_sort_name(v->sort),
-		 *v->filter ? "  filter " : "", v->filter, v->paused ? "  PAUSED" : "");
+	char shown[32] = "";
+	if (d->keys != d->all_keys)
+		snprintf(shown, sizeof(shown), "%u of ", d->keys);
+	snprintf(text, sizeof(text), "ratefs top  %s  %u mount%s  %s%u key%s  sorted by %s%s%s%s",
+		 d->time, d->mounts, d->mounts == 1 ? "" : "s", shown, d->all_keys,
+		 d->all_keys == 1 ? "" : "s", top_sort_name(v->sort), *v->filter ? "  filter " : "",
+		 v->filter, v->paused ? "  PAUSED" : "");
 	set_line(&line[0], STYLE_TITLE, text, columns);
 	snprintf(text, sizeof(text),
 		 "%s ops/s  %s bytes/s  refused %s/s  waiting %llu  in flight %llu  open %llu",
@@ -145,30 +149,17 @@ static void draw_title(const struct top_view *v, const struct top_data *d, struc
 	set_line(&line[1], stuck ? STYLE_HOT : STYLE_PLAIN, text, columns);
 }
 
-/* --- limits ------------------------------------------------------------------------------------- */
+/* --- limits, space, pools ------------------------------------------------------------------------ */
 
-struct limit_columns {
+struct row_columns {
 	unsigned name, bar;
 };
+static const unsigned cell_width[TOP_CELLS] = {7, 8, 8, 9};
 
-static struct limit_columns limit_columns(unsigned columns)
+static struct row_columns row_columns(unsigned columns)
 {
 	unsigned more = columns > TOP_COLUMNS_MIN ? columns - TOP_COLUMNS_MIN : 0;
-	return (struct limit_columns){24 + more / 2, 20 + more - more / 2};
-}
-
-static void limit_head(struct top_line *line, unsigned columns)
-{
-	struct limit_columns w = limit_columns(columns);
-	struct pen p = begin_line(line, columns);
-	line->style = STYLE_HEAD;
-	left(&p, "  LIMIT", w.name + 3);
-	left(&p, "IN USE", w.bar + 1);
-	right(&p, "NOW/S", 7);
-	right(&p, "RATE/S", 8);
-	right(&p, "LEVEL", 8);
-	right(&p, "REFUSED", 8);
-	end_line(&p);
+	return (struct row_columns){23 + more / 2, 20 + more - more / 2};
 }
 
 static void bar(struct pen *p, double share, unsigned width)
@@ -180,42 +171,50 @@ static void bar(struct pen *p, double share, unsigned width)
 	put_char(p, ']');
 }
 
-static void limit_row(const struct limit_rates *r, bool is_selected, struct top_line *line,
-		      unsigned columns)
+static enum top_style row_style(const struct top_row *r, bool is_selected)
 {
-	char name[RATES_TARGET_MAX + 64], target[RATES_TARGET_MAX];
-	const struct snap_limit *l = r->limit;
-	double most = l->rate ? l->per_sec : (double)l->permits;
-	struct limit_columns w = limit_columns(columns);
+	if (r->kind == ROW_HEAD)
+		return STYLE_HEAD;
+	return is_selected ? STYLE_SELECTED : r->hot ? STYLE_HOT : STYLE_PLAIN;
+}
+
+static void draw_row(const struct top_row *r, bool is_selected, struct top_line *line,
+		     unsigned columns)
+{
+	struct row_columns w = row_columns(columns);
 	struct pen p = begin_line(line, columns);
-	snprintf(name, sizeof(name), "%s.%s", limit_target(r, target), l->name);
-	line->style = is_selected		? STYLE_SELECTED
-		      : r->refused_share >= 0.5 ? STYLE_HOT
-						: STYLE_PLAIN;
+	line->style = row_style(r, is_selected);
 	left(&p, is_selected ? "> " : "  ", 2);
-	left(&p, name, w.name);
+	if (r->kind == ROW_NOTE) {
+		left(&p, r->text, p.room - p.at);
+		end_line(&p);
+		return;
+	}
+	left(&p, r->text, w.name);
 	gap(&p);
-	bar(&p, most > 0 ? r->used / most : 0, w.bar);
-	gap(&p);
-	amount(&p, r->used, l->bytes, 7);
-	amount(&p, most, l->bytes, 8);
-	if (l->rate && !l->each)
-		amount(&p, l->level, l->bytes, 8);
+	if (r->kind == ROW_HEAD)
+		left(&p, r->bar, w.bar);
 	else
-		right(&p, l->each ? "each" : "-", 8);
-	percent(&p, r->refused_share, 8);
+		bar(&p, r->share, w.bar);
+	gap(&p);
+	for (unsigned i = 0; i < TOP_CELLS; i++)
+		right(&p, r->cell[i], cell_width[i]);
 	end_line(&p);
 }
 
-/* The part of the list that shows the selected one. */
-static unsigned draw_limits(const struct top_view *v, const struct top_data *d,
-			    struct top_line *line, unsigned rows, unsigned columns)
+/* The part of the list in which the selected row is, below the head of its section.  Returns the number of lines. */
+static unsigned draw_rows(const struct top_view *v, const struct top_data *d, struct top_line *line,
+			  unsigned lines, unsigned columns)
 {
-	unsigned shown = d->limits < rows ? d->limits : rows;
-	unsigned chosen = v->selected < d->limits ? v->selected : d->limits - (d->limits > 0);
-	unsigned first = shown && chosen >= shown ? chosen - shown + 1 : 0;
-	for (unsigned i = 0; i < shown; i++)
-		limit_row(&d->limit[first + i], first + i == chosen, &line[i], columns);
+	unsigned shown = d->rows < lines ? d->rows : lines;
+	unsigned first = v->selected >= shown ? v->selected - shown + 1 : 0, head = first;
+	bool begins_below = shown > 1 && d->row[first + 1].kind == ROW_HEAD; /* a section */
+	while (head && !begins_below && d->row[head].kind != ROW_HEAD)
+		head--;
+	if (shown)
+		draw_row(&d->row[head], false, &line[0], columns);
+	for (unsigned i = 1; i < shown; i++)
+		draw_row(&d->row[first + i], first + i == v->selected, &line[i], columns);
 	return shown;
 }
 
@@ -264,6 +263,32 @@ static void key_head(struct top_line *line, unsigned columns)
 	end_line(&p);
 }
 
+/* Whose requests they are.  Those of a group, or of everybody, are of many users. */
+static void put_user(struct pen *p, const struct top_data *d, const struct snap_key *k,
+		     unsigned width)
+{
+	char group[32];
+	if (strcmp(k->kind, "gid") == 0) {
+		snprintf(group, sizeof(group), "gid %llu", (unsigned long long)k->id);
+		left(p, group, width);
+	} else {
+		left(p, strcmp(k->kind, "none") == 0 ? "all" : d->user_name(k->uid), width);
+	}
+}
+
+/* Of the path of a cgroup, the end tells more than the beginning. */
+static void put_command(struct pen *p, const char *command, unsigned width)
+{
+	unsigned n = length(command);
+	bool cut = *command == '/' && n > width;
+	char c;
+	for (; cut && n >= width; n--)
+		next_char(&command, &c);
+	if (cut)
+		put_char(p, '+');
+	left(p, *command ? command : "-", cut ? width - 1 : width);
+}
+
 static void key_row(const struct top_data *d, const struct key_rates *r, struct top_line *line,
 		    unsigned columns)
 {
@@ -276,14 +301,14 @@ static void key_row(const struct top_data *d, const struct key_rates *r, struct 
 		left(&p, r->mount->name, w.mount);
 		gap(&p);
 	}
-	left(&p, d->user_name(k->uid), 8);
+	put_user(&p, d, k, 8);
 	gap(&p);
 	if (w.id) {
 		snprintf(buf, sizeof(buf), "%llu", (unsigned long long)k->id);
 		left(&p, buf, w.id);
 		gap(&p);
 	}
-	left(&p, k->command, 13);
+	put_command(&p, k->command, 13);
 	gap(&p);
 	left(&p, *k->class ? k->class : "-", w.class);
 	gap(&p);
@@ -357,21 +382,21 @@ static void draw_help(struct top_line *line, unsigned rows, unsigned columns)
 		set_line(&line[i], STYLE_PLAIN, i < ARRAY_SIZE(text) ? text[i] : "", columns);
 }
 
-unsigned top_rows(const struct top_data *d)
+unsigned top_lines(const struct top_data *d)
 {
-	return FIXED_ROWS - 1 + d->limits + (d->keys ? d->keys : 1);
+	return FIXED_LINES - 1 + d->rows + (d->keys ? d->keys : 1);
 }
 
 void top_draw(const struct top_view *v, const struct top_data *d, struct top_line *line,
 	      unsigned rows, unsigned columns)
 {
-	struct top_line spare[FIXED_ROWS];
-	if (rows < FIXED_ROWS) { /* as many as there are, from the top */
-		top_draw(v, d, spare, FIXED_ROWS, columns);
+	struct top_line spare[FIXED_LINES + 1];
+	if (rows < ARRAY_SIZE(spare)) { /* as many as there are, from the top */
+		top_draw(v, d, spare, ARRAY_SIZE(spare), columns);
 		memcpy(line, spare, rows * sizeof(*line));
 		return;
 	}
-	unsigned room = rows - FIXED_ROWS,
+	unsigned room = rows - FIXED_LINES,
 		 half = d->keys < room / 2 ? room - d->keys : room - room / 2;
 	draw_title(v, d, line, columns);
 	draw_foot(v, &line[rows - 1], columns);
@@ -379,8 +404,7 @@ void top_draw(const struct top_view *v, const struct top_data *d, struct top_lin
 		draw_help(&line[2], rows - 3, columns);
 		return;
 	}
-	limit_head(&line[2], columns);
-	unsigned shown = draw_limits(v, d, &line[3], half, columns);
-	key_head(&line[3 + shown], columns);
-	draw_keys(v, d, &line[4 + shown], room - shown, columns);
+	unsigned shown = draw_rows(v, d, &line[2], half, columns);
+	key_head(&line[2 + shown], columns);
+	draw_keys(v, d, &line[3 + shown], room - shown, columns);
 }

@@ -34,9 +34,8 @@ bool top_data_make(struct top_data *d, const struct snapshot *now, const struct 
 		d->total.refused_per_sec += r.refused_per_sec;
 	}
 	d->key = key_rates(now, before, &d->keys);
-	if (d->key)
-		d->limit = limit_rates(now, before, d->key, d->keys, &d->limits);
-	if (d->limit)
+	d->all_keys = d->keys;
+	if (d->key && top_rows_make(d, before))
 		return true;
 	top_data_free(d);
 	return false;
@@ -44,7 +43,7 @@ bool top_data_make(struct top_data *d, const struct snapshot *now, const struct 
 
 void top_data_free(struct top_data *d)
 {
-	free(d->limit);
+	free(d->row);
 	free(d->key);
 	*d = (struct top_data){0};
 }
@@ -99,8 +98,33 @@ static int compare(const void *a, const void *b)
 	return rc ? rc : descending((double)y->key->id, (double)x->key->id);
 }
 
-void top_data_sort(struct top_data *d, const struct top_view *v)
+/* The row before or after `from` that is a bar; `from` itself if there is none. */
+static unsigned next_bar(const struct top_data *d, unsigned from, int step)
 {
+	for (unsigned i = from + (unsigned)step; i < d->rows; i += (unsigned)step)
+		if (d->row[i].kind == ROW_BAR)
+			return i;
+	return from;
+}
+
+static void choose(struct top_view *v, const struct top_data *d, unsigned row)
+{
+	v->selected = row;
+	snprintf(v->chosen, sizeof(v->chosen), "%s", row < d->rows ? d->row[row].text : "");
+}
+
+/* If it is gone, the first one is selected: never another one in its place, which + would change. */
+static void find_chosen(struct top_view *v, const struct top_data *d)
+{
+	v->selected = next_bar(d, 0, 1);
+	for (unsigned i = 0; *v->chosen && i < d->rows; i++)
+		if (d->row[i].kind == ROW_BAR && strcmp(d->row[i].text, v->chosen) == 0)
+			v->selected = i;
+}
+
+void top_data_sort(struct top_data *d, struct top_view *v)
+{
+	find_chosen(v, d);
 	unsigned kept = 0;
 	for (unsigned i = 0; i < d->keys; i++)
 		if (!*v->filter || matches(d, &d->key[i], v->filter))
@@ -133,22 +157,21 @@ static uint64_t step(double value, double by, bool bytes)
 	return rounded ? rounded : 1; /* 0 would be no limit at all */
 }
 
-static const struct limit_rates *selected(const struct top_view *v, const struct top_data *d)
+static const struct top_row *selected(const struct top_view *v, const struct top_data *d)
 {
-	if (!d->limits)
-		return NULL;
-	return &d->limit[v->selected < d->limits ? v->selected : d->limits - 1];
+	return v->selected < d->rows && d->row[v->selected].kind == ROW_BAR ? &d->row[v->selected]
+									    : NULL;
 }
 
 static enum top_action change(struct top_view *v, const struct top_data *d, const char *value,
 			      struct top_change *set)
 {
-	const struct limit_rates *l = selected(v, d);
-	if (!l)
+	const struct top_row *r = selected(v, d);
+	if (!r)
 		return TOP_NOTHING;
-	set->daemon = l->seen_from->daemon;
-	limit_target(l, set->target);
-	snprintf(set->option, sizeof(set->option), "%s", l->limit->name);
+	*set = (struct top_change){.daemon = r->daemon};
+	memcpy(set->target, r->target, sizeof(set->target));
+	memcpy(set->option, r->option, sizeof(set->option));
 	snprintf(set->value, sizeof(set->value), "%s", value);
 	return TOP_SET;
 }
@@ -156,15 +179,13 @@ static enum top_action change(struct top_view *v, const struct top_data *d, cons
 static enum top_action nudge(struct top_view *v, const struct top_data *d, double by,
 			     struct top_change *set)
 {
-	const struct limit_rates *l = selected(v, d);
+	const struct top_row *r = selected(v, d);
 	char text[UNITS_TEXT_MAX];
-	if (!l)
+	if (!r)
 		return TOP_NOTHING;
-	uint64_t next = step(l->limit->rate ? l->limit->per_sec : (double)l->limit->permits, by,
-			     l->limit->bytes);
+	uint64_t next = step(r->value, by, r->bytes);
 	return change(v, d,
-		      l->limit->bytes ? units_format_bytes(next, text)
-				      : units_format_count(next, text),
+		      r->bytes ? units_format_bytes(next, text) : units_format_count(next, text),
 		      set);
 }
 
@@ -196,13 +217,10 @@ static void start_typing(struct top_view *v, int mode)
 
 static void move(struct top_view *v, const struct top_data *d, int key)
 {
-	unsigned last = d->limits ? d->limits - 1 : 0;
-	if (v->selected > last)
-		v->selected = last;
-	if (key == TOP_KEY_UP && v->selected)
-		v->selected--;
-	else if (key == TOP_KEY_DOWN && v->selected < last)
-		v->selected++;
+	if (key == TOP_KEY_UP)
+		choose(v, d, next_bar(d, v->selected, -1));
+	else if (key == TOP_KEY_DOWN)
+		choose(v, d, next_bar(d, v->selected, 1));
 	else if (key == TOP_KEY_PAGE_UP)
 		v->skipped -= v->skipped < PAGE ? v->skipped : PAGE;
 	else if (key == TOP_KEY_PAGE_DOWN && v->skipped + PAGE < d->keys)
@@ -235,7 +253,7 @@ enum top_action top_key(struct top_view *v, const struct top_data *d, int key,
 		break;
 	case '=':
 	case TOP_KEY_ENTER:
-		if (d->limits)
+		if (selected(v, d))
 			start_typing(v, TOP_TYPES_VALUE);
 		break;
 	case '+':

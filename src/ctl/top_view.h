@@ -3,6 +3,7 @@
 #ifndef CTL_TOP_VIEW_H
 #define CTL_TOP_VIEW_H
 
+#include "base/text.h"
 #include "ctl/rates.h"
 
 enum top_sort {
@@ -19,13 +20,41 @@ const char *top_sort_name(enum top_sort sort);
 
 #define TOP_INPUT_MAX 64
 
+/* --- rows --------------------------------------------------------------------------------------- */
+
+/* The upper part of the screen, row by row; top_rows.c. */
+#define TOP_CELLS	 4
+#define TOP_ROW_TEXT_MAX (RATES_TARGET_MAX + 64)
+enum top_row_kind {
+	ROW_HEAD,   /* what the rows below it show */
+	ROW_BAR,    /* a limit, which can be changed */
+	ROW_MEMBER, /* of a pool: a bar that cannot */
+	ROW_NOTE,   /* a text */
+};
+struct top_row {
+	enum top_row_kind kind;
+	char text[TOP_ROW_TEXT_MAX];
+	const char *bar; /* of a head: the title of the bars */
+	double share;	 /* of a bar, 0 to 1 or more */
+	char cell[TOP_CELLS][TEXT_AMOUNT_MAX];
+	bool hot; /* worth a look */
+	/* of ROW_BAR: what + and - change, and how much it is now */
+	uint64_t daemon;
+	char target[RATES_TARGET_MAX], option[64];
+	double value;
+	bool bytes;
+};
+
+/* --- the view ------------------------------------------------------------------------------------ */
+
 struct top_view {
 	enum top_sort sort;
 	char filter[TOP_INPUT_MAX]; /* keys that contain it are shown; "": all */
 	bool paused;		    /* the display is frozen */
 	bool help;
-	unsigned selected; /* of the limits */
-	unsigned skipped;  /* of the keys, at the top */
+	unsigned selected;	       /* of the rows: a ROW_BAR */
+	char chosen[TOP_ROW_TEXT_MAX]; /* its text, by which it is found again; "": the first */
+	unsigned skipped;	       /* of the keys, at the top */
 	enum { TOP_WATCH, TOP_TYPES_FILTER, TOP_TYPES_VALUE } mode;
 	char input[TOP_INPUT_MAX];
 	char message[256]; /* the outcome of the last change; until the next key */
@@ -37,17 +66,20 @@ struct top_data {
 	const char *time; /* "12:34:56" */
 	const char *(*user_name)(uint64_t uid);
 	struct scope_rates total;
-	struct limit_rates *limit;
+	struct top_row *row; /* the first is a head */
 	struct key_rates *key;
-	unsigned limits, keys;
+	unsigned rows, keys;
+	unsigned all_keys; /* also those that do not match the filter */
 	unsigned mounts;
 };
 /* `before` may be NULL.  False: out of memory. */
 bool top_data_make(struct top_data *d, const struct snapshot *now, const struct snapshot *before,
 		   const char *time, const char *(*user_name)(uint64_t uid));
 void top_data_free(struct top_data *d);
-/* Sorts the keys that match the filter and drops the others. */
-void top_data_sort(struct top_data *d, const struct top_view *v);
+bool top_rows_make(struct top_data *d,
+		   const struct snapshot *before); /* its part of it: the rows */
+/* Sorts the keys that match the filter and drops the others; finds the selected row again, wherever it is now. */
+void top_data_sort(struct top_data *d, struct top_view *v);
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
@@ -63,7 +95,7 @@ struct top_line {
 void top_draw(const struct top_view *v, const struct top_data *d, struct top_line *line,
 	      unsigned rows, unsigned columns);
 /* How many lines show everything. */
-unsigned top_rows(const struct top_data *d);
+unsigned top_lines(const struct top_data *d);
 
 /* --- keys ------------------------------------------------------------------------------------- */
 

@@ -68,7 +68,8 @@ static void put_request(const json_t *event, FILE *out)
 	if (get_u64(event, "wait_ns"))
 		fprintf(out, " after %s", text_ns(get_u64(event, "wait_ns"), wait));
 	if (limit)
-		fprintf(out, " for %s", render_limit_name(event, limit, name));
+		fprintf(out, " %s %s", get_u64(event, "wait_ns") ? "for" : "by",
+			render_limit_name(event, limit, name));
 	fprintf(out, "  %s %" PRIu64 " %s (%s)\n", get_text(event, "kind"), get_u64(event, "id"),
 		get_text(event, "command"), render_user(get_u64(event, "uid"), user));
 }

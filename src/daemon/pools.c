@@ -64,6 +64,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 	if (!r->answered) {
 		memcpy(p->error, r->error, sizeof(p->error));
 		p->error[sizeof(p->error) - 1] = '\0';
+		p->errors++;
 		pool_member_failed(&p->member, r->answer.seq, monotonic_ns());
 		return;
 	}
@@ -102,7 +103,7 @@ static void step(struct pool *p, uint64_t now_ns)
 	struct pool_use use;
 	pool_helper_want(p, now_ns);
 	pool_scopes_look(p, &use);
-	pool_member_waits(&p->member, &use, now_ns);
+	pool_member_look(&p->member, &use, now_ns);
 	if (now_ns >= pool_member_due_ns(&p->member))
 		call_server(p, &use, now_ns);
 	else if (p->rates.mode != POOL_MODE_LEASED || now_ns >= pool_member_ends_ns(&p->member) ||
@@ -259,6 +260,7 @@ void pools_look(const struct pools *ps, unsigned i, struct pool_look *out)
 		.now_ns = monotonic_ns(),
 		.scopes = p->n_attached,
 		.error = p->error,
+		.errors = p->errors,
 		.restarts = p->restarts,
 		.listing = p->listed_ns ? &p->listing : NULL,
 		.listed_ns = p->listed_ns,

@@ -47,6 +47,7 @@ struct pool_look {
 	uint64_t now_ns;
 	unsigned scopes;		    /* of this daemon that take part */
 	const char *error;		    /* the last; "": none since the last answer */
+	uint64_t errors;		    /* calls that failed */
 	unsigned restarts;		    /* of its helper */
 	const struct pool_listing *listing; /* the last; NULL: there was none */
 	uint64_t listed_ns;		    /* when that was */

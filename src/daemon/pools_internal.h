@@ -29,6 +29,7 @@ struct pool {
 	bool answered;	 /* by this helper */
 	bool was_leased; /* something, by this server */
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
+	uint64_t errors; /* calls that failed */
 	enum pool_mode told_mode;
 	uint64_t told_ns, told_version, told_learning_ns;
 	struct pool_listing listing;

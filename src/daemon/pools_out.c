@@ -70,6 +70,7 @@ static void put_pool(struct json_out o, const struct pool_look *l)
 	put_text(o, "limits_set_by", m->set_by);
 	put_u64(o, "helper_starts", l->restarts);
 	put_text(o, "error", l->error);
+	put_u64(o, "errors", l->errors);
 	put_limits(put_object(o, "limits"), l);
 	put_bool(o, "who_omitted", m->members > POOL_LISTED);
 	if (l->listing && m->members <= POOL_LISTED)

@@ -49,6 +49,7 @@ static void put_class(struct json_out o, const struct class_stats *c)
 		{"full", c->full},
 		{"no_room", c->no_room},
 		{"too_many_open", c->too_many_open},
+		{"no_space", c->no_space},
 		{"timed_out", c->timed_out},
 		{"cancelled", c->cancelled},
 		{"misconfigured", c->misconfigured},
@@ -321,6 +322,8 @@ static void put_mount(struct json_out o, const struct served_mount *m)
 	struct fs_counts counts;
 	put_text(o, "mountpoint", m->s.mountpoint);
 	put_text(o, "source", served_source(m));
+	if (m->fs)
+		put_text(o, "fs", m->fs->s.name);
 	put_bool(o, "mounted", served_state(m) == SERVED_UP);
 	put_bool(o, "dry_run", m->s.dry_run);
 	if (served_paused_by(m))

@@ -54,7 +54,7 @@ struct handle {
 	bool direct_io; /* reads and writes come as the program made them */
 	bool mappable;	/* stores into a map of it pass us by */
 	_Atomic bool written;
-	_Atomic bool cannot_tell; /* the source does not say whether a read would block (tmpfs) */
+	_Atomic bool cannot_tell; /* the source does not say whether a read would block */
 	_Atomic bool entered;	  /* inode and mode are set */
 	_Atomic bool bypasses; /* its reads and writes do not reach the daemon: mode is IO_PASS */
 	_Atomic uint64_t listener[2]; /* read, write: the kernel's name of who polls it; 0: nobody */

@@ -300,10 +300,21 @@ void op_flush(struct request *req)
 	reply_status(req, 0);
 }
 
+/* The last close of a file that has no name deletes it, and one that was written to may be written out. */
+static bool closing_may_block(const struct handle *h)
+{
+	struct stat st;
+	int flags = atomic_load_explicit(&h->flags, memory_order_relaxed);
+	return (flags & O_ACCMODE) != O_RDONLY || mirror_stat(h->fd, &st) < 0 || st.st_nlink == 0;
+}
+
 /* Needs no memory: what is given back must not be lost where there is none. */
 void op_release(struct request *req)
 {
 	struct handle *h = req->handle;
+	req->again = req->no_wait && closing_may_block(h);
+	if (req->again)
+		return;
 	poll_forget(req->mount, h->number);
 	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed nevertheless */
 	end_handle(req->fs, h);

@@ -18,10 +18,21 @@
 
 #define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
-static int full(struct fs *fs)
+/* Of the operation that this thread carries out. */
+static _Thread_local bool refused;
+
+int space_refuse(struct fs *fs)
 {
+	refused = true;
 	atomic_fetch_add_explicit(&fs->cfg.space->refused, 1, memory_order_relaxed);
 	return -space_errno(fs);
+}
+
+bool space_was_refused(void)
+{
+	bool was = refused;
+	refused = false;
+	return was;
 }
 
 static uint64_t bytes_limit(const struct fs *fs)
@@ -190,14 +201,14 @@ static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const str
 	uint64_t limit = bytes_limit(fs), missing = map_missing(fd, &r);
 	if (!in_part) {
 		if (!space_reserve(c, missing, 0, limit))
-			return full(fs);
+			return space_refuse(fs);
 		op->bytes = missing;
 		return 0;
 	}
 	op->bytes = space_reserve_part(c, missing, op->sp->block, limit);
 	if (op->bytes < missing)
 		*to = map_fitting(fd, &r, op->bytes);
-	return *to > from ? 0 : full(fs);
+	return *to > from ? 0 : space_refuse(fs);
 }
 
 /* For writes whose cost is known in advance. */
@@ -322,11 +333,11 @@ int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *in
 	if (S_ISREG(inode->type))
 		begin_change(op, CHANGE_ANY);
 	if (res == 0 && !space_reserve(&sp->table.bytes, bytes, 0, bytes_limit(fs)))
-		res = full(fs);
+		res = space_refuse(fs);
 	else if (res == 0)
 		op->bytes = bytes;
 	if (res == 0 && !space_reserve(&sp->table.inodes, inodes, 0, inodes_limit(fs)))
-		res = full(fs);
+		res = space_refuse(fs);
 	else if (res == 0)
 		op->inodes = inodes;
 	return res < 0 ? give_up(op, res) : 0;
@@ -369,7 +380,7 @@ void space_end_slow(struct space_op *op, int fd)
 		(void)enter_fd(op->sp, op->slot, fd);
 	space_unreserve(&t->bytes, op->bytes);
 	space_unreserve(&t->inodes, op->inodes);
-	uint64_t now_ns = op->borrowed ? 0 : monotonic_ns();
+	uint64_t now_ns = op->made || (op->slot && !op->borrowed) ? monotonic_ns() : 0;
 	if (op->made)
 		table_put(t, op->made, now_ns);
 	if (op->slot && !op->borrowed)
@@ -382,11 +393,10 @@ void space_write_end_slow(struct space_op *op, int fd, ssize_t n)
 {
 	struct space_table *t = &op->sp->table;
 	bool all = op->sure && n >= 0 && (uint64_t)n == op->write.to - op->write.from;
-	if (!all || !table_write_end(t, op->slot, &op->write)) {
+	if (!all || !table_write_end(t, op->slot, &op->write, op->bytes)) {
 		space_end_slow(op, fd);
 		return;
 	}
-	space_unreserve(&t->bytes, op->bytes);
 	space_wake(op->sp);
 	op->sp = NULL;
 }

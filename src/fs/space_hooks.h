@@ -73,6 +73,11 @@ static inline int space_errno(const struct fs *fs)
 	return atomic_load_explicit(&fs->quota_is_edquot, memory_order_relaxed) ? EDQUOT : ENOSPC;
 }
 
+/* Counts a request that does not fit; returns its -errno. */
+int space_refuse(struct fs *fs);
+/* Whether that happened on this thread since the last call. */
+bool space_was_refused(void);
+
 int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, int mode,
 			      off_t off, off_t size);
 static inline int space_allocate_begin(struct space_op *op, struct fs *fs, struct handle *h,

@@ -24,27 +24,23 @@
 #define DUE	  256	     /* of these, per round */
 #define ROUNDS	  32
 #define TEND_NS	  NSEC_PER_SEC
-#define SAY_EVERY (1U << 16) /* files between looks at the clock */
 #define SAY_NS	  (5 * NSEC_PER_SEC)
 
 /* --- the scan -------------------------------------------------------------------------------- */
 
 struct tally {
 	struct space *sp;
-	_Atomic int64_t bytes, inodes;
 	_Atomic uint64_t said_ns;
 };
 
-static void say_progress(struct tally *y)
+static void say_progress(void *ctx)
 {
-	uint64_t files = atomic_load_explicit(&y->sp->progress.files, memory_order_relaxed);
-	if (files % SAY_EVERY)
-		return;
+	struct tally *y = ctx;
 	uint64_t now_ns = monotonic_ns(), said_ns = atomic_load(&y->said_ns);
 	if (now_ns - said_ns >= SAY_NS &&
 	    atomic_compare_exchange_strong(&y->said_ns, &said_ns, now_ns))
 		log_info("%s: counting what it holds: %" PRIu64 " files so far", y->sp->source,
-			 files);
+			 atomic_load(&y->sp->progress.files));
 }
 
 /* A file that is being changed is counted by its slot, after a fresh stat. */
@@ -63,18 +59,17 @@ static int visit_slot(struct space *sp, int dir_fd, const char *name, const stru
 	return 0;
 }
 
-static int visit(void *ctx, int dir_fd, const char *name, const struct statx *st)
+static int visit(void *ctx, struct scan_sum *sum, int dir_fd, const char *name,
+		 const struct statx *st)
 {
 	struct tally *y = ctx;
-	say_progress(y);
 	if (atomic_load_explicit(&y->sp->table.slots, memory_order_relaxed) > SLOTS_MAX)
 		return -EBUSY;
 	switch (table_visit(&y->sp->table, makedev(st->stx_dev_major, st->stx_dev_minor),
 			    st->stx_ino, st->stx_nlink > 1 && !S_ISDIR(st->stx_mode))) {
 	case VISIT_COUNT:
-		atomic_fetch_add_explicit(&y->bytes, (int64_t)st->stx_blocks * 512,
-					  memory_order_relaxed);
-		atomic_fetch_add_explicit(&y->inodes, 1, memory_order_relaxed);
+		sum->bytes += (int64_t)st->stx_blocks * 512;
+		sum->inodes++;
 		return 0;
 	case VISIT_SLOT:
 		return visit_slot(y->sp, dir_fd, name, st);
@@ -102,11 +97,12 @@ static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
 	uint64_t moves = atomic_load(&t->moves), since_ns = monotonic_ns();
 	atomic_store(&sp->progress.files, 0);
 	atomic_store(&sp->progress.bytes, 0);
+	atomic_store(&sp->progress.inodes, 0);
 	atomic_store(&sp->progress.unreadable, 0);
 	table_scan_begin(t, alone);
 	wait_for_moves(sp);
-	int res = space_scan(
-		&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress, visit, &y});
+	int res = space_scan(&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress,
+						   visit, say_progress, &y});
 	bool moved = atomic_load(&t->moves) != moves;
 	if (res == 0 &&
 	    ((moved && !last) || atomic_load(&t->missed) || (alone && atomic_load(&t->disturbed))))
@@ -116,7 +112,7 @@ static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
 		return res;
 	}
 	int64_t before = atomic_load(&t->bytes.used);
-	table_scan_end(t, y.bytes, y.inodes);
+	table_scan_end(t, sp->progress.bytes, sp->progress.inodes);
 	atomic_store(&sp->corrected, atomic_load(&t->bytes.used) - before);
 	atomic_store(&sp->scan_ns, monotonic_ns() - since_ns);
 	if (moved)

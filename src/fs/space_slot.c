@@ -54,18 +54,23 @@ static void note_solid_locked(struct space_slot *s, const struct slot_stat *st, 
 		s->solid_end = true;
 }
 
+static void base_locked(struct space_slot *s, const struct slot_stat *st)
+{
+	if (s->known)
+		return;
+	s->known = true;
+	s->exists = st->exists;
+	s->bytes = s->base = st->exists ? st->bytes : 0;
+	s->keep_end = st->cap < (uint64_t)st->bytes ? (uint64_t)st->bytes : 0;
+	s->gone |= !st->exists;
+	if (st->exists)
+		note_solid_locked(s, st, s->changed ? 0 : 1);
+}
+
 void table_base(struct space_table *t, struct space_slot *s, const struct slot_stat *st)
 {
 	struct space_shard *sh = lock_of(t, s);
-	if (!s->known) {
-		s->known = true;
-		s->exists = st->exists;
-		s->bytes = s->base = st->exists ? st->bytes : 0;
-		s->keep_end = st->cap < (uint64_t)st->bytes ? (uint64_t)st->bytes : 0;
-		s->gone |= !st->exists;
-		if (st->exists)
-			note_solid_locked(s, st, s->changed ? 0 : 1);
-	}
+	base_locked(s, st);
 	pthread_mutex_unlock(&sh->lock);
 }
 
@@ -100,15 +105,21 @@ void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *o
 	pthread_mutex_unlock(&sh->lock);
 }
 
+/* The total has been told. */
+static void moved_locked(struct space_slot *s, int64_t bytes)
+{
+	s->bytes = bytes;
+	s->looks = 0;
+	if (s->pending)
+		s->due_ns = 0;
+}
+
 static void set_bytes_locked(struct space_table *t, struct space_slot *s, int64_t bytes)
 {
 	if (bytes == s->bytes)
 		return;
 	space_add(&t->bytes, bytes - s->bytes);
-	s->bytes = bytes;
-	s->looks = 0;
-	if (s->pending)
-		s->due_ns = 0;
+	moved_locked(s, bytes);
 }
 
 bool table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket,
@@ -146,14 +157,18 @@ bool table_write_begin(struct space_table *t, struct space_slot *s, struct slot_
 	return sure;
 }
 
-bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w)
+bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w,
+		     uint64_t reserved)
 {
 	struct space_shard *sh = lock_of(t, s);
 	bool sure = w->from <= s->solid_to && w->epoch == s->epoch && (s->exists || s->handles);
 	uint64_t end = max_u64(s->solid_to, space_round_up(w->to, w->block));
 	sure &= s->solid_end || end == s->solid_to;
 	if (sure) {
-		set_bytes_locked(t, s, s->bytes + (int64_t)(end - s->solid_to));
+		uint64_t growth = end - s->solid_to;
+		space_take(&t->bytes, growth, reserved);
+		if (growth)
+			moved_locked(s, s->bytes + (int64_t)growth);
 		s->solid_to = end;
 		s->guessed = slot_ticket(s);
 		s->unverified = s->dirty = true;
@@ -213,14 +228,12 @@ void table_change_end(struct space_table *t, struct space_slot *s, enum slot_cha
 bool table_remove_begin(struct space_table *t, dev_t dev, uint64_t ino, const struct slot_stat *st,
 			struct slot_victim *v)
 {
-	v->slot = table_get(t, dev, ino);
-	if (!v->slot)
-		return true;
-	bool valid = !slot_needs_base(v->slot) || atomic_load(&t->drops) == v->drops;
-	if (valid)
-		table_base(t, v->slot, st);
-	struct space_shard *sh = lock_of(t, v->slot);
-	v->born = v->slot->born;
+	struct space_shard *sh;
+	v->slot = table_get_locked(t, dev, ino, &sh);
+	bool valid = !v->slot || v->slot->known || atomic_load(&t->drops) == v->drops;
+	if (v->slot && valid)
+		base_locked(v->slot, st);
+	v->born = v->slot ? v->slot->born : 0;
 	pthread_mutex_unlock(&sh->lock);
 	return valid;
 }

@@ -141,38 +141,50 @@ void slot_ref_locked(struct space_table *t, struct space_slot *s)
 	s->unseen = false;
 }
 
-static struct space_slot *get(struct space_table *t, dev_t dev, uint64_t ino, bool make,
-			      const int64_t *new_bytes)
+struct space_slot *table_get_locked(struct space_table *t, dev_t dev, uint64_t ino,
+				    struct space_shard **sh)
 {
 	uint64_t key = key_of(dev, ino);
-	struct space_shard *sh = shard_of(t, key);
-	pthread_mutex_lock(&sh->lock);
-	struct space_slot *s = slot_find_locked(sh, key, dev, ino);
-	if (!s && make)
-		s = slot_make_locked(t, sh, key, dev, ino);
+	*sh = shard_of(t, key);
+	pthread_mutex_lock(&(*sh)->lock);
+	struct space_slot *s = slot_find_locked(*sh, key, dev, ino);
+	if (!s)
+		s = slot_make_locked(t, *sh, key, dev, ino);
 	if (s)
 		slot_ref_locked(t, s);
-	if (s && new_bytes)
-		slot_count_new_locked(t, s, *new_bytes);
-	pthread_mutex_unlock(&sh->lock);
-	if (!s && make)
+	else
 		atomic_store(&t->missed, true);
 	return s;
 }
 
 struct space_slot *table_get(struct space_table *t, dev_t dev, uint64_t ino)
 {
-	return get(t, dev, ino, true, NULL);
+	struct space_shard *sh;
+	struct space_slot *s = table_get_locked(t, dev, ino, &sh);
+	pthread_mutex_unlock(&sh->lock);
+	return s;
 }
 
 struct space_slot *table_get_new(struct space_table *t, dev_t dev, uint64_t ino, int64_t bytes)
 {
-	return get(t, dev, ino, true, &bytes);
+	struct space_shard *sh;
+	struct space_slot *s = table_get_locked(t, dev, ino, &sh);
+	if (s)
+		slot_count_new_locked(t, s, bytes);
+	pthread_mutex_unlock(&sh->lock);
+	return s;
 }
 
 struct space_slot *table_find(struct space_table *t, dev_t dev, uint64_t ino)
 {
-	return get(t, dev, ino, false, NULL);
+	uint64_t key = key_of(dev, ino);
+	struct space_shard *sh = shard_of(t, key);
+	pthread_mutex_lock(&sh->lock);
+	struct space_slot *s = slot_find_locked(sh, key, dev, ino);
+	if (s)
+		slot_ref_locked(t, s);
+	pthread_mutex_unlock(&sh->lock);
+	return s;
 }
 
 /* -- letting go -- */

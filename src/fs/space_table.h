@@ -148,14 +148,15 @@ bool table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket,
 		  const struct slot_stat *st);
 
 /* A write of [from, to) begins.  True: it needs exactly *growth bytes, and table_write_end with the same epoch counts them if
- * everything was written.  If one of the two returns false, settle. */
+ * everything was written, and drops what was reserved.  If one of the two returns false, settle. */
 struct slot_write {
 	uint64_t from, to, block;
 	unsigned epoch;
 };
 bool table_write_begin(struct space_table *t, struct space_slot *s, struct slot_write *w,
 		       uint64_t *growth);
-bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w);
+bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w,
+		     uint64_t reserved);
 /* Is it time to look at the file's map, so that the cost of writes is known?  Then pass the result, with the same epoch. */
 bool table_wants_proof(struct space_table *t, struct space_slot *s, unsigned *epoch);
 struct slot_proof {

@@ -31,6 +31,9 @@ static inline struct space_shard *lock_of(struct space_table *t, const struct sp
 	return sh;
 }
 
+/* Like table_get; keeps the lock of its shard *sh. */
+struct space_slot *table_get_locked(struct space_table *t, dev_t dev, uint64_t ino,
+				    struct space_shard **sh);
 struct space_slot *slot_find_locked(const struct space_shard *sh, uint64_t key, dev_t dev,
 				    uint64_t ino);
 /* NULL: out of memory. */

@@ -92,6 +92,8 @@ enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool has_
 	uint64_t key = key_of(dev, ino);
 	struct space_shard *sh = shard_of(t, key);
 	bool remember = has_links || !atomic_load_explicit(&t->alone, memory_order_relaxed);
+	if (!remember && !atomic_load_explicit(&t->slots, memory_order_relaxed))
+		return VISIT_COUNT;
 	enum visit v = VISIT_COUNT;
 	pthread_mutex_lock(&sh->lock);
 	if (sh->n && slot_find_locked(sh, key, dev, ino))

@@ -5,8 +5,11 @@
 
 #include "base/util.h"
 
-/* Calls per lease: usually; while others still hold a part of this member's share; and at most. */
+/* Calls per lease: usually; in small pools, while requests wait, so that what others release is soon used; while others
+ * still hold a part of this member's share; and at most. */
 #define CALLS	    2
+#define CALLS_BUSY  4
+#define FEW	    32
 #define CALLS_SHORT 8
 #define CALLS_MOST  32
 /* The two clocks drift apart by at most 1/DRIFT of a lease per lease. */
@@ -25,7 +28,7 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 	memset(m, 0, sizeof(*m));
 	m->cfg = *cfg;
 	m->limits = cfg->limits;
-	m->began_ns = m->next_ns = m->called_ns = now_ns;
+	m->began_ns = m->next_ns = m->called_ns = m->mid_ns = m->older_ns = now_ns;
 }
 
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
@@ -66,49 +69,111 @@ uint64_t pool_member_ends_ns(const struct pool_member *m)
 	return m->leased ? m->ends_ns : NEVER;
 }
 
+/* A call that is not answered yet is left alone for half a lease: the answer to it would be ignored after another call. */
 static void call_by(struct pool_member *m, uint64_t at_ns)
 {
-	uint64_t earliest_ns = m->sent_ns + lease_ns(m) / CALLS_MOST;
+	uint64_t earliest_ns = m->sent_ns + lease_ns(m) / (m->pending ? CALLS : CALLS_MOST);
 	m->next_ns = min_u64(m->next_ns, max_u64(at_ns, m->sent_ns ? earliest_ns : 0));
-}
-
-void pool_member_waits(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
-{
-	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		if (use->waiting[k] && m->demand[k] != POOL_DEMAND_ALL)
-			call_by(m, now_ns);
 }
 
 /* --- demand --- */
 
-/* A member whose requests wait wants as much as it can get.  Others want slightly more than they use: an unused grant is
- * lost to the pool, and if the grant is too small, requests wait and the first rule applies. */
-static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
-			  uint64_t dt_ns)
+/* The rate at which tokens were used, 1/1000 token per second. */
+static uint64_t rate_since(const struct pool_use *then, const struct pool_use *use, unsigned k,
+			   uint64_t dt_ns)
 {
-	uint64_t blocked_ns = use->blocking_ns[k] - m->before.blocking_ns[k];
-	uint64_t used = use->tokens[k] - m->before.tokens[k];
-	if (use->waiting[k] || blocked_ns > dt_ns / 10)
-		return POOL_DEMAND_ALL;
+	uint64_t used = use->tokens[k] - then->tokens[k];
 	if (used > POOL_RATE_MAX) /* more was refunded than used */
 		used = 0;
-	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / dt_ns * 33 / 32;
-	rate += m->limits.rate[k] / 256 / max_u64(m->members, 1) + 1;
+	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / max_u64(dt_ns, 1);
 	return rate < POOL_DEMAND_ALL ? (uint64_t)rate : POOL_DEMAND_ALL;
+}
+
+/* An equal share of the rate. */
+static uint64_t equal_share(const struct pool_member *m, unsigned k)
+{
+	return m->limits.rate[k] / max_u64(m->members, 1);
+}
+
+static bool was_blocked(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			uint64_t more_than_ns)
+{
+	return use->blocking_ns[k] - m->before.blocking_ns[k] > more_than_ns;
+}
+
+/* Whether nothing was used for long enough to believe that the load has ended. */
+static bool is_idle(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		    uint64_t now_ns)
+{
+	return !use->waiting[k] && use->tokens[k] == m->before.tokens[k] &&
+	       now_ns - m->called_ns >= lease_ns(m) / CALLS_SHORT;
+}
+
+/* A member whose requests wait most of the time wants as much as it can get.  If they wait now and then, the grant is
+ * slightly too small: twice the use is enough, and asking for everything would take from others what it does not need.
+ * Without waiting requests, a member wants slightly more than it used in the last lease: an unused grant is lost to the
+ * pool.  Use is measured over half a lease or more, because it comes in requests, which can be large. */
+static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			  uint64_t now_ns)
+{
+	uint64_t dt_ns = now_ns - m->called_ns, least = equal_share(m, k) / 256 + 1;
+	if (is_idle(m, use, k, now_ns))
+		return least;
+	uint64_t rate = max_u64(rate_since(&m->older, use, k, now_ns - m->older_ns),
+				rate_since(&m->before, use, k, dt_ns));
+	if (was_blocked(m, use, k, dt_ns / 2) || (use->waiting[k] && m->demand[k] > m->grant[k]))
+		return POOL_DEMAND_ALL;
+	if (use->waiting[k] || was_blocked(m, use, k, dt_ns / 10))
+		return min_u64(max_u64(2 * rate, equal_share(m, k) / 4 + 1), POOL_DEMAND_ALL);
+	return min_u64(rate + rate / 32 + least, POOL_DEMAND_ALL);
 }
 
 static void look_at_use(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
-	uint64_t dt_ns = now_ns - m->called_ns;
-	if (m->seq && dt_ns < lease_ns(m) / (2 * CALLS_MOST))
+	if (m->seq && now_ns - m->called_ns < lease_ns(m) / (2 * CALLS_MOST))
 		return; /* too short to tell */
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		m->demand[k] = m->cfg.limits.rate[k] ? demand_of(m, use, k, max_u64(dt_ns, 1)) : 0;
+		m->demand[k] = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
 	m->before = *use;
 	m->called_ns = now_ns;
+	if (now_ns - m->mid_ns < lease_ns(m) / 2)
+		return;
+	m->older = m->mid;
+	m->older_ns = m->mid_ns;
+	m->mid = *use;
+	m->mid_ns = now_ns;
+}
+
+/* Whether much of what was granted for waiting requests, or for a load that has ended, is not needed. */
+static bool holds_too_much(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			   uint64_t now_ns)
+{
+	uint64_t dt_ns = now_ns - m->called_ns;
+	if (!m->grant[k] || use->waiting[k] || dt_ns < lease_ns(m) / CALLS_SHORT)
+		return false;
+	if (is_idle(m, use, k, now_ns))
+		return m->demand[k] > equal_share(m, k) / 64;
+	return m->demand[k] >= m->grant[k] && !was_blocked(m, use, k, dt_ns / 10) &&
+	       rate_since(&m->before, use, k, dt_ns) < m->grant[k] - m->grant[k] / 4;
+}
+
+void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
+{
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if ((use->waiting[k] && m->demand[k] != POOL_DEMAND_ALL) ||
+		    holds_too_much(m, use, k, now_ns))
+			call_by(m, now_ns);
 }
 
 /* --- calls --- */
+
+static unsigned calls_per_lease(const struct pool_member *m)
+{
+	bool busy = false;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		busy |= m->demand[k] == POOL_DEMAND_ALL;
+	return busy && m->members <= FEW ? CALLS_BUSY : CALLS;
+}
 
 static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call *out)
 {
@@ -121,6 +186,7 @@ static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call 
 	out->limits = m->cfg.limits;
 	m->sent_ns = now_ns;
 	m->next_ns = now_ns + lease_ns(m) / CALLS;
+	m->pending = true;
 }
 
 static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns);
@@ -169,7 +235,7 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 		m->most_members = a->members;
 		m->most_ns = now_ns;
 	}
-	m->retried = false;
+	m->retried = m->pending = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
 	if (m->set && memcmp(&a->limits, &m->cfg.limits, sizeof(a->limits)) == 0)
@@ -196,6 +262,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	memcpy(m->grant, a->grant, sizeof(m->grant));
 	m->leased = true;
 	m->ends_ns = ends_ns;
+	call_by(m, m->sent_ns + lease_ns(m) / calls_per_lease(m));
 	if (shrunk) /* confirm it soon: others wait for the difference */
 		call_by(m, now_ns);
 	else if (a->wants_more || m->set)
@@ -205,7 +272,10 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 
 void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns)
 {
-	if (seq != m->seq || seq == m->answered || m->retried)
+	if (seq != m->seq || !m->pending)
+		return;
+	m->pending = false;
+	if (m->retried)
 		return;
 	m->retried = true;
 	call_by(m, now_ns);

@@ -69,9 +69,12 @@ struct pool_member {
 	uint64_t most_ns;      /* when that was */
 	char set_by[POOL_WHO_MAX];
 	bool learning;
+	bool pending; /* the last call is neither answered nor has it failed */
 	bool retried; /* after a failure since the last answer */
 	/* demand */
-	struct pool_use before;
+	struct pool_use before;	    /* at called_ns */
+	struct pool_use mid, older; /* half a lease ago, or more; a lease ago, or more */
+	uint64_t mid_ns, older_ns;
 	uint64_t demand[POOL_LIMITS];
 	uint64_t lost_ns,
 		lost_sum_ns; /* without a lease since; 0: has one.  Sum of earlier times */
@@ -87,8 +90,9 @@ void pool_member_set(struct pool_member *m, const struct pool_limits *limits, ui
 uint64_t pool_member_due_ns(const struct pool_member *m);
 /* When the lease ends; NEVER: there is none. */
 uint64_t pool_member_ends_ns(const struct pool_member *m);
-/* A request has begun to wait: calls earlier, unless the last call already reported it. */
-void pool_member_waits(struct pool_member *m, const struct pool_use *use, uint64_t now_ns);
+/* Call it several times per lease: the next call is due earlier if requests have begun to wait, or if a large part of the
+ * grant is not used any more. */
+void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns);
 
 void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_t now_ns,
 		      struct pool_call *out);

@@ -160,6 +160,42 @@ void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns)
 	put(&g->events, &e);
 }
 
+/* The widest scope whose max_inflight is reached. */
+static bool find_full(const struct chain *ch, struct refusal *why)
+{
+	for (unsigned i = ch ? ch->permits : 0; i-- > 0;)
+		if (permits_look(chain_permit(ch, i)).available == 0) {
+			*why = (struct refusal){.limiter = ch->link[ch->links + i].limiter,
+						.kind = -1};
+			return true;
+		}
+	return false;
+}
+
+/* Asks the limits once more, because requests that nobody listens to need not know which one refused them.  If tokens have
+ * arrived meanwhile, the limit stays unknown.  Call with gate->lock held. */
+static void find_refusing_limit(struct event *e, const struct leaf *f)
+{
+	enum cost_class cls = e->cost.cls;
+	const struct chain *ch = leaf_limits(f, cls);
+	const struct key *key = keys_find(&f->keys, e->key);
+	const struct key_limits *l = key ? atomic_load(&key->limits) : NULL;
+	struct refusal why = {.kind = -1};
+	bool found =
+		e->kind == EVENT_FULL
+			? find_full(ch, &why)
+			: (ch && chain_look(ch, &e->cost, e->at_ns, &why) != GRANT_OK) ||
+				  (l && l->cls[cls] &&
+				   chain_look(l->cls[cls], &e->cost, e->at_ns, &why) != GRANT_OK);
+	if (!found)
+		return;
+	unsigned index = why.kind < 0 ? RES_INFLIGHT : (unsigned)why.kind * BUCKET_ROLES;
+	struct limit_ref limit = limit_of(f, why.limiter->owner, index);
+	if (limit.known)
+		leaf_limit_name(f, limit.depth, why.kind < 0 ? WAIT_INFLIGHT : (unsigned)why.kind,
+				&e->limit);
+}
+
 void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct caller *c,
 		      const struct cost *cost)
 {
@@ -178,6 +214,8 @@ void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct c
 		g->callers->name(c, e.name);
 	gate_lock(g);
 	put_class(&e, f);
+	if (kind != EVENT_NO_ROOM)
+		find_refusing_limit(&e, f);
 	gate_unlock_deliver(g);
 	put(&g->events, &e);
 }

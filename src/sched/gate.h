@@ -237,7 +237,8 @@ enum gate_outcome {
 	OUTCOME_OK,
 	/* an ordinary error such as ENOENT: counted as ok, but nothing was transferred */
 	OUTCOME_ERROR,
-	OUTCOME_FAILED, /* the source failed */
+	OUTCOME_FAILED,	  /* the source failed */
+	OUTCOME_NO_SPACE, /* refused by size or inodes of the tree */
 	OUTCOME_CANCELLED
 };
 void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t bytes_moved);

@@ -323,10 +323,10 @@ static void count_verdict(struct leaf *f, const struct job *j, enum gate_verdict
 	}
 }
 
-static bool key_is_new(const struct leaf *f, struct fair_key id)
+static bool needs_name(const struct leaf *f, struct fair_key id, uint64_t now_ns)
 {
 	const struct key *key = keys_find(&f->keys, id);
-	return key && !key->described;
+	return key && key_needs_name(key, now_ns);
 }
 
 enum gate_verdict gate_park(struct gate_mount *m, struct job *j)
@@ -335,12 +335,13 @@ enum gate_verdict gate_park(struct gate_mount *m, struct job *j)
 	const struct caller caller = j->caller; /* the job may end at any time */
 	enum cost_class cls = j->cost.cls;
 	struct leaf *f = leaf_of_lock(m, &j->caller, cls, &j->key);
-	enum gate_verdict verdict = gate_park_locked(f, j, clock_now(g->clock));
-	bool is_new = verdict == GATE_PARKED && !j->probe && key_is_new(f, j->key);
+	uint64_t now_ns = clock_now(g->clock);
+	enum gate_verdict verdict = gate_park_locked(f, j, now_ns);
+	bool describe = verdict == GATE_PARKED && !j->probe && needs_name(f, j->key, now_ns);
 	gate_arm_locked(g);
 	gate_unlock_deliver(g);
-	if (is_new)
-		key_describe(m, &caller, cls);
+	if (describe)
+		key_describe(m, &caller, cls, now_ns);
 	if (verdict != GATE_PARKED && !j->probe)
 		count_verdict(f, j, verdict);
 	return verdict;

@@ -27,9 +27,9 @@ struct key {
 	uint64_t parked_bytes; /* memory that they hold */
 	struct account *accounts;
 	uint64_t ops, bytes, ever_parked, wait_ns, max_wait_ns;
-	uint32_t uid;		 /* of the last caller that had to wait */
-	bool described;		 /* the name has been looked up, or is being looked up */
-	char name[KEY_NAME_MAX]; /* of the program or cgroup, as it was when the key first waited */
+	uint32_t uid;		     /* of the last caller that had to wait */
+	uint64_t described_ns;	     /* when its name was last looked up; 0: never */
+	char name[KEY_NAME_MAX];     /* of the cgroup, or of the program that waited last */
 	struct limit_ref blocked_by; /* of the last of its jobs that was refused at the front */
 	struct key_wait {
 		struct limit_ref limit;
@@ -261,8 +261,11 @@ struct limit_ref limit_above(const struct key *key, const struct resource *r);
 void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out);
 /* The same for WAIT_* of the scope that is `depth` above the keys of a leaf. */
 void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out);
-/* Finds out what the program of a new key is called.  Call without gate->lock. */
-void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls);
+/* True: its name is unknown or old.  A program may become another one, and users have many. */
+bool key_needs_name(const struct key *key, uint64_t now_ns);
+/* Finds out what the program or cgroup is called for which a key waits.  Call without gate->lock. */
+void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls,
+		  uint64_t now_ns);
 
 /* stats.c: adds what the leaf itself has counted */
 void leaf_sums(const struct leaf *f, struct counter_sums *sums);

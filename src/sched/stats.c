@@ -90,6 +90,7 @@ static void add_class(struct class_stats *c, const uint64_t n[COUNTERS])
 	c->full += n[COUNT_FULL];
 	c->no_room += n[COUNT_NO_ROOM];
 	c->too_many_open += n[COUNT_TOO_MANY_OPEN];
+	c->no_space += n[COUNT_NO_SPACE];
 	c->timed_out += n[COUNT_TIMED_OUT];
 	c->cancelled += n[COUNT_CANCELLED];
 	c->misconfigured += n[COUNT_MISCONFIGURED];

@@ -27,8 +27,9 @@ struct class_stats {
 	uint64_t full;		/* refused by max_inflight with on_full=reject */
 	uint64_t no_room;	/* refused by max_parked or max_parked_bytes */
 	uint64_t too_many_open; /* refused by max_open */
+	uint64_t no_space;	/* admitted, then refused by size or inodes */
 	/* Outcomes of admitted operations.  An answer such as ENOENT is ok, and counted among the errors as well; failed
-	 * means that the source failed. */
+	 * means that the source failed; no_space is an outcome, too. */
 	uint64_t ok, errors, failed, aborted;
 	struct histogram
 		wait; /* of parked requests (in a dry run: of those that would have been parked) */
@@ -108,7 +109,7 @@ struct key_stats {
 	uint32_t weight;
 	uint32_t uid;		 /* of its last caller that had to wait */
 	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */
-	char name[KEY_NAME_MAX]; /* of its program or cgroup, as it was when it first had to wait; the end of a long one */
+	char name[KEY_NAME_MAX]; /* of its cgroup, or of the program that waited last (up to 5 s old); the end of a long one */
 	struct waited_limit limit; /* the one that it waited for longest … */
 	struct waited_limit
 		waits_for;   /* … and what it waits for now; not known: nothing of it waits */

@@ -169,26 +169,35 @@ static void put_name(char out[KEY_NAME_MAX], const char *name)
 static void name_key(struct leaf *f, struct fair_key id, const char *name)
 {
 	struct key *key = keys_find(&f->keys, id);
-	if (key && !key->name[0])
+	if (key && *name) /* else its program is gone */
 		put_name(key->name, name);
 }
 
-void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls)
+/* Reading /proc takes longer than parking a request. */
+#define NAME_KEPT_NS (5 * NSEC_PER_SEC)
+
+bool key_needs_name(const struct key *key, uint64_t now_ns)
+{
+	return !key->described_ns || now_ns - key->described_ns > NAME_KEPT_NS;
+}
+
+void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls,
+		  uint64_t now_ns)
 {
 	struct gate *g = m->leaf.node.gate;
 	char text[CALLER_PATH_MAX] = "";
 	struct fair_key id;
 	struct leaf *f = leaf_of_lock(m, c, cls, &id);
 	struct key *key = keys_find(&f->keys, id);
-	bool mine = key && !key->described;
+	bool mine = key && key_needs_name(key, now_ns);
 	if (mine)
-		key->described = true; /* by this thread: no other one describes it */
+		key->described_ns = max_u64(now_ns, 1); /* no other thread does it, too */
 	gate_unlock_deliver(g);
 	if (!mine || !g->callers)
 		return;
 	if (id.kind == FAIR_CGROUP)
 		g->callers->cgroup_path(id.id, text, sizeof(text));
-	else if (id.kind == FAIR_PROCESS || id.kind == FAIR_HANDLE)
+	else
 		g->callers->name(c, text);
 	gate_lock(g);
 	name_key(&m->leaf, id, text); /* classes may have changed meanwhile */

@@ -121,8 +121,12 @@ before 15s get /metrics >"$TMP/metrics"
 kill -CONT "$DAEMON"
 grep -q '^ratefs_daemons_failed 1$' "$TMP/metrics" || fail "a daemon that does not answer"
 
-# Without a daemon, it says so.
+# Without a daemon, it says so.  A file for node_exporter keeps its last contents: nothing is printed but an error.
 stop_ratefs
+rc=0
+"$RATEFSCTL" metrics >"$TMP/none" 2>"$TMP/none.err" || rc=$?
+equal "$rc $(cat "$TMP/none")" "3 " "exit status and output of metrics without a daemon"
+grep -q 'no running ratefs daemons' "$TMP/none.err" || fail "metrics without a daemon: $(cat "$TMP/none.err")"
 get /metrics >"$TMP/metrics"
 grep -q '^ratefs_daemons 0$' "$TMP/metrics" || fail "no daemon"
 kill "$exporter"

@@ -67,6 +67,9 @@ boundary() {
 	ok ln "$MNT/a" "$MNT/again"
 	ok touch "$MNT/f1"
 	refused touch "$MNT/one_more"
+	# These are refusals, not failures of the source.
+	equal "$(ctl stats "$MNT" --json | jq '[.classes[].failed] | add')" 0 "failed"
+	equal "$(ctl stats "$MNT" --json | jq '[.classes[].no_space] | add')" "$(space refused)" "no_space"
 	rm -f "$MNT"/f*
 
 	# An error of one's own choice.

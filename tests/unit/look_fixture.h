@@ -45,7 +45,7 @@ static inline json_t *mount_answer(const struct moment *m)
 			"\"in_source\":{\"stuck\":0},\"inflight\":{\"now\":2},\"open\":{\"now\":7},"
 			"\"classes\":{\"read\":{\"ops\":10,\"bytes\":100},"
 			"\"write\":{\"ops\":%u,\"bytes\":%u,\"parked_total\":40,\"timed_out\":2,"
-			"\"too_many_open\":7,\"ok\":50,\"errors\":4}},"
+			"\"too_many_open\":7,\"no_space\":8,\"ok\":50,\"errors\":4}},"
 			"\"space\":{\"size\":4096,\"used\":1024,\"inodes_used\":3},"
 			"\"limits_met\":[{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\","
 			"\"unit\":\"bytes\",\"rate\":1048576,\"level\":%u,\"capacity\":104857,"
@@ -68,6 +68,24 @@ static inline json_t *mount_answer(const struct moment *m)
 			m->seconds, m->write_ops, m->write_bytes, m->level,
 			m->blocking_ms * 1000000ULL, ALICE, m->key_ops, m->key_bytes, m->queue,
 			m->key_wait_ms * 1000000ULL, m->oldest_ms * 1000000ULL, BOB),
+		0);
+	return parsed(text);
+}
+
+/* A member of a pool, which has lost the server if `mode` is not "leased". */
+static inline json_t *pool_answer(const char *mode, const char *error, unsigned lost_ms)
+{
+	char *text;
+	ck_assert_int_gt(
+		asprintf(
+			&text,
+			"[{\"name\":\"farm\",\"server\":\"redis://r\",\"mode\":\"%s\",\"members\":3,\"answer_age_ns\":"
+			"120000000,\"lost_ns\":%llu,\"lost_before_ns\":2000000000,\"helper_starts\":1,\"errors\":4,"
+			"\"error\":\"%s\",\"limits\":{\"bps\":{\"unit\":\"bytes\",\"rate\":104857600.0,"
+			"\"limited_here\":true,\"granted\":26214400.0,\"wants_all\":true}},"
+			"\"who\":[{\"host\":\"alpha\",\"weight\":1,\"age_ns\":80000000,\"share\":{\"bps\":26214400.0}},"
+			"{\"host\":\"beta\",\"weight\":4,\"age_ns\":90000000,\"share\":{\"bps\":78643200.0}}]}]",
+			mode, lost_ms * 1000000ULL, error),
 		0);
 	return parsed(text);
 }

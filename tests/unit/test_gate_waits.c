@@ -216,10 +216,140 @@ START_TEST(what_is_refused_without_waiting_is_told_apart)
 }
 END_TEST
 
+static struct waited_limit limit_of_refusal(enum event_kind kind)
+{
+	uint64_t dropped;
+	ck_assert_uint_eq(gate_events_take(w.gate, events, EVENTS_MAX, &dropped), 1);
+	ck_assert_int_eq(events[0].kind, kind);
+	return events[0].limit;
+}
+
+/* A request that is refused immediately has waited for nothing, but something has refused it. */
+START_TEST(a_refusal_names_the_limit_that_refused)
+{
+	struct cost c = {COST_READ, 1, 1000};
+	struct grant g;
+	setup(LIMIT_READ_BPS, 10000);
+	set_global(LIMIT_IOPS, 100000);
+	ck_assert_int_eq(gate_events_start(w.gate, wake, NULL), 0);
+	ck_assert_int_eq(gate_try_nonblocking(m, &c, &nobody, 1000, &g), GATE_GO);
+	gate_done(&g, OUTCOME_OK, 1000);
+	ck_assert_int_eq(gate_try_nonblocking(m, &c, &nobody, 1000, &g), GATE_WOULD_BLOCK);
+	struct waited_limit l = limit_of_refusal(EVENT_WOULD_BLOCK);
+	ck_assert(l.known && !l.each);
+	ck_assert_int_eq(l.scope, SCOPE_MOUNT);
+	ck_assert_str_eq(l.name, "read_bps");
+	gate_events_stop(w.gate);
+	finish();
+}
+END_TEST
+
+START_TEST(a_refusal_names_a_limit_of_each_key)
+{
+	struct cost c = {COST_READ, 1, 1000};
+	struct grant g;
+	cfg = mount_config();
+	set_limit(&cfg.each, LIMIT_READ_BPS, 10000);
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	ck_assert_int_eq(gate_events_start(w.gate, wake, NULL), 0);
+	ck_assert_int_eq(gate_try_nonblocking(m, &c, &nobody, 1000, &g), GATE_GO);
+	gate_done(&g, OUTCOME_OK, 1000);
+	ck_assert_int_eq(gate_try_nonblocking(m, &c, &nobody, 1000, &g), GATE_WOULD_BLOCK);
+	struct waited_limit l = limit_of_refusal(EVENT_WOULD_BLOCK);
+	ck_assert(l.known && l.each);
+	ck_assert_str_eq(l.name, "read_bps");
+	gate_events_stop(w.gate);
+	finish();
+}
+END_TEST
+
+START_TEST(a_full_bulkhead_names_its_scope)
+{
+	setup(LIMIT_READ_BPS, 1000000);
+	cfg.limits.max_inflight = 1;
+	cfg.full_rejects = true;
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	ck_assert_int_eq(gate_events_start(w.gate, wake, NULL), 0);
+	w.keep = true;
+	ck_assert_int_eq(work_submit(&w, &work[0], m, COST_READ, 10, 1), GATE_GO);
+	ck_assert_int_eq(work_submit(&w, &work[1], m, COST_READ, 10, 1), GATE_FULL);
+	struct waited_limit l = limit_of_refusal(EVENT_FULL);
+	ck_assert(l.known);
+	ck_assert_int_eq(l.scope, SCOPE_MOUNT);
+	ck_assert_str_eq(l.name, "max_inflight");
+	gate_done(&work[0].job.grant, OUTCOME_OK, 10);
+	gate_events_stop(w.gate);
+	finish();
+}
+END_TEST
+
+/* --- names --- */
+
+static const char *program;
+static unsigned looked_up;
+
+static void name_of(const struct caller *c, char buf[CALLER_NAME_MAX])
+{
+	looked_up++;
+	snprintf(buf, CALLER_NAME_MAX, "%s", program);
+}
+
+static uint64_t process_of(const struct caller *c, uint64_t now_ns)
+{
+	return c->tid;
+}
+
+static const struct caller_ops named = {.process = process_of, .name = name_of};
+
+static void wait_as(enum fair_kind fair, const char *name)
+{
+	program = name;
+	for (unsigned i = 0; i < 3; i++)
+		work_submit(&w, &work[i], m, COST_META, 0, 7);
+	world_pass(&w, SEC);
+	ck_assert_int_eq(key_of(7)->key.kind, fair);
+}
+
+START_TEST(a_key_is_called_as_the_program_that_waited_last)
+{
+	setup(LIMIT_IOPS, 10);
+	gate_set_caller_ops(w.gate, &named);
+	looked_up = 0;
+	wait_as(cfg.fair, "sh");
+	ck_assert_str_eq(key_of(7)->name, "sh");
+	wait_as(cfg.fair, "rsync"); /* not again so soon: reading /proc takes time */
+	ck_assert_str_eq(key_of(7)->name, "sh");
+	ck_assert_uint_eq(looked_up, 1);
+	world_pass(&w, 10 * SEC);
+	wait_as(cfg.fair, "rsync");
+	ck_assert_str_eq(key_of(7)->name, "rsync");
+	world_pass(&w, 10 * SEC);
+	wait_as(cfg.fair, ""); /* is gone */
+	ck_assert_str_eq(key_of(7)->name, "rsync");
+	finish();
+}
+END_TEST
+
+START_TEST(a_user_has_the_name_of_the_program_that_waited_last)
+{
+	setup(LIMIT_IOPS, 10);
+	gate_set_caller_ops(w.gate, &named);
+	cfg.fair = FAIR_UID;
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	wait_as(FAIR_UID, "make");
+	ck_assert_str_eq(key_of(7)->name, "make");
+	finish();
+}
+END_TEST
+
 UNIT_MAIN("gate_waits", a_key_remembers_the_limit_that_it_waited_for_longest,
 	  a_key_that_waits_says_for_what_and_since_when,
 	  a_limit_of_each_key_is_told_from_those_of_all,
 	  a_dry_run_names_the_limit_that_would_have_been_waited_for,
 	  a_reset_forgets_waits_and_limits, events_tell_what_became_of_requests_that_had_to_wait,
 	  a_full_ring_drops_the_newest_and_counts_them,
-	  what_is_refused_without_waiting_is_told_apart)
+	  what_is_refused_without_waiting_is_told_apart, a_refusal_names_the_limit_that_refused,
+	  a_refusal_names_a_limit_of_each_key, a_full_bulkhead_names_its_scope,
+	  a_key_is_called_as_the_program_that_waited_last,
+	  a_user_has_the_name_of_the_program_that_waited_last)

@@ -43,6 +43,7 @@ START_TEST(figures_of_a_snapshot_are_written_in_base_units)
 	has("ratefs_outcomes_total" OF "mount=\"data\",op=\"write\",outcome=\"ok\"} 46");
 	has("ratefs_outcomes_total" OF "mount=\"data\",op=\"write\",outcome=\"error\"} 4");
 	has("ratefs_refused_total" OF "mount=\"data\",op=\"write\",reason=\"too_many_open\"} 7");
+	has("ratefs_refused_total" OF "mount=\"data\",op=\"write\",reason=\"no_space\"} 8");
 	has("ratefs_space_used_bytes" OF "mount=\"data\"} 1024");
 	has("ratefs_space_limit_bytes" OF "mount=\"data\"} 4096");
 	has("ratefs_space_inodes_limit" OF "mount=\"data\"} 0");
@@ -59,6 +60,28 @@ START_TEST(figures_of_a_snapshot_are_written_in_base_units)
 	    "scope=\"class\",target=\"data/backup\",limit=\"write_bps\"} 0.5");
 	/* Every key has its own level. */
 	ck_assert_ptr_null(strstr(text, "ratefs_limit_level_operations{"));
+	snapshot_free(s);
+}
+END_TEST
+
+START_TEST(a_pool_says_what_is_granted_here_and_how_long_it_was_lost)
+{
+	struct snapshot *s = snapshot_at(&first);
+	json_t *global = scope_answer("global", "global", &first);
+	json_object_set_new(global, "pools", pool_answer("share", "connection refused", 3500));
+	add_answer(s, global);
+	written(s, 0);
+#define POOL OF "pool=\"farm\""
+	has("ratefs_pool_members" POOL "} 3");
+	has("ratefs_pool_lost" POOL "} 1");
+	has("ratefs_pool_fallback_seconds_total" POOL "} 5.5");
+	has("ratefs_pool_answer_age_seconds" POOL "} 0.12");
+	has("ratefs_pool_errors_total" POOL "} 4");
+	has("ratefs_pool_helper_starts_total" POOL "} 1");
+	has("ratefs_pool_limit_bytes_per_second" POOL ",limit=\"bps\"} 104857600");
+	has("ratefs_pool_granted_bytes_per_second" POOL ",limit=\"bps\"} 26214400");
+	has("ratefs_pool_demand_bytes_per_second" POOL ",limit=\"bps\"} 104857600"); /* all */
+	ck_assert_ptr_null(strstr(text, "ratefs_pool_limit_operations_per_second{"));
 	snapshot_free(s);
 }
 END_TEST
@@ -123,6 +146,7 @@ START_TEST(each_family_is_written_once_with_help_and_type)
 END_TEST
 
 UNIT_MAIN("metrics", figures_of_a_snapshot_are_written_in_base_units,
+	  a_pool_says_what_is_granted_here_and_how_long_it_was_lost,
 	  waiting_is_a_histogram_whose_buckets_add_up,
 	  of_users_only_those_who_waited_most_are_shown, names_cannot_break_out_of_a_label,
 	  each_family_is_written_once_with_help_and_type)

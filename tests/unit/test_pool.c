@@ -199,7 +199,7 @@ static void step(struct world *w, uint64_t ns)
 		if (!u->alive)
 			continue;
 		apply(u, w->now_ns);
-		pool_member_waits(&u->m, &u->use, w->now_ns);
+		pool_member_look(&u->m, &u->use, w->now_ns);
 		if (w->now_ns >= pool_member_due_ns(&u->m))
 			post_call(w, i, false);
 	}
@@ -451,7 +451,7 @@ static double rate_over(struct world *w, unsigned i, uint64_t ns)
 START_TEST(a_lone_member_gets_everything_after_one_lease)
 {
 	struct world *w = world_new(1);
-	run(w, LEASE + 50 * MS);
+	run(w, LEASE + LEASE / 8 + 10 * MS);
 	ck_assert_uint_eq(w->user[0].now.rate[0], RATE);
 	double share = rate_over(w, 0, 10000 * MS);
 	ck_assert(share > 0.999 && share < 1.0001);

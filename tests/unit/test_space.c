@@ -220,7 +220,7 @@ static void change(struct model *m, unsigned i)
 		int64_t end = (int64_t)space_round_up(w.to, 4096);
 		UNIT_REQUIRE((int64_t)growth == (end > f->bytes ? end - f->bytes : 0));
 		f->bytes = end > f->bytes ? end : f->bytes;
-		if (pick(m, 4) == 0 || !table_write_end(&m->t, s, &w))
+		if (pick(m, 4) == 0 || !table_write_end(&m->t, s, &w, 0))
 			enter(m, s, i);
 	} else {
 		table_change_begin(&m->t, s, CHANGE_ANY);
@@ -394,10 +394,10 @@ START_TEST(a_write_into_a_solid_file_needs_no_stat)
 	ck_assert(table_write_begin(&t, s, &beyond, &growth));
 	ck_assert_uint_eq(growth, 4096);
 	ck_assert(!table_write_begin(&t, s, &far, &growth)); /* leaves a hole */
-	ck_assert(table_write_end(&t, s, &inside));
+	ck_assert(table_write_end(&t, s, &inside, 0));
 	ck_assert_int_eq(t.bytes.used, 8192);
-	ck_assert(table_write_end(&t, s, &beyond));
-	ck_assert(table_write_end(&t, s, &beyond)); /* twice the same is there once */
+	ck_assert(table_write_end(&t, s, &beyond, 0));
+	ck_assert(table_write_end(&t, s, &beyond, 0)); /* twice the same is there once */
 	ck_assert_int_eq(t.bytes.used, 12288);
 	ck_assert(slot_is_unverified(s));
 	table_put(&t, s, 0);
@@ -417,7 +417,7 @@ START_TEST(a_stat_that_may_not_have_seen_a_write_is_taken_again)
 	const struct slot_stat old = stat_of(4096, UINT64_MAX, true);
 	ck_assert(table_write_begin(&t, s, &w, &growth));
 	uint64_t ticket = slot_ticket(s);
-	ck_assert(table_write_end(&t, s, &w));
+	ck_assert(table_write_end(&t, s, &w, 0));
 	ck_assert(!table_settle(&t, s, ticket, &old));
 	ck_assert_int_eq(t.bytes.used, 4096); /* what the write added */
 	table_put(&t, s, 0);
@@ -439,12 +439,12 @@ START_TEST(a_write_beside_a_truncation_is_settled_by_stat)
 	ck_assert(!table_write_begin(&t, s, &later, &growth));
 	table_change_end(&t, s, CHANGE_ANY);
 	settle(&t, s, slot_ticket(s), 4096, UINT64_MAX);
-	ck_assert(!table_write_end(&t, s, &w));
+	ck_assert(!table_write_end(&t, s, &w, 0));
 	ck_assert(!table_write_begin(&t, s, &later, &growth));
 	s->proof_in = 0;
 	prove(&t, s, 4096);
 	ck_assert(table_write_begin(&t, s, &later, &growth));
-	ck_assert(table_write_end(&t, s, &later));
+	ck_assert(table_write_end(&t, s, &later, 0));
 	table_put(&t, s, 0);
 	table_destroy(&t);
 }
@@ -519,7 +519,7 @@ START_TEST(a_write_beyond_a_hole_leaves_what_is_known_of_the_blocks_before_it)
 	struct slot_write inside = {0, 8000, 4096, 0}, beyond = {8000, 9000, 4096, 0};
 	ck_assert(table_write_begin(&t, s, &first, &growth)); /* a new file has no blocks */
 	ck_assert_uint_eq(growth, 8192);
-	ck_assert(table_write_end(&t, s, &first));
+	ck_assert(table_write_end(&t, s, &first, 0));
 	ck_assert(!table_write_begin(&t, s, &far, &growth));
 	table_change_begin(&t, s, CHANGE_WRITE);
 	ck_assert(table_write_begin(&t, s, &inside, &growth));

@@ -65,27 +65,33 @@ START_TEST(a_terminal_of_80_by_24_shows_limits_and_keys)
 {
 	up();
 	draw(24, 80);
-	ck_assert_str_eq(line[0].text, "ratefs top  12:34:56  1 mount  sorted by wait");
+	ck_assert_str_eq(line[0].text, "ratefs top  12:34:56  1 mount  2 keys  sorted by wait");
 	ck_assert_str_eq(
 		line[1].text,
 		"16 ops/s  1.0M bytes/s  refused 0/s  waiting 3  in flight 2  open 7  bypassing 1");
 	ck_assert_str_eq(
 		line[2].text,
-		"  LIMIT                    IN USE                 NOW/S  RATE/S   LEVEL REFUSED");
+		"  LIMIT                   IN USE                 NOW/S  RATE/S   LEVEL  REFUSED");
 	ck_assert_str_eq(
 		line[3].text,
-		"> data/backup.write_bps    [##################]    1.0M    1.0M       0     75%");
+		"> data/backup.write_bps   [##################]    1.0M    1.0M       0      75%");
 	ck_assert_str_eq(
 		line[6].text,
-		"  global.bps               [#########.........]    1.0M    2.0M       0      0%");
+		"  global.bps              [#########.........]    1.0M    2.0M       0       0%");
 	ck_assert_str_eq(
 		line[7].text,
-		"USER     COMMAND       CLASS     OPS/S BYTES/S  WAIT FOR           QUEUE OLDEST");
+		"  SPACE                   IN USE                  USED   LIMIT    LEFT ENOSPC/S");
 	ck_assert_str_eq(
 		line[8].text,
-		"alice    rsync         backup       10    512K   50% class:backup+     3  250ms");
+		"  data.size               [#####.............]    1.0K    4.0K    3.0K        0");
 	ck_assert_str_eq(
 		line[9].text,
+		"USER     COMMAND       CLASS     OPS/S BYTES/S  WAIT FOR           QUEUE OLDEST");
+	ck_assert_str_eq(
+		line[10].text,
+		"alice    rsync         backup       10    512K   50% class:backup+     3  250ms");
+	ck_assert_str_eq(
+		line[11].text,
 		"bob      e?vil         -             0       0    0% each.iops         0      -");
 	ck_assert_ptr_nonnull(strstr(line[23].text, "q quit"));
 	down();
@@ -100,6 +106,30 @@ START_TEST(a_wider_terminal_shows_more_columns)
 	ck_assert_ptr_nonnull(strstr(row, "data "));
 	ck_assert_ptr_nonnull(strstr(row, " 99 "));
 	ck_assert_ptr_nonnull(strstr(row, "class:backup.write_bps"));
+	down();
+}
+END_TEST
+
+START_TEST(keys_of_all_kinds_say_who_they_are)
+{
+	static const struct {
+		const char *kind, *command, *shown;
+	} known[] = {
+		{"uid", "make", "alice    make          backup"},
+		{"uid", "", "alice    -             backup"},
+		{"gid", "make", "gid 99   make          backup"},
+		{"none", "make", "all      make          backup"},
+		{"cgroup", "/ci/job1", "alice    /ci/job1      backup"},
+		{"cgroup", "/system.slice/docker/job1", "alice    +/docker/job1 backup"},
+	};
+	up();
+	for (unsigned i = 0; i < ARRAY_SIZE(known); i++) {
+		b->scope[0].key[0].kind = known[i].kind;
+		b->scope[0].key[0].command = known[i].command;
+		data();
+		draw(24, 80);
+		find(24, known[i].shown);
+	}
 	down();
 }
 END_TEST
@@ -120,11 +150,16 @@ END_TEST
 START_TEST(limits_leave_room_for_keys_and_the_selected_one_is_seen)
 {
 	up();
-	v.selected = 3;
-	draw(9, 80); /* room for four lines */
+	v.selected = 4;
+	draw(9, 80); /* room for five lines */
 	ck_assert_ptr_nonnull(strstr(line[find(9, "> global.bps")].text, "2.0M"));
+	find(9, "IN USE                 NOW/S");
 	find(9, "alice");
 	find(9, "bob");
+	v.selected = 6;
+	draw(9, 80);
+	ck_assert_ptr_nonnull(strstr(line[find(9, "> data.size")].text, "4.0K"));
+	find(9, "ENOSPC/S");
 	down();
 }
 END_TEST
@@ -143,6 +178,9 @@ START_TEST(keys_are_sorted_and_filtered)
 	ck_assert_str_eq(v.filter, "RSY");
 	data();
 	ck_assert_uint_eq(d.keys, 1);
+	draw(24, 80);
+	ck_assert_str_eq(line[0].text,
+			 "ratefs top  12:34:56  1 mount  1 of 2 keys  sorted by wait  filter RSY");
 	press("/nobody\n");
 	data();
 	draw(24, 80);
@@ -170,8 +208,12 @@ START_TEST(plus_and_minus_change_the_selected_limit_by_a_tenth)
 	ck_assert_int_eq(press("j-"), TOP_SET);
 	ck_assert_str_eq(set.option, "max_inflight");
 	ck_assert_str_eq(set.value, "7");
-	ck_assert_int_eq(press("jjjj+"), TOP_SET); /* the last one stays the last */
+	ck_assert_int_eq(press("j+"), TOP_SET);
 	ck_assert_str_eq(set.target, "global");
+	ck_assert_int_eq(press("jjjj+"), TOP_SET); /* the last one stays the last */
+	ck_assert_str_eq(set.target, "data");
+	ck_assert_str_eq(set.option, "size");
+	ck_assert_str_eq(set.value, "4506");
 	down();
 }
 END_TEST
@@ -181,9 +223,11 @@ START_TEST(minus_never_reaches_zero)
 {
 	up();
 	b->scope[0].limit[0].per_sec = 1;
+	data();
 	ck_assert_int_eq(press("-"), TOP_SET);
 	ck_assert_str_eq(set.value, "1");
 	b->scope[0].limit[0].per_sec = 2;
+	data();
 	press("-");
 	ck_assert_str_eq(set.value, "1");
 	press("+");
@@ -229,7 +273,9 @@ END_TEST
 START_TEST(without_any_limit_nothing_is_changed)
 {
 	up();
-	d.limits = 0;
+	b->scope[0].limits = 0;
+	b->scope[0].space_limit = 0;
+	data();
 	ck_assert_int_eq(press("+"), TOP_NOTHING);
 	press("=5\n");
 	ck_assert_int_eq(v.mode, TOP_WATCH);
@@ -238,8 +284,105 @@ START_TEST(without_any_limit_nothing_is_changed)
 }
 END_TEST
 
+START_TEST(the_selected_limit_stays_selected_when_others_come_and_go)
+{
+	up();
+	press("jjj"); /* global.bps */
+	b->scope[0].limit[0].rate = false;
+	memmove(&b->scope[0].limit[0], &b->scope[0].limit[1], 3 * sizeof(b->scope[0].limit[0]));
+	b->scope[0].limits--;
+	data();
+	ck_assert_int_eq(press("+"), TOP_SET);
+	ck_assert_str_eq(set.target, "global");
+	b->scope[0].limits--; /* it is gone: the first one is selected, not its neighbour */
+	data();
+	draw(24, 80);
+	find(24, "> data.each.iops");
+	down();
+}
+END_TEST
+
+/* A limit of a mount and its fs is shown once, where it is set. */
+START_TEST(space_of_an_fs_is_not_shown_again_for_its_mounts)
+{
+	up();
+	json_t *fs = scope_answer("fs", "disk", &second);
+	json_object_set_new(fs, "space",
+			    json_pack("{s:i,s:i,s:i,s:i,s:s}", "size", 4096, "used", 4096, "inodes",
+				      10, "inodes_used", 3, "state", "counting"));
+	add_answer(b, fs);
+	snapshot_find(b, PID, "mount", "data");
+	b->scope[0].fs = "disk";
+	data();
+	draw(24, 80);
+	ck_assert_str_eq(
+		line[8].text,
+		"  fs:disk.size            [##################]    4.0K    4.0K  counts        0");
+	ck_assert_str_eq(
+		line[9].text,
+		"  fs:disk.inodes          [#####.............]       3      10  counts        0");
+	ck_assert_int_eq(line[8].style, STYLE_HOT);
+	ck_assert_ptr_nonnull(strstr(line[10].text, "USER"));
+	down();
+}
+END_TEST
+
+static void with_pool(const char *mode, const char *error, unsigned lost_ms)
+{
+	json_t *global = scope_answer("global", "global", &second);
+	json_object_set_new(global, "pools", pool_answer(mode, error, lost_ms));
+	add_answer(b, global);
+	data();
+}
+
+START_TEST(a_pool_shows_what_is_granted_here_and_who_takes_part)
+{
+	up();
+	with_pool("leased", "", 0);
+	draw(30, 80);
+	unsigned at = find(30, "  POOL ");
+	ck_assert_str_eq(
+		line[at].text,
+		"  POOL                    GRANTED               HERE/S  POOL/S  WANTED      AGE");
+	ck_assert_str_eq(
+		line[at + 1].text,
+		"  pool:farm.bps           [#####.............]   25.0M    100M     all    120ms");
+	ck_assert_str_eq(
+		line[at + 2].text,
+		"    alpha                 [#####.............]   25.0M                     80ms");
+	ck_assert_str_eq(
+		line[at + 3].text,
+		"    beta, weight 4        [##############....]   75.0M                     90ms");
+	ck_assert_str_eq(line[at + 4].text, "      and 1 more members");
+	press("jjjjj");
+	ck_assert_int_eq(press("+"), TOP_SET);
+	ck_assert_str_eq(set.target, "pool:farm");
+	ck_assert_str_eq(set.option, "bps");
+	ck_assert_str_eq(set.value, "110M");
+	down();
+}
+END_TEST
+
+START_TEST(a_lost_pool_says_since_when_why_and_what_happens_meanwhile)
+{
+	up();
+	with_pool("share", "connection refused", 3500);
+	draw(30, 80);
+	unsigned at = find(30, "LOST");
+	ck_assert_str_eq(line[at].text,
+			 "    pool:farm LOST for 3.5s: an equal share; connection refused");
+	ck_assert_int_eq(line[at].style, STYLE_HOT);
+	down();
+}
+END_TEST
+
 UNIT_MAIN("top", a_terminal_of_80_by_24_shows_limits_and_keys, a_wider_terminal_shows_more_columns,
-	  any_size_of_a_terminal_is_drawn, limits_leave_room_for_keys_and_the_selected_one_is_seen,
-	  keys_are_sorted_and_filtered, plus_and_minus_change_the_selected_limit_by_a_tenth,
-	  minus_never_reaches_zero, a_value_is_typed_and_may_be_given_up, q_quits_but_can_be_typed,
-	  without_any_limit_nothing_is_changed)
+	  keys_of_all_kinds_say_who_they_are, any_size_of_a_terminal_is_drawn,
+	  limits_leave_room_for_keys_and_the_selected_one_is_seen, keys_are_sorted_and_filtered,
+	  plus_and_minus_change_the_selected_limit_by_a_tenth, minus_never_reaches_zero,
+	  a_value_is_typed_and_may_be_given_up, q_quits_but_can_be_typed,
+	  without_any_limit_nothing_is_changed,
+	  the_selected_limit_stays_selected_when_others_come_and_go,
+	  space_of_an_fs_is_not_shown_again_for_its_mounts,
+	  a_pool_shows_what_is_granted_here_and_who_takes_part,
+	  a_lost_pool_says_since_when_why_and_what_happens_meanwhile)

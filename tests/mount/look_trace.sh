@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# ratefsctl trace: each filter selects what it promises and nothing else; a refusal names the limit that refused.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+requires helper:iogen jq
+
+backing tmpfs
+head -c 16M /dev/zero >"$SRC/file"
+mkdir "$TMP/mnt_b"
+cat >"$TMP/conf" <<END
+[mount:a]
+source = $SRC
+mountpoint = $MNT
+read_bps = 2M
+fair = uid
+allow_other = yes
+[mount:b]
+source = $SRC
+mountpoint = $TMP/mnt_b
+read_bps = 64K
+allow_other = yes
+[class:batch]
+mounts = a
+match = uid:1001
+read_bps = 1M
+END
+: >"$LOG"
+"$RATEFS" -f -c "$TMP/conf" >>"$LOG" 2>&1 &
+DAEMON=$!
+up() { answers && mountpoint -q "$TMP/mnt_b"; }
+within 10s up || fail "the mounts did not come up"
+
+# listen NAME ARGUMENT...: events into $TMP/NAME
+listeners=() sockets=$(find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l)
+listen() {
+	"$RATEFSCTL" trace --json "${@:2}" >"$TMP/$1" 2>"$TMP/$1.err" &
+	listeners+=($!)
+}
+listen all
+listen a a
+listen b b
+listen batch a/batch
+listen bob --key=1002
+listen name --key=iogen
+listen nobody --key=nobody
+listen long --min-wait=300ms
+all_listen() { [ "$(find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l)" -ge $((sockets + ${#listeners[@]})) ]; }
+within 10s all_listen || fail "trace does not subscribe: $(cat "$TMP"/*.err)"
+
+iogen --op read --size 64K --count 24 --clients 2 --uids 1001,1002 --path "$MNT/file" >/dev/null || fail "iogen on a"
+iogen --op read --size 64K --count 3 --path "$TMP/mnt_b/file" >/dev/null || fail "iogen on b"
+iogen --op read --size 64K --count 4 --nonblock --path "$TMP/mnt_b/file" >/dev/null || fail "iogen, O_NONBLOCK"
+ok ctl set a read_bps=3M >/dev/null
+changed() { grep -q limit_changed "$TMP/all" && grep -q limit_changed "$TMP/a"; }
+within 10s changed || fail "no limit_changed: $(tail -1 "$TMP/all")"
+kill "${listeners[@]}"
+wait "${listeners[@]}" 2>/dev/null
+
+# has NAME FILTER: there are such events; all NAME FILTER: there are events of requests, and all are so
+events() { jq -sc "[.[] | select(.op)]" "$TMP/$1"; }
+has() { events "$1" | jq -e "any(.[]; $2)" >/dev/null || fail "$1: no event with $2"; }
+all() { events "$1" | jq -e "length > 0 and all(.[]; $2)" >/dev/null || fail "$1: not all have $2: $(events "$1" | jq -c ".[] | select($2 | not)" | head -3)"; }
+count() { jq -s "[.[] | select($2)] | length" "$TMP/$1"; }
+
+has all '.mount == "a" and .class == "batch"'
+has all '.mount == "b" and .event == "admitted"'
+all a '.mount == "a"'
+has a '.class == "batch"'
+has a '.class == null'
+equal "$(count a true)" "$(count all '.mount == "a" or .scope')" "events of a"
+all b '.mount == "b"'
+equal "$(count b '.event == "limit_changed"')" 0 "changes of another mount"
+all batch '.class == "batch" and .uid == 1001 and .limit.scope == "class"'
+equal "$(count batch .op)" "$(count all '.class == "batch"')" "events of the class"
+all bob '.id == 1002 and .kind == "uid"'
+equal "$(count bob .op)" "$(count all '.id == 1002 and .kind == "uid"')" "events of a key"
+all name '.command == "iogen"'
+equal "$(count name .op)" "$(count all '.command == "iogen"')" "events of a command"
+equal "$(cat "$TMP/nobody")" "" "events of nobody"
+all long '.wait_ns >= 300000000'
+equal "$(count long .op)" "$(count all '(.wait_ns // 0) >= 300000000')" "long waits"
+
+# A request that was refused immediately says which limit refused it.
+all b '.event == "admitted" or .event == "would_block"'
+has b '.event == "would_block" and .wait_ns == 0 and .limit.name == "read_bps" and .limit.scope == "mount"'
+
+says 'events are those of mounts' "$RATEFSCTL" trace fs:a
+says "'soon': " "$RATEFSCTL" trace --min-wait=soon
+LOG_EXPECTED="$LOG_EXPECTED|a: set|limit" stop_ratefs
