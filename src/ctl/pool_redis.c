@@ -118,6 +118,8 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 		const char *says, *help;
 	} remedy[] = {
 		{"NOAUTH", "; give its password by auth_file"},
+		/* The same, if the first command is long. */
+		{"ERR Protocol error: unauthenticated", "; give its password by auth_file"},
 		{"WRONGPASS", "; see auth_file"},
 		{"ERR Client sent AUTH", "; remove auth_file"},
 		{"ERR AUTH <password> called without", "; remove auth_file"},

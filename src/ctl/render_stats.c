@@ -302,8 +302,9 @@ static void pool(const json_t *p, FILE *out)
 	char text[TEXT_AMOUNT_MAX];
 	const char *name;
 	json_t *limit;
-	fprintf(out, "\npool %s at %s: %s, %" PRIu64 " members", get_text(p, "name"),
-		get_text(p, "server"), get_text(p, "mode"), get_u64(p, "members"));
+	fprintf(out, "\npool %s at %s: %s, %" PRIu64 " member%s", get_text(p, "name"),
+		get_text(p, "server"), get_text(p, "mode"), get_u64(p, "members"),
+		get_u64(p, "members") == 1 ? "" : "s");
 	if (json_object_get(p, "answer_age_ns"))
 		fprintf(out, ", last answer %s ago", text_ns(get_u64(p, "answer_age_ns"), text));
 	if (get_u64(p, "lost_ns"))

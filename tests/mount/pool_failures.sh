@@ -33,7 +33,7 @@ lock() {
 	quietly cli config set requirepass sesame
 	quietly cli -a sesame client kill type normal skipme yes
 }
-trouble "a password is needed" "NOAUTH .*; give its password by auth_file" share lock
+trouble "a password is needed" "(NOAUTH|unauthenticated).*; give its password by auth_file" share lock
 over quietly cli -a sesame config set requirepass ''
 
 # It answers, but not in time; then nothing reaches it.
