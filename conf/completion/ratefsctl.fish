@@ -90,6 +90,7 @@ complete -c ratefsctl -f -a '(__ratefsctl_complete)'
 complete -c ratefsctl -s d -l daemon -x -d 'talk to this daemon only' \
 	-a '(ratefsctl list --json 2>/dev/null | grep -oE \'"pid":[0-9]+\' | cut -d: -f2)'
 complete -c ratefsctl -s j -l json -d 'print JSON'
+complete -c ratefsctl -l before -x -d 'class add: try the new class before this one'
 complete -c ratefsctl -l key -x -d 'trace: events of this caller only'
 complete -c ratefsctl -l min-wait -x -d 'trace: requests that waited so long'
 complete -c ratefsctl -l save -n 'string match -q "*--save*" -- (__ratefsctl_column 3)' -d 'write to the configuration file, too'

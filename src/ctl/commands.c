@@ -59,6 +59,8 @@ static int add_words(struct ctl *c, json_t *request, struct error *err)
 	for (; at < c->n; at++)
 		if (add_value(values, c->word[at], err) < 0)
 			return -1;
+	if (c->before && json_object_set_new(request, "before", json_string(c->before)) < 0)
+		return error_set(err, "--before: '%s' is not UTF-8", c->before);
 	if (c->force && json_object_set_new(request, "force", json_true()) < 0)
 		return no_memory(err);
 	return 0;
@@ -109,20 +111,22 @@ enum proto_code ctl_ask(struct ctl *c, struct daemon_ref *d, const char *target,
 
 /* --- answers -------------------------------------------------------------------------------- */
 
-static int save(const json_t *answer)
+static int save(const struct ctl *c, const json_t *answer)
 {
 	const char *scope = get_text(answer, "scope"), *name = get_text(answer, "section"), *key;
 	json_t *values = get_part(answer, "values"), *value;
 	struct error err = ERROR_INIT;
 	AUTO_FREE struct save_value *v = calloc(json_object_size(values) + 1, sizeof(*v));
-	AUTO_FREE char *section = NULL;
+	AUTO_FREE char *section = NULL, *before = NULL;
 	unsigned n = 0;
 	bool global = strcmp(scope, "global") == 0;
-	if (!v || asprintf(&section, "%s%s%s", scope, global ? "" : ":", global ? "" : name) < 0)
+	if (!v || asprintf(&section, "%s%s%s", scope, global ? "" : ":", global ? "" : name) < 0 ||
+	    (c->before && asprintf(&before, "class:%s", c->before) < 0))
 		return ctl_complain(PROTO_NO_MEMORY, "changed, but not saved: out of memory");
 	json_object_foreach (values, key, value)
 		v[n++] = (struct save_value){key, json_string_value(value)};
-	if (save_file(get_text(answer, "file"), section, v, n, &err) == 0)
+	const struct save_section where = {section, before};
+	if (save_file(get_text(answer, "file"), where, v, n, &err) == 0)
 		return 0;
 	error_prefix(&err, "changed, but not saved");
 	return ctl_complain(PROTO_FAILED, err.text);
@@ -152,7 +156,7 @@ static int present(struct ctl *c, json_t *answer)
 			c->command->render(answer, stdout);
 		put_notes(answer);
 	}
-	return c->save ? save(answer) : 0;
+	return c->save ? save(c, answer) : 0;
 }
 
 /* The configuration file that a target is in, "" for none; to be freed.  NULL: the daemon does not answer. */
@@ -166,19 +170,28 @@ static char *file_of(struct daemon_ref *d, const char *target)
 	return file;
 }
 
+/* 1: the file has a section for the class, 0: it has none, -1 with err. */
+static int has_class(const char *file, const char *class, struct error *err)
+{
+	AUTO_FREE char *section = NULL;
+	if (asprintf(&section, "class:%s", class) < 0)
+		return error_set(err, "out of memory");
+	return save_has_section(file, section, err);
+}
+
 /* The file may have a class of that name for other mounts: adding to its section would change those. */
 static int check_new_section(const struct ctl *c, const char *file, struct error *err)
 {
-	AUTO_FREE char *section = NULL;
 	if (strcmp(c->command->does, "class-add") != 0)
 		return 0;
-	if (asprintf(&section, "class:%s", c->word[1]) < 0)
-		return error_set(err, "out of memory");
-	int there = save_has_section(file, section, err);
-	if (there > 0)
-		error_set(err, "%s already has a section [%s]: edit it, then reload", file,
-			  section);
-	return there ? -1 : 0;
+	int rc = has_class(file, c->word[1], err);
+	if (rc > 0)
+		rc = error_set(err, "%s already has a section [class:%s]: edit it, then reload",
+			       file, c->word[1]);
+	if (rc == 0 && c->before && (rc = has_class(file, c->before, err)) == 0)
+		return error_set(err, "%s has no section [class:%s] to put the new one before",
+				 file, c->before);
+	return rc < 0 ? -1 : 0;
 }
 
 static int check_file(struct ctl *c, struct daemon_ref *d, const char *target)

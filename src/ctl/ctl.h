@@ -25,6 +25,7 @@ struct command {
 struct ctl {
 	const char *which; /* daemon: process id or socket; NULL: all */
 	bool json, save, force;
+	const char *before;   /* class add: the class that the new one is tried before */
 	const char *key;      /* trace: whose events */
 	uint64_t min_wait_ns; /* trace: only those that waited so long */
 	const struct command *command;

@@ -38,6 +38,7 @@ static void help(void)
 	printf("\nTARGET is the name of a mount, any path on it, MOUNT/CLASS, fs:NAME, pool:NAME or global.\n"
 	       "  -d, --daemon=PID|PATH              talk to this daemon only (its process id or socket)\n"
 	       "  -j, --json                         print JSON\n"
+	       "      --before=CLASS                 class add: try the new class before this one\n"
 	       "      --key=KEY                      trace: only events of this caller (number or command)\n"
 	       "      --min-wait=TIME                trace: only requests that waited at least so long\n"
 	       "  -h, --help                         this text\n"
@@ -45,7 +46,7 @@ static void help(void)
 	       "Exit codes: 0 done, 1 failed, 2 wrong usage or value, 3 no such target or daemon.\n");
 }
 
-enum { FLAG_DUMP = 256, FLAG_SAVE, FLAG_FORCE, FLAG_KEY, FLAG_MIN_WAIT };
+enum { FLAG_DUMP = 256, FLAG_SAVE, FLAG_FORCE, FLAG_BEFORE, FLAG_KEY, FLAG_MIN_WAIT };
 
 static int parse_min_wait(struct ctl *c)
 {
@@ -65,6 +66,7 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 		{"json", no_argument, NULL, 'j'},
 		{"save", no_argument, NULL, FLAG_SAVE},
 		{"force", no_argument, NULL, FLAG_FORCE},
+		{"before", required_argument, NULL, FLAG_BEFORE},
 		{"key", required_argument, NULL, FLAG_KEY},
 		{"min-wait", required_argument, NULL, FLAG_MIN_WAIT},
 		{"help", no_argument, NULL, 'h'},
@@ -86,6 +88,9 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 			break;
 		case FLAG_FORCE:
 			c->force = true;
+			break;
+		case FLAG_BEFORE:
+			c->before = optarg;
 			break;
 		case FLAG_KEY:
 			c->key = optarg;
@@ -116,6 +121,7 @@ static bool flags_fit(const struct ctl *c, const struct command *cmd)
 	return (!c->save || strstr(cmd->flags, "--save")) &&
 	       (!c->json || strstr(cmd->flags, "--json")) &&
 	       (!c->force || strstr(cmd->flags, "--force")) &&
+	       (!c->before || strcmp(cmd->name, "class add") == 0) &&
 	       ((!c->key && !c->min_wait_ns) || cmd->run == run_trace);
 }
 

@@ -37,6 +37,7 @@ static const struct counter mount_counters[] = {
 	{"ratefs_refused_total", NULL, "reason", "full", OP_FIELD(full)},
 	{"ratefs_refused_total", NULL, "reason", "no_room", OP_FIELD(no_room)},
 	{"ratefs_refused_total", NULL, "reason", "too_many_open", OP_FIELD(too_many_open)},
+	{"ratefs_refused_total", NULL, "reason", "no_space", OP_FIELD(no_space)},
 	{"ratefs_refused_total", NULL, "reason", "timed_out", OP_FIELD(timed_out)},
 	{"ratefs_refused_total", NULL, "reason", "cancelled", OP_FIELD(cancelled)},
 	{"ratefs_refused_total", NULL, "reason", "misconfigured", OP_FIELD(misconfigured)},

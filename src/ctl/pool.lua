@@ -57,8 +57,7 @@ if stored[1] then
 end
 limits = stored[2] and numbers(stored[2]) or {} -- rate 1, capacity 1, rate 2, ...
 local set_by = stored[3] or ''
-local ok, info = pcall(redis.call, 'INFO', 'server')
-local run_id = ok and string.match(info, 'run_id:(%x+)') or '0'
+local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or '0'
 local doubtful = stored[1] and stored[4] ~= run_id
 
 local m = stored[5] and numbers(stored[5]) -- seq called expires weight charge demand ...
@@ -186,7 +185,7 @@ local function grant_of(k)
 end
 
 local function serve()
-	local old, any = m, 0
+	local old = m
 	local changed = adopt_limits()
 	if not old and s.n >= MEMBERS_MAX then
 		status = FULL
@@ -195,12 +194,8 @@ local function serve()
 	take_note()
 	for k = 1, LIMITS do
 		charged[k] = charged[k] + m[charge(k)] - (old and old[charge(k)] or 0)
-		any = any + m[charge(k)]
 	end
-	if not old then
-		s.n = s.n + 1
-		if any > 0 then s.learn_until = s.last + s.lease end -- it has a lease that the data does not have
-	end
+	if not old then s.n = s.n + 1 end
 	if changed or s.n <= FEW or s.last - s.computed >= math.floor(s.lease / 4) then
 		compute_levels()
 	end

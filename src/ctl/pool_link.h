@@ -29,6 +29,7 @@ struct pool_link {
 	struct pool_setup setup;
 	void *state;
 	uint64_t listed_ms; /* when that was last asked for */
+	bool outdated; /* the setup is of no use any more: the next helper may get a better one */
 };
 
 extern const struct pool_link_ops pool_redis_ops, pool_local_ops;

@@ -50,8 +50,15 @@ static int address_of(const char *server, struct sockaddr_un *a, struct error *e
 static int connect_to(const struct sockaddr_un *a)
 {
 	AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0)
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return -1;
+	if (peer.uid && peer.uid != geteuid()) { /* whoever serves decides what is granted */
+		errno = EPERM;
+		return -1;
+	}
 	return take_fd(&fd);
 }
 
@@ -63,6 +70,11 @@ static int bind_to(struct local *s, const struct sockaddr_un *a)
 	AUTO_FD lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (lock_fd < 0 || flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
 		return -1;
+	struct stat st;
+	if (lstat(a->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+		errno = EEXIST;
+		return -1;
+	}
 	AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	unlink(a->sun_path);
 	mode_t mask = umask(0177);
@@ -78,6 +90,7 @@ static int bind_to(struct local *s, const struct sockaddr_un *a)
 static int prepare(struct pool_link *l, struct error *err)
 {
 	struct sockaddr_un a = {0};
+	int why = 0;
 	struct local *s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(err, "out of memory");
@@ -88,11 +101,17 @@ static int prepare(struct pool_link *l, struct error *err)
 	/* The holder of the lock may not listen yet. */
 	for (unsigned i = 0; i < 20; i++) {
 		s->fd = connect_to(&a);
-		if (s->fd >= 0 || bind_to(s, &a) == 0)
+		why = errno;
+		if (s->fd >= 0 || (why != EPERM && bind_to(s, &a) == 0))
 			return 0;
+		why = why == EPERM ? why : errno;
 		usleep(10000);
 	}
-	return error_set(err, "%s: %s", a.sun_path, strerror(errno));
+	return error_set(err, "%s: %s", a.sun_path,
+			 why == EEXIST	 ? "is there, and is not a socket"
+			 : why == EPERM	 ? "another user serves it"
+			 : why == EAGAIN ? "the helper that has its lock does not listen"
+					 : strerror(why));
 }
 
 /* --- serving --- */
@@ -137,6 +156,28 @@ static bool serve(struct local *s, const struct pool_local_call *c, struct pool_
 	return p;
 }
 
+static void list_members(const struct pool_server *p, struct pool_listing *out)
+{
+	out->n = 0;
+	for (unsigned i = 0; i < p->n && out->n < POOL_LISTED; i++) {
+		struct pool_listed *m = &out->member[out->n++];
+		memcpy(m->who, p->member[i].who, sizeof(m->who));
+		m->weight = p->member[i].weight;
+		m->age_us = (uint64_t)(p->last_us - p->member[i].called_us);
+		memcpy(m->charged, p->member[i].charged, sizeof(m->charged));
+	}
+}
+
+static bool send_list(struct local *s, int fd, const struct pool_local_call *c)
+{
+	static struct pool_listing list; /* its padding stays zero */
+	struct pool_server *p = c->key[POOL_KEY_MAX - 1] == '\0' ? pool_of(s, c->key) : NULL;
+	if (!p)
+		return false;
+	list_members(p, &list);
+	return send(fd, &list, sizeof(list), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(list);
+}
+
 static bool serve_client(struct local *s, int fd)
 {
 	struct pool_local_call c;
@@ -144,6 +185,8 @@ static bool serve_client(struct local *s, int fd)
 	ssize_t n = recv(fd, &c, sizeof(c), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
+	if (n == sizeof(c) && c.list)
+		return send_list(s, fd, &c);
 	return n == sizeof(c) && serve(s, &c, &a) &&
 	       send(fd, &a, sizeof(a), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(a);
 }
@@ -189,6 +232,29 @@ static void ready(struct pool_link *l, const struct pollfd *fds, unsigned n)
 		accept_client(s);
 }
 
+struct reply {
+	ssize_t n; /* its length tells which it is */
+	union {
+		struct pool_answer answer;
+		struct pool_listing list;
+	};
+};
+
+/* Sends the call, unless its key is empty, and waits for one reply, for a lease at most. */
+static bool ask(struct pool_link *l, const struct pool_local_call *c, struct reply *out)
+{
+	const struct local *s = l->state;
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+	if (*c->key && send(s->fd, c, sizeof(*c), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(*c))
+		_exit(0); /* the server is gone, as in `ready` */
+	if (poll(&p, 1, (int)l->setup.lease_ms) <= 0)
+		return false;
+	out->n = recv(s->fd, &out->list, sizeof(out->list), 0);
+	if (out->n != sizeof(out->answer) && out->n != sizeof(out->list))
+		_exit(0);
+	return true;
+}
+
 static int call(struct pool_link *l, const struct pool_call *c, struct pool_answer *out,
 		struct error *err)
 {
@@ -197,32 +263,32 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	memcpy(lc.key, l->setup.key, sizeof(lc.key));
 	if (s->fd < 0)
 		return serve(s, &lc, out) ? 0 : error_set(err, "too many pools");
-	struct pollfd p = {.fd = s->fd, .events = POLLIN};
-	if (send(s->fd, &lc, sizeof(lc), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(lc))
-		_exit(0);
+	struct reply reply;
 	do { /* an answer to an earlier call may have come too late */
-		int rc = poll(&p, 1, (int)l->setup.lease_ms);
-		if (rc <= 0)
+		if (!ask(l, &lc, &reply))
 			return error_set(err, "the helper that serves the pool does not answer");
-		if (recv(s->fd, out, sizeof(*out), 0) != sizeof(*out))
-			_exit(0);
-	} while (out->seq != c->seq);
+		lc.key[0] = '\0'; /* it is sent once */
+	} while (reply.n != sizeof(*out) || reply.answer.seq != c->seq);
+	*out = reply.answer;
 	return 0;
 }
 
-/* Only the server knows the members. */
 static bool list(struct pool_link *l, struct pool_listing *out)
 {
 	struct local *s = l->state;
-	const struct pool_server *p = s->fd < 0 ? pool_of(s, l->setup.key) : NULL;
-	for (unsigned i = 0; p && i < p->n && out->n < POOL_LISTED; i++) {
-		struct pool_listed *m = &out->member[out->n++];
-		memcpy(m->who, p->member[i].who, sizeof(m->who));
-		m->weight = p->member[i].weight;
-		m->age_us = (uint64_t)(p->last_us - p->member[i].called_us);
-		memcpy(m->charged, p->member[i].charged, sizeof(m->charged));
+	if (s->fd < 0) {
+		const struct pool_server *p = pool_of(s, l->setup.key);
+		if (p)
+			list_members(p, out);
+		return p;
 	}
-	return p;
+	struct pool_local_call lc = {.list = true};
+	struct reply reply;
+	memcpy(lc.key, l->setup.key, sizeof(lc.key));
+	if (!ask(l, &lc, &reply) || reply.n != sizeof(*out) || reply.list.n > POOL_LISTED)
+		return false;
+	*out = reply.list;
+	return true;
 }
 
 const struct pool_link_ops pool_local_ops = {

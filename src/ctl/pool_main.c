@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -34,8 +35,6 @@ static int drop_capabilities(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	return (int)syscall(SYS_capset, &head, none);
 }
@@ -45,6 +44,8 @@ static int drop_privileges(struct error *err)
 {
 	const struct rlimit no_core = {0, 0};
 	setrlimit(RLIMIT_CORE, &no_core);
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* which nobody may do */
 	if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
 	    setresuid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL)
 		return error_set(err, "cannot become nobody: %s", strerror(errno));
@@ -74,7 +75,8 @@ static bool newest_call(struct pool_call *out, bool *gone)
 
 static bool report(const struct pool_report *r)
 {
-	return send(POOL_HELPER_FD, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r);
+	size_t size = r->listed ? sizeof(*r) : offsetof(struct pool_report, listing);
+	return send(POOL_HELPER_FD, r, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
 static bool report_error(uint64_t seq, const struct error *err)
@@ -88,7 +90,7 @@ static bool report_error(uint64_t seq, const struct error *err)
 static void list_members(struct pool_link *l, struct pool_report *r)
 {
 	uint64_t now_ms = pool_now_ms();
-	if (r->answer.members > POOL_LIST_MEMBERS ||
+	if (r->answer.members > POOL_LISTED ||
 	    (l->listed_ms && now_ms - l->listed_ms < POOL_LIST_MS))
 		return;
 	l->listed_ms = now_ms;
@@ -109,7 +111,7 @@ static bool serve_daemon(struct pool_link *l)
 	if (rc == 0)
 		list_members(l, &r);
 	bool told = rc < 0 ? report_error(c.seq, &err) : report(&r);
-	return told && !gone;
+	return told && !gone && !l->outdated;
 }
 
 static int run(struct pool_link *l)
@@ -138,7 +140,9 @@ static bool receive_setup(struct pool_setup *s)
 		n = recv(POOL_HELPER_FD, s, sizeof(*s), 0);
 	while (n < 0 && errno == EINTR);
 	return n == sizeof(*s) && s->server[POOL_SERVER_MAX - 1] == '\0' &&
-	       s->key[POOL_KEY_MAX - 1] == '\0' && s->auth[POOL_AUTH_MAX - 1] == '\0';
+	       s->key[POOL_KEY_MAX - 1] == '\0' && s->auth[POOL_AUTH_MAX - 1] == '\0' &&
+	       s->tls_ca[POOL_PATH_MAX - 1] == '\0' && s->tls_cert[POOL_PATH_MAX - 1] == '\0' &&
+	       s->tls_key[POOL_PATH_MAX - 1] == '\0';
 }
 
 static int usage(const char *arg)

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool in Redis or Valkey: one script call per call of the member.  The script is loaded if the server
  * does not have it; after a failure the helper reconnects, after a growing pause. */
-#include "config.h"
-
 #include <errno.h>
 #include <hiredis/hiredis.h>
-#ifdef HAVE_HIREDIS_SSL
-#include <hiredis/hiredis_ssl.h>
-#endif
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +11,25 @@
 
 #include "ctl/pool_link.h"
 #include "ctl/pool_script.h"
+#include "ctl/pool_tls.h"
 
-#define PAUSE_FIRST_MS 50
+#define PAUSE_FIRST_MS 50 /* after the second failure; after the first it reconnects immediately */
 #define PAUSE_MOST_MS  2000
-#define CONNECT_MS     2000 /* at least */
+#define REDIRECTIONS   3 /* in a row, at most */
 #define ARGS	       (4 + 7 + 4 * POOL_LIMITS)
 
 struct redis {
 	redisContext *c;
-	char host[POOL_SERVER_MAX], port[8], db[12];
+	const char *server; /* as configured */
+	char host[POOL_SERVER_MAX], port[8],
+		db[12]; /* of that, or the node of a cluster that has the key */
 	bool tls;
+	bool refused;		     /* the password: the file may have another one by now */
+	bool asking;		     /* this node is about to take over the key */
 	char sha[41];		     /* of the script; "": to be loaded */
-	uint64_t pause_ms, retry_ms; /* after a failure: its length, its end */
+	unsigned attempt;	     /* counts up: a name may stand for several addresses */
+	uint64_t pause_ms, retry_ms; /* after a failure: the next length, its end */
+	uint64_t pause_most_ms;
 	struct error last;
 };
 
@@ -64,13 +67,13 @@ static int prepare(struct pool_link *l, struct error *err)
 	if (!r)
 		return error_set(err, "out of memory");
 	l->state = r;
-	if (parse_server(r, l->setup.server, err) < 0)
+	r->server = l->setup.server;
+	/* A server that has lost its data learns for one lease: the helpers of all hosts must find it in that time. */
+	r->pause_most_ms =
+		l->setup.lease_ms / 4 < PAUSE_MOST_MS ? l->setup.lease_ms / 4 : PAUSE_MOST_MS;
+	if (parse_server(r, r->server, err) < 0)
 		return -1;
-#ifndef HAVE_HIREDIS_SSL
-	if (r->tls)
-		return error_set(err, "rediss: this ratefs-pool was built without TLS");
-#endif
-	return 0;
+	return r->tls ? pool_tls_prepare(&l->setup, err) : 0;
 }
 
 /* --- the connection --- */
@@ -80,28 +83,64 @@ static void disconnect(struct redis *r)
 	if (r->c)
 		redisFree(r->c);
 	r->c = NULL;
-	r->sha[0] = '\0';
 }
 
-static void pause_after_failure(struct redis *r, const struct error *why)
+/* Connects anew after a pause: to the configured server, because the node of a cluster to which it referred may be gone,
+ * and its name may stand for another one by then. */
+static int give_up(struct redis *r, const struct error *why)
 {
-	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
-	if (r->pause_ms > PAUSE_MOST_MS)
-		r->pause_ms = PAUSE_MOST_MS;
+	disconnect(r);
+	parse_server(r, r->server, NULL);
+	r->asking = false;
 	r->retry_ms = pool_now_ms() + r->pause_ms;
+	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
+	if (r->pause_ms > r->pause_most_ms)
+		r->pause_ms = r->pause_most_ms;
+	r->attempt++;
 	r->last = *why;
+	return -1;
 }
 
-static int failed(struct redis *r, struct error *err, const char *what)
+static int failed(struct redis *r, struct error *err)
 {
 	const char *text = !r->c					  ? "out of memory"
 			   : r->c->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time"
 			   : r->c->errstr[0]				  ? r->c->errstr
 									  : strerror(errno);
-	error_set(err, "%s:%s: %s%s", r->host, r->port, what, text);
-	disconnect(r);
-	pause_after_failure(r, err);
-	return -1;
+	error_set(err, "%s:%s: %s", r->host, r->port, text);
+	return give_up(r, err);
+}
+
+/* What the server says, and what helps. */
+static void quote(const struct redis *r, const char *said, struct error *err)
+{
+	static const struct {
+		const char *says, *help;
+	} remedy[] = {
+		{"NOAUTH", "; give its password by auth_file"},
+		{"WRONGPASS", "; see auth_file"},
+		{"ERR Client sent AUTH", "; remove auth_file"},
+		{"ERR AUTH <password> called without", "; remove auth_file"},
+		{"NOPERM", "; ratefs-pool(8) lists the rights that the user needs"},
+		{"ERR The user executing the script",
+		 "; ratefs-pool(8) lists the rights that the user needs"},
+		{"ERR ACL failure in script",
+		 "; ratefs-pool(8) lists the rights that the user needs"},
+		{"WRONGTYPE", "; another program uses the key: choose another key"},
+		{"CROSSSLOT", "; choose another key"},
+		{"OOM", "; give the server more memory"},
+		{"ERR unknown command", "; it must be Redis 6 or newer, or Valkey"},
+		{"ERR SELECT is not allowed in cluster", "; a cluster has no /DB"},
+		{"ERR DB index", "; see the /DB of server"},
+	};
+	const char *help = "";
+	for (unsigned i = 0; i < ARRAY_SIZE(remedy); i++)
+		if (strncmp(said, remedy[i].says, strlen(remedy[i].says)) == 0)
+			help = remedy[i].help;
+	const char *script = strstr(said, " script: "); /* then its hash, which helps nobody */
+	int n = script ? (int)(script - said) : (int)strcspn(said, "\r\n");
+	int most = POOL_ERROR_MAX - 90 - (int)strlen(help);
+	error_set(err, "%s:%s: %.*s%s", r->host, r->port, n < most ? n : most, said, help);
 }
 
 /* The reply to one command.  NULL with err: it failed; after an error reply the connection is kept. */
@@ -110,13 +149,12 @@ static redisReply *command(struct redis *r, int n, const char **word, struct err
 	errno = 0;
 	redisReply *reply = redisCommandArgv(r->c, n, word, NULL);
 	if (!reply) {
-		failed(r, err, "");
+		failed(r, err);
 		return NULL;
 	}
 	if (reply->type != REDIS_REPLY_ERROR)
 		return reply;
-	error_set(err, "%s:%s: %.*s", r->host, r->port, (int)strcspn(reply->str, "\r\n"),
-		  reply->str);
+	quote(r, reply->str, err);
 	freeReplyObject(reply);
 	return NULL;
 }
@@ -126,11 +164,7 @@ static int tell(struct redis *r, int n, const char **word, struct error *err)
 {
 	redisReply *reply = command(r, n, word, err);
 	if (!reply) {
-		if (r->c) {
-			disconnect(r);
-			pause_after_failure(r, err);
-		}
-		return -1;
+		return r->c ? give_up(r, err) : -1;
 	}
 	freeReplyObject(reply);
 	return 0;
@@ -145,30 +179,54 @@ static int log_in(struct pool_link *l, struct redis *r, struct error *err)
 		*password++ = '\0';
 	const char *both[] = {"AUTH", auth, password}, *select[] = {"SELECT", r->db};
 	if (*auth && tell(r, password ? 3 : 2, both, err) < 0)
+		r->refused = true;
+	explicit_bzero(auth, sizeof(auth));
+	if (r->refused)
 		return -1;
 	return *r->db ? tell(r, 2, select, err) : 0;
-}
-
-static int start_tls(struct redis *r, struct error *err)
-{
-#ifdef HAVE_HIREDIS_SSL
-	static redisSSLContext *tls;
-	redisSSLContextError why = REDIS_SSL_CTX_NONE;
-	if (!tls) {
-		redisInitOpenSSL();
-		tls = redisCreateSSLContext(NULL, "/etc/ssl/certs", NULL, NULL, r->host, &why);
-	}
-	if (!tls)
-		return error_set(err, "TLS: %s", redisSSLContextGetError(why));
-	if (redisInitiateSSLWithContext(r->c, tls) != REDIS_OK)
-		return failed(r, err, "TLS: ");
-#endif
-	return 0;
 }
 
 static struct timeval timeval_of(uint64_t ms)
 {
 	return (struct timeval){.tv_sec = (time_t)(ms / 1000), .tv_usec = (long)(ms % 1000) * 1000};
+}
+
+static redisContext *connect_to(const struct addrinfo *a, int port, uint64_t ms)
+{
+	char address[NI_MAXHOST];
+	if (getnameinfo(a->ai_addr, a->ai_addrlen, address, sizeof(address), NULL, 0,
+			NI_NUMERICHOST) != 0)
+		return NULL;
+	errno = 0;
+	return redisConnectWithTimeout(address, port, timeval_of(ms));
+}
+
+/* Tries the addresses of the server one after the other, beginning with another one each time: a replica that is not (yet)
+ * the primary accepts connections, too.  hiredis itself would try the first alone. */
+static int connect_to_any(struct redis *r, uint64_t ms, struct error *err)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *list = NULL;
+	unsigned n = 0;
+	int rc = getaddrinfo(r->host, NULL, &hints, &list);
+	if (rc != 0) {
+		error_set(err, "%s:%s: %s", r->host, r->port, gai_strerror(rc));
+		return give_up(r, err);
+	}
+	for (const struct addrinfo *a = list; a; a = a->ai_next)
+		n++;
+	uint64_t began_ms = pool_now_ms();
+	for (unsigned i = 0; i < n && pool_now_ms() - began_ms < ms; i++) {
+		const struct addrinfo *a = list;
+		for (unsigned skip = (r->attempt + i) % n; skip; skip--)
+			a = a->ai_next;
+		disconnect(r);
+		r->c = connect_to(a, (int)strtol(r->port, NULL, 10), ms);
+		if (r->c && !r->c->err)
+			break;
+	}
+	freeaddrinfo(list);
+	return r->c && !r->c->err ? 0 : failed(r, err);
 }
 
 static int connect_redis(struct pool_link *l, struct redis *r, struct error *err)
@@ -180,14 +238,15 @@ static int connect_redis(struct pool_link *l, struct redis *r, struct error *err
 		*err = r->last;
 		return -1;
 	}
-	errno = 0;
-	r->c = redisConnectWithTimeout(r->host, (int)strtol(r->port, NULL, 10),
-				       timeval_of(lease_ms > CONNECT_MS ? lease_ms : CONNECT_MS));
-	if (!r->c || r->c->err)
-		return failed(r, err, "");
+	if (connect_to_any(r, lease_ms, err) < 0)
+		return -1;
 	redisEnableKeepAlive(r->c);
-	if (start_tls(r, err) < 0 || redisSetTimeout(r->c, timeval_of(lease_ms)) != REDIS_OK)
-		return r->c ? failed(r, err, "") : -1;
+	if (redisSetTimeout(r->c, timeval_of(lease_ms)) != REDIS_OK)
+		return failed(r, err);
+	if (r->tls && pool_tls_begin(r->c, r->host, err) < 0) {
+		error_prefix(err, "%s:%s", r->host, r->port);
+		return give_up(r, err);
+	}
 	return log_in(l, r, err);
 }
 
@@ -290,16 +349,20 @@ static bool parse_answer(const redisReply *reply, struct pool_answer *out)
 	return true;
 }
 
-/* The reply of a cluster when another node has the key: "MOVED 3999 127.0.0.1:6381" */
+/* In a cluster, a node that does not have the key names the one that does: "MOVED 3999 127.0.0.1:6381", or "ASK …" while
+ * the key is moving there.  Without a host it means another port of the same.  False: it says something else. */
 static bool follow(struct redis *r, const struct error *err)
 {
-	const char *moved = strstr(err->text, ": MOVED "), *at = moved ? strrchr(moved, ' ') : NULL;
+	const char *moved = strstr(err->text, ": MOVED "), *ask = strstr(err->text, ": ASK ");
+	const char *at = moved ? strrchr(moved, ' ') : ask ? strrchr(ask, ' ') : NULL;
 	const char *colon = at ? strrchr(at, ':') : NULL;
-	if (!colon || colon - at < 2)
+	if (!colon)
 		return false;
-	snprintf(r->host, sizeof(r->host), "%.*s", (int)(colon - at - 1), at + 1);
+	if (colon - at > 1)
+		snprintf(r->host, sizeof(r->host), "%.*s", (int)(colon - at - 1), at + 1);
 	snprintf(r->port, sizeof(r->port), "%.7s", colon + 1);
 	disconnect(r);
+	r->asking = !moved;
 	return true;
 }
 
@@ -308,7 +371,9 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 {
 	struct redis *r = l->state;
 	struct text_args a = {.n = 0};
-	if (connect_redis(l, r, err) < 0 || (!r->sha[0] && load_script(r, err) < 0))
+	const char *asking[] = {"ASKING"};
+	if (connect_redis(l, r, err) < 0 || (!r->sha[0] && load_script(r, err) < 0) ||
+	    (r->asking && tell(r, 1, asking, err) < 0))
 		return -1;
 	put_call(&a, r->sha, l->setup.key, c);
 	redisReply *reply = command(r, a.n, a.word, err);
@@ -318,12 +383,21 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 	freeReplyObject(reply);
 	if (!ok) {
 		error_set(err, "%s:%s: invalid answer", r->host, r->port);
-		disconnect(r);
-		pause_after_failure(r, err);
-		return -1;
+		return give_up(r, err);
 	}
 	r->pause_ms = 0;
 	return 0;
+}
+
+/* Errors that end with a restart or another primary, which may be elsewhere. */
+static bool is_about_to_change(const struct error *err)
+{
+	static const char *const says[] = {": READONLY ", ": LOADING ", ": MASTERDOWN ",
+					   ": CLUSTERDOWN "};
+	for (unsigned i = 0; i < ARRAY_SIZE(says); i++)
+		if (strstr(err->text, says[i]))
+			return true;
+	return false;
 }
 
 static int call(struct pool_link *l, const struct pool_call *c, struct pool_answer *out,
@@ -331,20 +405,15 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 {
 	struct redis *r = l->state;
 	int rc = call_once(l, c, out, err);
+	for (unsigned i = 0; i < REDIRECTIONS && rc < 0 && r->c && follow(r, err); i++)
+		rc = call_once(l, c, out, err);
 	if (rc < 0 && r->c && strstr(err->text, "NOSCRIPT")) {
 		r->sha[0] = '\0';
 		rc = call_once(l, c, out, err);
-	} else if (rc < 0 && follow(r, err)) {
-		rc = call_once(l, c, out, err);
 	}
-	/* These errors end with a restart or a new primary: reconnect, and resolve the name again. */
-	if (rc < 0 && r->c &&
-	    (strstr(err->text, "READONLY") || strstr(err->text, "LOADING") ||
-	     strstr(err->text, "MASTERDOWN"))) {
-		disconnect(r);
-		pause_after_failure(r, err);
-		parse_server(r, l->setup.server, &(struct error)ERROR_INIT);
-	}
+	if (rc < 0 && r->c && is_about_to_change(err))
+		give_up(r, err);
+	l->outdated = r->refused;
 	return rc;
 }
 

@@ -92,8 +92,8 @@ static const char *scope_name(const struct limit_rates *l, char buf[RATES_TARGET
 
 const char *limit_target(const struct limit_rates *l, char buf[RATES_TARGET_MAX])
 {
-	if (strcmp(l->limit->scope, "fs") == 0)
-		snprintf(buf, RATES_TARGET_MAX, "fs:%s", l->limit->of);
+	if (strcmp(l->limit->scope, "fs") == 0 || strcmp(l->limit->scope, "pool") == 0)
+		snprintf(buf, RATES_TARGET_MAX, "%s:%s", l->limit->scope, l->limit->of);
 	else if (scope_name(l, buf) != buf)
 		snprintf(buf, RATES_TARGET_MAX, "%s", l->limit->of);
 	return buf;

@@ -101,7 +101,7 @@ char *render_limit_name(const json_t *answer, const json_t *limit, char buf[REND
 {
 	const char *scope = get_text(limit, "scope"), *of = get_text(limit, "of");
 	const char *name = get_text(limit, "name");
-	bool class = strcmp(scope, "class") == 0;
+	bool class = strcmp(scope, "class") == 0 || strcmp(scope, "pool") == 0;
 	if (is_own(answer, scope, of))
 		snprintf(buf, RENDER_NAME_MAX, "%s", name);
 	else
@@ -118,11 +118,14 @@ bool render_limits(const json_t *answer, const json_t *limits, const char *class
 	json_array_foreach (limits, i, limit) {
 		bool worst = get_true(limit, "bottleneck");
 		char name[RENDER_NAME_MAX];
-		bool of_class = strcmp(get_text(limit, "scope"), "class") == 0;
-		if (class ? !of_class || strcmp(get_text(limit, "of"), class) != 0 : of_class)
+		bool pool = strcmp(get_text(limit, "scope"), "pool") == 0;
+		bool of_class = strcmp(get_text(limit, pool ? "joined_by" : "scope"), "class") == 0;
+		const char *of = get_text(limit, pool ? "joined_by_name" : "of");
+		if (class ? !of_class || strcmp(of, class) != 0 : of_class)
 			continue;
 		fprintf(out, " %s=%s%s",
-			class ? get_text(limit, "name") : render_limit_name(answer, limit, name),
+			class && !pool ? get_text(limit, "name")
+				       : render_limit_name(answer, limit, name),
 			get_text(limit, "value"), worst ? "*" : "");
 		marked |= worst;
 	}
@@ -165,6 +168,16 @@ static void list_row(const json_t *answer, const json_t *mount, const char *sour
 		source);
 }
 
+static void list_reserves(const json_t *class, FILE *out)
+{
+	static const char *const names[] = {"reserve.bps", "reserve.iops"};
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *value = get_text(get_part(class, "options"), names[i]);
+		if (*value)
+			fprintf(out, " %s=%s", names[i], value);
+	}
+}
+
 /* A row for each class of the mount. */
 static bool list_classes(const json_t *answer, const json_t *mount, FILE *out)
 {
@@ -179,6 +192,7 @@ static bool list_classes(const json_t *answer, const json_t *mount, FILE *out)
 		fprintf(out, "%-16s %-10s %-8s %-65s", both, "class", "",
 			get_text(get_part(class, "options"), "match"));
 		marked |= render_limits(answer, get_part(mount, "limits_met"), name, out);
+		list_reserves(class, out);
 		fputc('\n', out);
 	}
 	return marked;

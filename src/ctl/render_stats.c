@@ -130,7 +130,8 @@ static uint64_t refused(const json_t *class)
 {
 	return get_u64(class, "would_block") + get_u64(class, "full") +
 	       get_u64(class, "timed_out") + get_u64(class, "misconfigured") +
-	       get_u64(class, "no_room") + get_u64(class, "too_many_open");
+	       get_u64(class, "no_room") + get_u64(class, "too_many_open") +
+	       get_u64(class, "no_space");
 }
 
 /* Since the counters began, or per second since `before`. */
@@ -165,7 +166,7 @@ static void classes(const json_t *a, const json_t *before, FILE *out)
 {
 	const char *name;
 	json_t *class;
-	fprintf(out, "\n  %-10s %9s %9s %9s %10s %6s %8s %8s %7s %8s %8s %8s %8s\n", "CLASS",
+	fprintf(out, "\n  %-10s %9s %9s %9s %10s %6s %8s %8s %7s %8s %8s %8s %8s\n", "OPERATION",
 		before ? "OPS/S" : "OPS", before ? "BYTES/S" : "BYTES", "AT ONCE",
 		get_true(a, "dry_run") ? "WOULD WAIT" : "WAITED", "NOW", "REFUSED", "CANCEL",
 		"FAILED", "P50", "P90", "P99", "MAX");
@@ -267,14 +268,24 @@ static void pool_limit(const char *name, const json_t *limit, FILE *out)
 			: text_amount(get_real(limit, "demand"), base, demand));
 }
 
-static void pool_members(const json_t *list, const json_t *limits, FILE *out)
+#define MEMBERS_SHOWN 8
+
+static void pool_members(const json_t *p, FILE *out)
 {
+	const json_t *list = get_part(p, "who"), *limits = get_part(p, "limits");
 	char text[TEXT_AMOUNT_MAX];
 	const json_t *m;
 	json_t *share;
 	const char *name;
 	size_t i;
+	if (get_true(p, "who_omitted"))
+		fprintf(out, "  members are listed in pools of up to 64\n");
 	json_array_foreach (list, i, m) {
+		if (i == MEMBERS_SHOWN) {
+			fprintf(out, "  and %zu members with smaller shares; --json lists them\n",
+				json_array_size(list) - i);
+			break;
+		}
 		fprintf(out, "  member %-25s weight %" PRIu64 ", %s ago", get_text(m, "host"),
 			get_u64(m, "weight"), text_ns(get_u64(m, "age_ns"), text));
 		json_object_foreach (get_part(m, "share"), name, share) {
@@ -302,7 +313,7 @@ static void pool(const json_t *p, FILE *out)
 	fprintf(out, "\n  %-32s %8s %8s %8s\n", "LIMIT", "POOL", "HERE", "WANTED");
 	json_object_foreach (get_part(p, "limits"), name, limit)
 		pool_limit(name, limit, out);
-	pool_members(get_part(p, "who"), get_part(p, "limits"), out);
+	pool_members(p, out);
 }
 
 static void pools(const json_t *a, FILE *out)

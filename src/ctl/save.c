@@ -34,7 +34,7 @@ static void put_text(FILE *out, const char *from, const char *to)
 struct edit {
 	FILE *out;
 	const char *end; /* of the old text */
-	const char *section;
+	struct save_section section;
 	const struct save_value *v;
 	unsigned n;
 	bool *done;
@@ -76,7 +76,7 @@ static const char *find_section(struct edit *e, const char *text)
 	struct ini_line l;
 	for (; ini_line_read(&l, text, e->end); text = l.next) {
 		if (l.kind == INI_SECTION)
-			inside = ini_section_is(l.name, e->section);
+			inside = ini_section_is(l.name, e->section.name);
 		if (inside && l.kind != INI_NOTHING)
 			last = l.start;
 		for (unsigned i = 0; inside && l.kind == INI_KEY && i < e->n; i++)
@@ -85,27 +85,56 @@ static const char *find_section(struct edit *e, const char *text)
 	return last;
 }
 
+/* Finds where a new section is put: at the line of e->section.before, or at the first of the comment lines directly
+ * above it, which belong to it; NULL: at the end. */
+static const char *find_place(const struct edit *e, const char *text)
+{
+	const char *comment = NULL;
+	struct ini_line l;
+	for (; e->section.before && ini_line_read(&l, text, e->end); text = l.next) {
+		if (l.kind == INI_SECTION && ini_section_is(l.name, e->section.before))
+			return comment ? comment : l.start;
+		if (l.kind != INI_NOTHING || l.start == l.end)
+			comment = NULL;
+		else if (!comment)
+			comment = l.start;
+	}
+	return NULL;
+}
+
+static void put_section(struct edit *e)
+{
+	fprintf(e->out, "[%s]\n", e->section.name);
+	put_missing(e);
+}
+
 static void edit_lines(struct edit *e, const char *text)
 {
 	const char *last = find_section(e, text), *at = text;
+	const char *place = last ? NULL : find_place(e, text);
 	bool inside = false;
 	struct ini_line l;
 	for (; ini_line_read(&l, at, e->end); at = l.next) {
+		if (l.start == place) {
+			put_section(e);
+			fputc('\n', e->out);
+		}
 		if (l.kind == INI_SECTION)
-			inside = ini_section_is(l.name, e->section);
+			inside = ini_section_is(l.name, e->section.name);
 		put_line(e, &l, inside);
 		if (l.next || l.start == last)
 			fputc('\n', e->out);
 		if (l.start == last)
 			put_missing(e);
 	}
-	if (!last) {
-		fprintf(e->out, "%s\n[%s]\n", *text && e->end[-1] != '\n' ? "\n" : "", e->section);
-		put_missing(e);
+	if (!last && !place) {
+		fputs(*text && e->end[-1] != '\n' ? "\n\n" : "\n", e->out);
+		put_section(e);
 	}
 }
 
-char *save_edit(const char *text, const char *section, const struct save_value *v, unsigned n)
+char *save_edit(const char *text, struct save_section section, const struct save_value *v,
+		unsigned n)
 {
 	char *result = NULL;
 	size_t size;
@@ -176,7 +205,7 @@ static int write_text(const char *path, const char *text, const struct stat *st)
 	return fchmod(fd, st->st_mode & 07777) < 0 || fsync(fd) < 0 ? -1 : 0;
 }
 
-int save_file(const char *path, const char *section, const struct save_value *v, unsigned n,
+int save_file(const char *path, struct save_section section, const struct save_value *v, unsigned n,
 	      struct error *err)
 {
 	struct stat st;

@@ -10,15 +10,21 @@ struct save_value {
 	const char *key, *value; /* key in its canonical spelling */
 };
 
+struct save_section {
+	const char *name;
+	const char *before; /* a new section is put in front of this one; NULL: at the end */
+};
+
 /* The new text, to be freed: values are replaced where the key is, otherwise added at the end of
- * the section, or in a new section at the end.  NULL: out of memory. */
-char *save_edit(const char *text, const char *section, const struct save_value *v, unsigned n);
+ * the section, or in a new section.  NULL: out of memory. */
+char *save_edit(const char *text, struct save_section section, const struct save_value *v,
+		unsigned n);
 
 /* True: the file has such a section.  -1 with err: it cannot be read. */
 int save_has_section(const char *path, const char *section, struct error *err);
 
 /* The same for a file, atomically (a new file replaces it).  0, or -1 with err. */
-int save_file(const char *path, const char *section, const struct save_value *v, unsigned n,
+int save_file(const char *path, struct save_section section, const struct save_value *v, unsigned n,
 	      struct error *err);
 
 #endif

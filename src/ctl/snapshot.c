@@ -23,6 +23,7 @@ static struct snap_op read_op(const char *name, const json_t *o)
 		.full = get_u64(o, "full"),
 		.no_room = get_u64(o, "no_room"),
 		.too_many_open = get_u64(o, "too_many_open"),
+		.no_space = get_u64(o, "no_space"),
 		.timed_out = get_u64(o, "timed_out"),
 		.cancelled = get_u64(o, "cancelled"),
 		.misconfigured = get_u64(o, "misconfigured"),

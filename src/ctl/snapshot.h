@@ -17,7 +17,8 @@ struct snap_op {
 	const char *name;
 	uint64_t ops, bytes;
 	uint64_t at_once, parked_total, parked_now;
-	uint64_t would_block, full, no_room, too_many_open, timed_out, cancelled, misconfigured;
+	uint64_t would_block, full, no_room, too_many_open, no_space, timed_out, cancelled,
+		misconfigured;
 	uint64_t ok, errors, failed, aborted;
 };
 

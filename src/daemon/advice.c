@@ -51,6 +51,14 @@ static bool cgroups_differ(void)
 
 /* --- all of it ------------------------------------------------------------------------------ */
 
+static bool limits_each(const struct settings *s)
+{
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		if (s->each.limit[k].enabled)
+			return true;
+	return false;
+}
+
 void advise(const struct settings *s, void (*say)(const char *line, void *ctx), void *ctx)
 {
 	char line[600];
@@ -59,6 +67,13 @@ void advise(const struct settings *s, void (*say)(const char *line, void *ctx), 
 			continue;
 		snprintf(line, sizeof(line), "mount '%s': weight=%s has no effect with fair=%s",
 			 s->name, s->weights.text[i], fair_kind_name(s->fair));
+		say(line, ctx);
+	}
+	if (s->fair == FAIR_NONE && limits_each(s)) {
+		snprintf(line, sizeof(line),
+			 "mount '%s': with fair=none, each.* limits all callers together; use "
+			 "fair=uid, process or cgroup",
+			 s->name);
 		say(line, ctx);
 	}
 	if (s->fair == FAIR_CGROUP && !cgroups_differ()) {

@@ -98,8 +98,8 @@ static void check_reach(struct check *c, unsigned i)
 	if (by)
 		problem(c, s, "match",
 			"the class is never used: '%s', which is tried earlier, takes all "
-			"of it",
-			by->name);
+			"of it; put this class before '%s'",
+			by->name, by->name);
 }
 
 unsigned classes_check(const struct settings *mount, class_report *report, void *ctx)
@@ -235,16 +235,30 @@ static bool config_of(const struct settings *mount, const struct settings *s,
 	return ok;
 }
 
+struct gate_class_config *classes_config_of(const struct settings *mount,
+					    const struct weights *common)
+{
+	struct gate_class_config *cfg = calloc(mount->n_classes + 1, sizeof(*cfg));
+	for (unsigned n = 0; cfg && n < mount->n_classes; n++)
+		if (!config_of(mount, &mount->class[n], common, &cfg[n])) {
+			classes_config_free(cfg, n);
+			return NULL;
+		}
+	return cfg;
+}
+
+void classes_config_free(struct gate_class_config *cfg, unsigned n)
+{
+	while (n--)
+		free((struct weight_rule *)cfg[n].weights);
+	free(cfg);
+}
+
 int classes_apply(struct gate_mount *gate, const struct settings *mount,
 		  const struct weights *common)
 {
-	unsigned n = 0;
-	AUTO_FREE struct gate_class_config *cfg = calloc(mount->n_classes + 1, sizeof(*cfg));
-	bool ok = cfg;
-	for (; ok && n < mount->n_classes; n++)
-		ok = config_of(mount, &mount->class[n], common, &cfg[n]);
-	int rc = ok ? gate_set_classes(gate, cfg, n) : -ENOMEM;
-	while (n--)
-		free((struct weight_rule *)cfg[n].weights);
+	struct gate_class_config *cfg = classes_config_of(mount, common);
+	int rc = cfg ? gate_set_classes(gate, cfg, mount->n_classes) : -ENOMEM;
+	classes_config_free(cfg, cfg ? mount->n_classes : 0);
 	return rc;
 }

@@ -20,8 +20,13 @@ int classes_check_one(const struct settings *mount, struct error *err);
 
 /* True: both result in the same classes of the gate. */
 bool classes_equal(const struct settings *a, const struct settings *b);
-/* Passes all classes of the mount to the gate; existing ones are not refilled.  `common` are the
- * weights of the whole file.  0, or -errno and nothing has changed. */
+/* All classes of the mount as the gate wants them; `common` are the weights of the whole file.  NULL: out
+ * of memory. */
+struct gate_class_config *classes_config_of(const struct settings *mount,
+					    const struct weights *common);
+void classes_config_free(struct gate_class_config *cfg, unsigned n);
+/* Passes all classes of the mount to the gate; existing ones are not refilled.
+ * 0, or -errno and nothing has changed. */
 int classes_apply(struct gate_mount *gate, const struct settings *mount,
 		  const struct weights *common);
 

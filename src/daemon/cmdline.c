@@ -319,24 +319,53 @@ static int check_together(const struct configuration *c, const struct batches *b
 	return options_check(&c->mount[0], b->mount, err);
 }
 
-/* The pool of -o pool.server=...: what names no other scope takes part by its mount. */
+static bool names_a_pool(const struct settings *s)
+{
+	return s->pool && *s->pool && strcmp(s->pool, "none") != 0;
+}
+
+/* That of pool=NAME, or else that of the key: "farm" for farm and for ratefs:{farm}. */
+static char *name_of_pool(const struct configuration *c)
+{
+	const struct settings *scope[] = {&c->mount[0], &c->fs[0], &c->global};
+	const char *key = c->pool[0].key, *tag = key ? strchr(key, '{') : NULL;
+	for (unsigned i = 0; i < ARRAY_SIZE(scope); i++)
+		if (names_a_pool(scope[i]))
+			return strdup(scope[i]->pool);
+	if (tag && strcspn(tag + 1, "}") && strchr(tag, '}'))
+		return strndup(tag + 1, strcspn(tag + 1, "}"));
+	return strdup(key && *key ? key : "pool");
+}
+
+static bool make_paths_absolute(struct settings *pool)
+{
+	char **path[] = {&pool->auth_file, &pool->tls_ca, &pool->tls_cert, &pool->tls_key};
+	for (unsigned i = 0; i < ARRAY_SIZE(path); i++)
+		if (*path[i] && make_absolute(path[i]) < 0)
+			return false;
+	return true;
+}
+
+/* The pool of -o pool.server=...: the mount takes part, unless a wider scope does. */
 static int take_pool(struct configuration *c, struct error *err)
 {
 	struct settings *pool = c->pool, *m = &c->mount[0];
 	if (c->n_pools) {
-		if (!(pool->name = strdup("pool")))
-			return error_set(err, "out of memory");
-		if (pool->auth_file && make_absolute(&pool->auth_file) < 0)
+		if (!(pool->name = name_of_pool(c)) || !make_paths_absolute(pool))
 			return error_set(err, "out of memory");
 		if (pool_config_check(pool, err) < 0)
 			return error_prefix(err, "pool");
-		if (!m->pool && !c->fs[0].pool && !c->global.pool && !(m->pool = strdup("pool")))
+		if (!m->pool && !c->fs[0].pool && !c->global.pool &&
+		    !(m->pool = strdup(pool->name)))
 			return error_set(err, "out of memory");
 	}
 	if (pool_config_join(&c->global, c->pool, c->n_pools, err) < 0 ||
 	    pool_config_join(&c->fs[0], c->pool, c->n_pools, err) < 0)
 		return -1;
-	return pool_config_join(m, c->pool, c->n_pools, err);
+	if (pool_config_join(m, c->pool, c->n_pools, err) < 0 ||
+	    pool_config_nested(&c->fs[0], NULL, &c->global, err) < 0)
+		return -1;
+	return pool_config_nested(m, &c->fs[0], &c->global, err);
 }
 
 static int finish(struct cmdline *c, const struct batches *b, char **place, int n,

@@ -151,6 +151,7 @@ static const struct member {
 	{"read", JSON_TRUE, MAY_READ, 0},
 	{"values", JSON_OBJECT, NEEDS_VALUES, NEEDS_VALUES},
 	{"class", JSON_STRING, NEEDS_CLASS, NEEDS_CLASS},
+	{"before", JSON_STRING, NEEDS_CLASS, 0},
 	{"keys", JSON_INTEGER, MAY_KEYS, 0},
 	{"table", JSON_TRUE, MAY_KEYS, 0},
 	{"key", JSON_STRING, MAY_FILTER, 0}, /* or a number */
@@ -263,6 +264,7 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	rq.read = json_is_true(json_object_get(request, "read"));
 	rq.values = json_object_get(request, "values");
 	rq.class = json_string_value(json_object_get(request, "class"));
+	rq.before = json_string_value(json_object_get(request, "before"));
 	rq.keys = keys_of(request);
 	rq.key = json_object_get(request, "key");
 	json_int_t min_wait = json_integer_value(json_object_get(request, "min_wait_ns"));

@@ -15,6 +15,7 @@ struct request {
 	bool force;
 	bool read;	      /* the target from the configuration file */
 	const char *class;    /* the class to be added */
+	const char *before;   /* … before this one; NULL: after all others */
 	const json_t *values; /* options, by name */
 	struct stats_keys keys;
 	const json_t *key; /* whose events are wanted: a number or a name */

@@ -24,13 +24,14 @@ static bool is_accepted(struct request *rq, enum reload_result res, struct probl
 {
 	struct command_reply *reply = rq->reply;
 	reply->later = res == RELOAD_LATER;
-	if (res == RELOAD_REFUSED) {
+	if (res < 0) {
 		reply->long_text = problems_text(problems);
-		reply->code = reply->long_text ? PROTO_BAD_FILE : PROTO_NO_MEMORY;
+		reply->code = reply->long_text && res == RELOAD_REFUSED ? PROTO_BAD_FILE
+									: PROTO_NO_MEMORY;
 		error_set(&reply->err, "out of memory");
 	}
 	problems_free(problems);
-	return res != RELOAD_REFUSED;
+	return res >= 0;
 }
 
 static void mount_from_file(struct request *rq)

@@ -156,8 +156,11 @@ static void add_warning(const char *line, void *ctx)
 static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 {
 	struct json_out warnings = put_array(rq->out, "warnings");
-	if (rq->target.scope == SCOPE_MOUNT &&
-	    (batch[option_find("fair") - options] || batch[option_find("weight") - options]))
+	bool touched =
+		batch[option_find("fair") - options] || batch[option_find("weight") - options];
+	for (unsigned i = 0; i < n_options; i++)
+		touched |= batch[i] && strncmp(options[i].name, "each.", strlen("each.")) == 0;
+	if (touched && rq->target.scope == SCOPE_MOUNT)
 		advise(&rq->target.mount->s, add_warning, &warnings);
 }
 
@@ -284,7 +287,15 @@ static int add_class(struct request *rq, struct settings *mount)
 	if (!class)
 		return command_fail(rq->reply, PROTO_NO_MEMORY, "out of memory");
 	rq->target.scope = SCOPE_CLASS;
-	return set_values(class, rq, batch);
+	if (set_values(class, rq, batch) < 0)
+		return -1;
+	struct settings *before = rq->before ? settings_find_class(mount, rq->before) : NULL;
+	if (rq->before && !before)
+		return command_fail(rq->reply, PROTO_NO_TARGET, "before: there is no class '%s'",
+				    rq->before);
+	if (before)
+		settings_move_class(class, before);
+	return 0;
 }
 
 static void change_classes(struct request *rq, struct settings *mount)

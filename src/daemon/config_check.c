@@ -124,7 +124,9 @@ static void spread_class(struct configuration *c, const struct settings *class, 
 {
 	AUTO_FREE char *copy = class->mounts ? strdup(class->mounts) : NULL;
 	char *rest = copy, *name;
-	for (unsigned i = 0; !copy && i < c->n_mounts; i++)
+	if (class->mounts && !copy)
+		problems_add(p, class->line, "out of memory");
+	for (unsigned i = 0; !class->mounts && i < c->n_mounts; i++)
 		give_class(&c->mount[i], class, p);
 	while (copy && (name = option_next_word(&rest))) {
 		name += strspn(name, " \t");
@@ -206,6 +208,9 @@ static void check_pool(struct configuration *c, unsigned i, struct problems *p)
 	if (pool_config_check(pool, &err) < 0)
 		problems_add(p, pool->line, "[pool:%s] %s", pool->section, err.text);
 	check_path(pool, "pool", "auth_file", pool->auth_file, p);
+	check_path(pool, "pool", "tls_ca", pool->tls_ca, p);
+	check_path(pool, "pool", "tls_cert", pool->tls_cert, p);
+	check_path(pool, "pool", "tls_key", pool->tls_key, p);
 	for (unsigned k = 0; k < i; k++)
 		if (c->pool[k].name && strcmp(c->pool[k].name, pool->name) == 0)
 			problems_add(p, pool->line, "[pool:%s] is there twice", pool->section);
@@ -233,6 +238,22 @@ static void check_pools(struct configuration *c, struct problems *p)
 		join_pool(c, &c->class[i], "class", p);
 }
 
+/* Classes are part of their mounts by now. */
+static void check_nested_pools(const struct configuration *c, struct problems *p)
+{
+	struct error err = ERROR_INIT;
+	for (unsigned i = 0; i < c->n_fs; i++)
+		if (pool_config_nested(&c->fs[i], NULL, &c->global, &err) < 0)
+			problems_add(p, line_of(&c->fs[i], "pool"), "[fs:%s] %s", c->fs[i].name,
+				     err.text);
+	for (unsigned i = 0; i < c->n_mounts; i++) {
+		const struct settings *m = &c->mount[i];
+		const struct settings *fs = m->fs ? configuration_find_fs(c, m->fs) : NULL;
+		if (pool_config_nested(m, fs, &c->global, &err) < 0)
+			problems_add(p, line_of(m, "pool"), "[mount:%s] %s", m->name, err.text);
+	}
+}
+
 void config_check(struct configuration *c, struct problems *p)
 {
 	check_pools(c, p); /* before classes are spread */
@@ -241,6 +262,7 @@ void config_check(struct configuration *c, struct problems *p)
 	for (unsigned i = 0; i < c->n_mounts; i++)
 		check_mount(c, i, p);
 	check_classes(c, p);
+	check_nested_pools(c, p);
 	if (!c->n_mounts)
 		problems_add(p, 0, "there is no [mount:NAME]: nothing to serve");
 }

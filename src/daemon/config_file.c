@@ -107,14 +107,22 @@ static void parse_weights(struct parser *ps, const struct ini_section *sec)
 	}
 }
 
+/* A section that cannot have a name is not added. */
 static struct settings *named(struct configuration *c, const char *name, enum scope_kind scope)
 {
 	struct settings *s = scope == SCOPE_FS	    ? configuration_add_fs(c)
 			     : scope == SCOPE_POOL  ? configuration_add_pool(c)
 			     : scope == SCOPE_CLASS ? configuration_add_class(c)
 						    : configuration_add_mount(c);
-	if (!s || !(s->name = strdup(name)) || !(s->section = strdup(name)))
+	unsigned *n = scope == SCOPE_FS	     ? &c->n_fs
+		      : scope == SCOPE_POOL  ? &c->n_pools
+		      : scope == SCOPE_CLASS ? &c->n_classes
+					     : &c->n_mounts;
+	if (s && (!(s->name = strdup(name)) || !(s->section = strdup(name)))) {
+		settings_free(s);
+		--*n;
 		return NULL;
+	}
 	return s;
 }
 

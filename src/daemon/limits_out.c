@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/pools.h"
 #include "sched/gate.h"
 
-#define MET_PER_LEVEL (2 * LIMIT_KINDS + 2)
+#define MET_PER_LEVEL (3 * LIMIT_KINDS + 2)
 
 /* One scope on the way. */
 struct level {
@@ -23,6 +24,7 @@ struct met {
 	const struct option_def *option;
 	const struct limit_stats *limit;    /* a rate … */
 	const struct permit_stats *permits; /* … or max_inflight, max_open */
+	const struct settings *pool;	    /* a rate of the pool that the scope takes part in */
 	bool each;			    /* a rate of every key: there is no one level */
 	uint64_t blocking_ns;		    /* time in which requests waited for it … */
 	double share;			    /* … as a share of the whole time */
@@ -49,6 +51,18 @@ static struct met met_rate(const struct level *l, enum limit_kind kind, bool eac
 	return met;
 }
 
+static struct met met_pool(const struct level *l, enum limit_kind kind, const struct settings *pool)
+{
+	struct met met = {.level = l, .option = option_find(limit_kind_name(kind)), .pool = pool};
+	if (l->known) {
+		met.limit = &l->now.pool[kind];
+		met.blocking_ns = met.limit->blocking_ns;
+		met.share = share_of(met.blocking_ns, &l->now);
+		met.would_wait = met.limit->would_wait;
+	}
+	return met;
+}
+
 static struct met met_permits(const struct level *l, const char *option,
 			      const struct permit_stats *permits)
 {
@@ -62,11 +76,16 @@ static struct met met_permits(const struct level *l, const char *option,
 	return met;
 }
 
-static unsigned collect(const struct level *level, unsigned levels, struct met *met)
+static unsigned collect(const struct registry *r, const struct level *level, unsigned levels,
+			struct met *met)
 {
 	unsigned n = 0;
 	for (const struct level *l = level; l < level + levels; l++) {
 		const struct limiter_config *cfg = &l->s->limits;
+		const struct settings *pool = l->s->pool ? pools_find(r->pools, l->s->pool) : NULL;
+		for (int k = 0; pool && k < LIMIT_KINDS; k++)
+			if (cfg->limit[k].pool_per_sec)
+				met[n++] = met_pool(l, k, pool);
 		for (int k = 0; k < LIMIT_KINDS; k++)
 			if (cfg->limit[k].enabled)
 				met[n++] = met_rate(l, k, false);
@@ -107,9 +126,13 @@ static void put_rate(struct json_out o, const struct met *m)
 
 static void put_met(struct json_out o, const struct met *m, bool worst)
 {
-	AUTO_FREE char *value = option_text(m->option, m->level->s);
-	put_text(o, "scope", scope_kind_name(m->level->scope));
-	put_text(o, "of", m->level->name);
+	AUTO_FREE char *value = option_text(m->option, m->pool ? m->pool : m->level->s);
+	put_text(o, "scope", scope_kind_name(m->pool ? SCOPE_POOL : m->level->scope));
+	put_text(o, "of", m->pool ? m->pool->name : m->level->name);
+	if (m->pool) {
+		put_text(o, "joined_by", scope_kind_name(m->level->scope));
+		put_text(o, "joined_by_name", m->level->name);
+	}
 	put_text(o, "name", m->option->name);
 	put_text(o, "value", value);
 	if (!value)
@@ -202,7 +225,7 @@ void put_limits_met(struct json_out o, const struct target *t)
 	if (all)
 		levels = add_classes(t->mount, level);
 	levels += add_way(t, level + levels);
-	unsigned n = collect(level, levels, met);
+	unsigned n = collect(t->registry, level, levels, met);
 	const struct met *worst = bottleneck(met, n, t->mount && t->mount->s.dry_run);
 	for (unsigned i = 0; i < n; i++)
 		put_met(put_object(list, NULL), &met[i], &met[i] == worst);

@@ -64,6 +64,10 @@
 		n, OPTION_TEXT, scopes, false, 0, FIELD(f), syntax, def, help, 0, 0, NULL,         \
 			file_only                                                                  \
 	}
+#define POOL_TEXT(n, f, syntax, def, help)                                                         \
+	{                                                                                          \
+		n, OPTION_TEXT, IN_POOL, true, 0, FIELD(f), syntax, def, help, 0, 0, NULL, false   \
+	}
 #define RESERVE(n, k, f, syntax, help)                                                             \
 	{                                                                                          \
 		n, OPTION_RESERVE, IN_CLASS, true, k, FIELD(f), syntax, "off", help, 0, 0, NULL,   \
@@ -102,11 +106,16 @@ const struct option_def options[] = {
 	{"pool", OPTION_TEXT, LIMITED, true, 0, FIELD(pool), "NAME|none", "none",
 	 "the [pool:NAME] whose limits hold here too, together with other hosts", 0, 0, NULL,
 	 false},
-	TEXT("server", server, IN_POOL, false, "redis://HOST[:PORT][/DB]|unix:/PATH", "",
-	     "who divides the limits of the pool between its members"),
-	TEXT("key", key, IN_POOL, false, "TEXT", "ratefs:{NAME}", "the pool's key on the server"),
-	TEXT("auth_file", auth_file, IN_POOL, false, "FILE", "",
-	     "holds PASSWORD or USER:PASSWORD for the server; only its owner may read it"),
+	POOL_TEXT("server", server, "redis[s]://HOST[:PORT][/DB]|unix:/PATH", "",
+		  "who divides the limits of the pool between its members"),
+	POOL_TEXT("key", key, "TEXT", "ratefs:{NAME}", "the pool's key on the server"),
+	POOL_TEXT("auth_file", auth_file, "FILE", "",
+		  "holds PASSWORD or USER:PASSWORD for the server; only its owner may read it"),
+	POOL_TEXT("tls_ca", tls_ca, "FILE", "",
+		  "certificates that vouch for a rediss:// server, instead of the system's"),
+	POOL_TEXT("tls_cert", tls_cert, "FILE", "",
+		  "the certificate that is shown to a rediss:// server"),
+	POOL_TEXT("tls_key", tls_key, "FILE", "", "its private key, if it is not in the same file"),
 	NUMBER("lease", OPTION_DURATION, lease_ns, IN_POOL, "TIME", "500ms",
 	       POOL_LEASE_MIN_MS *NSEC_PER_MSEC, POOL_LEASE_MAX_MS *NSEC_PER_MSEC,
 	       "how long a share of the pool is good for without another word of the server"),

@@ -18,11 +18,32 @@ static int check_server(const char *server, struct error *err)
 		return error_set(err, "server: is too long");
 	if (strncmp(server, "redis://", 8) != 0 && strncmp(server, "rediss://", 9) != 0 &&
 	    strncmp(server, "unix:/", 6) != 0)
-		return error_set(err,
-				 "server: '%s' is neither redis://HOST[:PORT][/DB] nor unix:/PATH",
-				 server);
+		return error_set(
+			err,
+			"server: '%s' is neither redis://HOST[:PORT][/DB] (rediss:// for TLS) nor unix:/PATH",
+			server);
 	if (strchr(server, '@'))
 		return error_set(err, "server: names and passwords go into the file of auth_file");
+	return 0;
+}
+
+static int check_tls(const struct settings *pool, struct error *err)
+{
+	const struct {
+		const char *option, *path;
+	} file[] = {
+		{"tls_ca", pool->tls_ca}, {"tls_cert", pool->tls_cert}, {"tls_key", pool->tls_key}};
+	for (unsigned i = 0; i < ARRAY_SIZE(file); i++) {
+		if (!file[i].path || !*file[i].path)
+			continue;
+		if (strncmp(pool->server, "rediss://", 9) != 0)
+			return error_set(err, "%s: TLS needs server=rediss://HOST[:PORT]",
+					 file[i].option);
+		if (strlen(file[i].path) >= POOL_PATH_MAX)
+			return error_set(err, "%s: is too long", file[i].option);
+	}
+	if (pool->tls_key && *pool->tls_key && !(pool->tls_cert && *pool->tls_cert))
+		return error_set(err, "tls_key: needs tls_cert");
 	return 0;
 }
 
@@ -41,7 +62,8 @@ static int check_limits(const struct settings *pool, struct error *err)
 
 int pool_config_check(struct settings *pool, struct error *err)
 {
-	if (check_server(pool->server, err) < 0 || check_limits(pool, err) < 0)
+	if (check_server(pool->server, err) < 0 || check_tls(pool, err) < 0 ||
+	    check_limits(pool, err) < 0)
 		return -1;
 	if (strlen(pool->name) >= 64)
 		return error_set(err, "the name is too long");
@@ -80,6 +102,48 @@ int pool_config_join(struct settings *s, const struct settings *pool, unsigned n
 	int rc = join(s, pool, n, err);
 	for (unsigned i = 0; i < s->n_classes && rc == 0; i++)
 		rc = join(&s->class[i], pool, n, err);
+	return rc;
+}
+
+static bool same_pool(const struct settings *a, const struct settings *b)
+{
+	return a && b && a->pool && b->pool && strcmp(a->pool, "none") != 0 &&
+	       strcmp(a->pool, b->pool) == 0;
+}
+
+static int twice(const struct settings *s, const char *wider, const char *name, struct error *err)
+{
+	return error_set(err, "pool: already takes part in pool '%s' by [%s%s%s]", s->pool, wider,
+			 name ? ":" : "", name ? name : "");
+}
+
+static int check_nested(const struct settings *s, const struct settings *mount,
+			const struct settings *fs, const struct settings *global, struct error *err)
+{
+	return same_pool(s, mount)    ? twice(s, "mount", mount->name, err)
+	       : same_pool(s, fs)     ? twice(s, "fs", fs->name, err)
+	       : same_pool(s, global) ? twice(s, "global", NULL, err)
+				      : 0;
+}
+
+int pool_config_nested(const struct settings *s, const struct settings *fs,
+		       const struct settings *global, struct error *err)
+{
+	int rc = check_nested(s, NULL, fs, global, err);
+	for (unsigned i = 0; i < s->n_classes && rc == 0; i++) {
+		const struct settings *class = &s->class[i], *parent = class;
+		rc = check_nested(class, s, fs, global, err);
+		/* Parents that form a circle are told elsewhere; this ends in any case. */
+		for (unsigned up = 0; rc == 0 && up < s->n_classes && parent->parent; up++) {
+			parent = settings_find_class(s, parent->parent);
+			if (!parent)
+				break;
+			if (parent != class && same_pool(class, parent))
+				rc = twice(class, "class", parent->name, err);
+		}
+		if (rc < 0)
+			error_prefix(err, "class '%s'", class->name);
+	}
 	return rc;
 }
 

@@ -13,6 +13,10 @@ int pool_config_check(struct settings *pool, struct error *err);
 int pool_config_join(struct settings *s, const struct settings *pool, unsigned n,
 		     struct error *err);
 
+/* -1 with err: a scope and a wider one both take part in the same pool, so that its requests would pay twice. */
+int pool_config_nested(const struct settings *s, const struct settings *fs,
+		       const struct settings *global, struct error *err);
+
 /* Its limits as the server counts them. */
 void pool_config_limits(const struct settings *pool, struct pool_limits *out);
 

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -45,7 +46,7 @@ static _Noreturn void become_helper(const char *path, int fd)
 	close_range(POOL_HELPER_FD + 1, ~0U, 0);
 	execve(path, argv, env);
 	snprintf(failed.error, sizeof(failed.error), "%.100s: %s", path, strerror(errno));
-	send(POOL_HELPER_FD, &failed, sizeof(failed), MSG_NOSIGNAL);
+	send(POOL_HELPER_FD, &failed, offsetof(struct pool_report, listing), MSG_NOSIGNAL);
 	_exit(1);
 }
 

@@ -21,7 +21,7 @@ struct loop;
 struct pools;
 struct registry;
 
-/* Before the system call filter: starts the process that starts helpers, if there are pools. */
+/* Before the system call filter: starts the process that starts helpers, if there are pools or a reload may add one. */
 int pools_prepare(const struct configuration *c, struct error *err);
 /* 0 or -errno. */
 int pools_open(struct registry *r, const struct configuration *c, struct loop *l);
@@ -30,8 +30,13 @@ void pools_close(struct registry *r);
 
 /* pool_config_join by the pools that there are. */
 int pools_join(const struct pools *ps, struct settings *s, struct error *err);
-/* Other settings of the pools, and other pools.  Before the scopes that name them. */
-void pools_reload(struct pools *ps, const struct configuration *c);
+/* Other settings of the pools, and other pools, in two steps: the first can fail (-1 with err) and changes
+ * nothing, the second cannot.  Free the plan in any case. */
+struct pools_plan;
+int pools_plan(struct pools *ps, const struct configuration *c, struct pools_plan **out,
+	       struct error *err);
+void pools_reload(struct pools *ps, struct pools_plan *plan);
+void pools_plan_free(struct pools_plan *plan);
 
 /* What there is to say about a pool. */
 struct pool_look {

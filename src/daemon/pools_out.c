@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What statistics say about pools. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/pools.h"
@@ -22,10 +23,22 @@ static void put_limits(struct json_out o, const struct pool_look *l)
 	}
 }
 
+static int by_share(const void *a, const void *b)
+{
+	const struct pool_listed *m = a, *n = b;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (m->charged[k] != n->charged[k])
+			return m->charged[k] < n->charged[k] ? 1 : -1;
+	return strcmp(m->who, n->who);
+}
+
+/* The largest share first. */
 static void put_members(struct json_out list, const struct pool_look *l)
 {
-	for (unsigned i = 0; i < l->listing->n; i++) {
-		const struct pool_listed *m = &l->listing->member[i];
+	struct pool_listing sorted = *l->listing;
+	qsort(sorted.member, sorted.n, sizeof(sorted.member[0]), by_share);
+	for (unsigned i = 0; i < sorted.n; i++) {
+		const struct pool_listed *m = &sorted.member[i];
 		struct json_out one = put_object(list, NULL);
 		put_text(one, "host", m->who);
 		put_u64(one, "weight", m->weight);
@@ -59,7 +72,8 @@ static void put_pool(struct json_out o, const struct pool_look *l)
 	put_text(o, "error", l->error);
 	put_u64(o, "errors", l->errors);
 	put_limits(put_object(o, "limits"), l);
-	if (l->listing)
+	put_bool(o, "who_omitted", m->members > POOL_LISTED);
+	if (l->listing && m->members <= POOL_LISTED)
 		put_members(put_array(o, "who"), l);
 }
 

@@ -71,7 +71,8 @@ int registry_init(struct registry *r, const struct configuration *c, bool debug,
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-struct served_mount *registry_add_mount(struct registry *r, const struct settings *s)
+struct served_mount *registry_make_mount(struct registry *r, const struct settings *s,
+					 struct list *list)
 {
 	struct served_mount *m = calloc(1, sizeof(*m));
 	if (!m || !settings_copy(&m->s, s)) {
@@ -79,11 +80,17 @@ struct served_mount *registry_add_mount(struct registry *r, const struct setting
 		return NULL;
 	}
 	m->registry = r;
-	list_push_tail(&r->mounts, &m->link);
+	list_push_tail(list, &m->link);
 	return m;
 }
 
-struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, bool own)
+struct served_mount *registry_add_mount(struct registry *r, const struct settings *s)
+{
+	return registry_make_mount(r, s, &r->mounts);
+}
+
+struct served_fs *registry_make_fs(struct registry *r, const struct settings *s, bool own,
+				   struct list *list)
 {
 	struct served_fs *fs = calloc(1, sizeof(*fs));
 	if (!fs || !settings_copy(&fs->s, s)) {
@@ -100,8 +107,13 @@ struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, 
 		free(fs);
 		return NULL;
 	}
-	list_push_tail(&r->fs, &fs->link);
+	list_push_tail(list, &fs->link);
 	return fs;
+}
+
+struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, bool own)
+{
+	return registry_make_fs(r, s, own, &r->fs);
 }
 
 void registry_forget_mount(struct served_mount *m)

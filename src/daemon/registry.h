@@ -114,6 +114,11 @@ void registry_free(struct registry *r); /* after REST_NONE */
 /* Adds a mount that is not mounted yet, or an fs.  NULL: out of memory. */
 struct served_mount *registry_add_mount(struct registry *r, const struct settings *s);
 struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, bool own);
+/* The same, in a list of the caller's until it belongs to the registry's. */
+struct served_mount *registry_make_mount(struct registry *r, const struct settings *s,
+					 struct list *list);
+struct served_fs *registry_make_fs(struct registry *r, const struct settings *s, bool own,
+				   struct list *list);
 void registry_forget_mount(struct served_mount *m); /* one that is not mounted */
 void registry_forget_fs(struct served_fs *fs);	    /* one without mounts */
 
@@ -142,7 +147,34 @@ int registry_set_global(struct registry *r, struct settings *s, struct error *er
 int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s,
 		    struct error *err);
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err);
-int registry_set_weights(struct registry *r, struct weights *w, struct error *err);
+
+/* Other settings of several scopes, as of a reload: all of them or none.
+ *
+ *	init ─▶ add, weights ─▶ apply ─▶ finish		free instead of finish: it is not to be, or failed
+ *
+ * The settings have been checked, and joined to their pools. */
+struct scope_change {
+	struct served_fs *fs;
+	struct served_mount *mount; /* neither: the global scope */
+	struct settings s;
+};
+struct registry_change {
+	struct registry *registry;
+	struct scope_change *scope;
+	unsigned n;
+	struct weights weights;
+	bool sets_weights;
+};
+void registry_change_init(struct registry_change *c, struct registry *r);
+/* Copies *s.  False: out of memory. */
+bool registry_change_add(struct registry_change *c, struct served_fs *fs, struct served_mount *m,
+			 const struct settings *s);
+bool registry_change_weights(struct registry_change *c, const struct weights *w);
+/* From now on the limits are in force, of all scopes at the same moment.  -1: nothing has changed. */
+int registry_change_apply(const struct registry_change *c, struct error *err);
+/* Takes over the settings; frees the change. */
+void registry_change_finish(struct registry_change *c);
+void registry_change_free(struct registry_change *c);
 
 int registry_pause_global(struct registry *r, bool paused);
 int registry_pause_fs(struct served_fs *fs, bool paused);

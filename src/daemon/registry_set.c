@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes limits and options while serving. */
+/* Changes limits and options while serving: of one scope (`set`) or of many (a reload), all of them or
+ * none.  Everything is prepared first; then the gate changes under one lock, and the rest cannot fail. */
 #include "daemon/registry.h"
 
 #include <errno.h>
@@ -9,9 +10,141 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/classes.h"
+#include "daemon/pool_config.h"
 #include "daemon/pools.h"
 #include "daemon/serve_mount.h"
 #include "daemon/served_space.h"
+
+/* --- what is to change ----------------------------------------------------------------------- */
+
+void registry_change_init(struct registry_change *c, struct registry *r)
+{
+	*c = (struct registry_change){.registry = r};
+}
+
+void registry_change_free(struct registry_change *c)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		settings_free(&c->scope[i].s);
+	free(c->scope);
+	weights_free(&c->weights);
+	registry_change_init(c, c->registry);
+}
+
+bool registry_change_add(struct registry_change *c, struct served_fs *fs, struct served_mount *m,
+			 const struct settings *s)
+{
+	struct scope_change *more = realloc(c->scope, (c->n + 1) * sizeof(*more));
+	if (!more)
+		return false;
+	c->scope = more;
+	more[c->n] = (struct scope_change){.fs = fs, .mount = m};
+	if (!settings_copy(&more[c->n].s, s))
+		return false;
+	c->n++;
+	return true;
+}
+
+bool registry_change_weights(struct registry_change *c, const struct weights *w)
+{
+	c->sets_weights = weights_copy(&c->weights, w);
+	return c->sets_weights;
+}
+
+/* --- for the gate ---------------------------------------------------------------------------- */
+
+/* What the gate needs for one mount. */
+struct prepared {
+	struct gate_mount_config config;
+	struct weight_rule *rules;
+	struct gate_class_config *classes;
+	unsigned n_classes;
+};
+
+struct preparation {
+	const struct registry_change *change;
+	struct gate_change *gate;
+	struct prepared *mount;
+	unsigned n, n_mounts;
+};
+
+static void preparation_free(struct preparation *p)
+{
+	for (unsigned i = 0; i < p->n_mounts; i++) {
+		free(p->mount[i].rules);
+		classes_config_free(p->mount[i].classes, p->mount[i].n_classes);
+	}
+	free(p->mount);
+	free(p->gate);
+}
+
+static const struct settings *new_settings(const struct registry_change *c,
+					   const struct served_mount *m)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->scope[i].mount == m)
+			return &c->scope[i].s;
+	return NULL;
+}
+
+/* With other weights for all, every mount changes, and those of its classes as well. */
+static bool prepare_mount(struct preparation *p, struct served_mount *m)
+{
+	const struct registry_change *c = p->change;
+	const struct settings *new = new_settings(c, m), *s = new ? new : &m->s;
+	const struct weights *common = c->sets_weights ? &c->weights : &c->registry->weights;
+	struct prepared *one = &p->mount[p->n_mounts];
+	if (!m->gate_mount || (!new && !c->sets_weights))
+		return true;
+	if (!gate_config_of(s, common, &one->config, &one->rules))
+		return false;
+	p->n_mounts++;
+	struct gate_change *g = &p->gate[p->n++];
+	*g = (struct gate_change){.mount = m->gate_mount, .config = &one->config};
+	if (!c->sets_weights && classes_equal(&m->s, s))
+		return true;
+	one->classes = classes_config_of(s, common);
+	one->n_classes = one->classes ? s->n_classes : 0;
+	g->sets_classes = true;
+	g->classes = one->classes;
+	g->n_classes = one->n_classes;
+	return one->classes;
+}
+
+static void prepare_shared(struct preparation *p, const struct scope_change *sc)
+{
+	if (!sc->mount)
+		p->gate[p->n++] = (struct gate_change){.fs = sc->fs ? sc->fs->gate : NULL,
+						       .limits = &sc->s.limits};
+}
+
+static bool prepare(struct preparation *p)
+{
+	const struct registry_change *c = p->change;
+	size_t mounts = 1;
+	list_for_each (it, &c->registry->mounts)
+		mounts++;
+	p->gate = calloc(c->n + mounts, sizeof(*p->gate));
+	p->mount = calloc(mounts, sizeof(*p->mount));
+	if (!p->gate || !p->mount)
+		return false;
+	for (unsigned i = 0; i < c->n; i++)
+		prepare_shared(p, &c->scope[i]);
+	list_for_each (it, &c->registry->mounts)
+		if (!prepare_mount(p, list_entry(it, struct served_mount, link)))
+			return false;
+	return true;
+}
+
+int registry_change_apply(const struct registry_change *c, struct error *err)
+{
+	struct preparation p = {.change = c};
+	int rc = prepare(&p) ? gate_apply(c->registry->gate, p.gate, p.n) : -ENOMEM;
+	preparation_free(&p);
+	return rc < 0 ? error_set(err, "nothing was changed: %s", strerror(-rc)) : 0;
+}
+
+/* --- the rest, which cannot fail --------------------------------------------------------------- */
 
 static void take_over(struct settings *to, struct settings *from)
 {
@@ -20,130 +153,72 @@ static void take_over(struct settings *to, struct settings *from)
 	settings_init(from);
 }
 
-static int failed(int rc, struct error *err)
+static void finish_scope(struct registry *r, struct scope_change *sc)
 {
-	return error_set(err, "nothing was changed: %s", strerror(-rc));
+	struct served_mount *m = sc->mount;
+	if (m && m->session) {
+		struct mount_policy policy = policy_of(&sc->s);
+		fs_mount_set(m->session, &policy);
+	}
+	take_over(m ? &m->s : sc->fs ? &sc->fs->s : &r->global, &sc->s);
+	if (m)
+		served_space_set(m);
+	else if (sc->fs)
+		served_space_changed(r, sc->fs);
+	else
+		log_set_level(r->debug ? LOG_LEVEL_DEBUG : r->global.log_level);
+}
+
+void registry_change_finish(struct registry_change *c)
+{
+	struct registry *r = c->registry;
+	for (unsigned i = 0; i < c->n; i++)
+		finish_scope(r, &c->scope[i]);
+	if (c->sets_weights) {
+		weights_free(&r->weights);
+		r->weights = c->weights;
+		memset(&c->weights, 0, sizeof(c->weights));
+	}
+	registry_change_free(c);
+}
+
+/* --- one scope ------------------------------------------------------------------------------- */
+
+static int set_one(struct registry *r, struct served_fs *fs, struct served_mount *m,
+		   struct settings *s, struct error *err)
+{
+	struct registry_change c;
+	if (pools_join(r->pools, s, err) < 0)
+		return -1;
+	registry_change_init(&c, r);
+	int rc = registry_change_add(&c, fs, m, s) ? registry_change_apply(&c, err)
+						   : error_set(err, "out of memory");
+	if (rc < 0) {
+		registry_change_free(&c);
+		return -1;
+	}
+	registry_change_finish(&c);
+	settings_free(s);
+	settings_init(s);
+	return 0;
 }
 
 int registry_set_global(struct registry *r, struct settings *s, struct error *err)
 {
-	if (pools_join(r->pools, s, err) < 0)
-		return -1;
-	int rc = gate_set_global(r->gate, &s->limits);
-	if (rc < 0)
-		return failed(rc, err);
-	log_set_level(r->debug ? LOG_LEVEL_DEBUG : s->log_level);
-	take_over(&r->global, s);
-	return 0;
+	return set_one(r, NULL, NULL, s, err);
 }
 
 int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s, struct error *err)
 {
-	if (pools_join(r->pools, s, err) < 0)
-		return -1;
-	int rc = gate_set_fs(fs->gate, &s->limits);
-	if (rc < 0)
-		return failed(rc, err);
-	take_over(&fs->s, s);
-	served_space_changed(r, fs);
-	return 0;
-}
-
-static int set_mount(struct served_mount *m, const struct settings *s, const struct weights *common)
-{
-	struct gate_mount_config cfg;
-	struct weight_rule *rules;
-	if (!gate_config_of(s, common, &cfg, &rules))
-		return -ENOMEM;
-	int rc = gate_set_mount(m->gate_mount, &cfg);
-	free(rules);
-	return rc;
-}
-
-static int set_gate(struct served_mount *m, const struct settings *s, const struct weights *common)
-{
-	if (!m->gate_mount)
-		return 0;
-	int rc = set_mount(m, s, common);
-	if (rc < 0 || (common == &m->registry->weights && classes_equal(&m->s, s)))
-		return rc;
-	rc = classes_apply(m->gate_mount, s, common);
-	if (rc < 0)
-		(void)set_mount(m, &m->s, &m->registry->weights); /* restores it */
-	return rc;
+	return set_one(r, fs, NULL, s, err);
 }
 
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err)
 {
-	if (classes_check_one(s, err) < 0 || pools_join(m->registry->pools, s, err) < 0)
+	if (classes_check_one(s, err) < 0 ||
+	    pool_config_nested(s, m->fs ? &m->fs->s : NULL, &m->registry->global, err) < 0)
 		return -1;
-	int rc = set_gate(m, s, &m->registry->weights);
-	if (rc < 0)
-		return failed(rc, err);
-	if (m->session) {
-		struct mount_policy policy = policy_of(s);
-		fs_mount_set(m->session, &policy);
-	}
-	take_over(&m->s, s);
-	served_space_set(m);
-	return 0;
-}
-
-/* What the gate needs for one mount, prepared before any mount is changed. */
-struct prepared {
-	struct weight_rule *rules;
-	unsigned n;
-};
-
-static bool prepare(const struct served_mount *m, const struct weights *common, struct prepared *p)
-{
-	struct gate_mount_config cfg;
-	AUTO_FREE struct weight_rule *rules = NULL;
-	if (!gate_config_of(&m->s, common, &cfg, &rules) ||
-	    gate_weights_copy(cfg.weights, cfg.n_weights, &p->rules) < 0)
-		return false;
-	p->n = cfg.n_weights;
-	return true;
-}
-
-static struct prepared *prepare_all(const struct registry *r, const struct weights *common)
-{
-	size_t n = 0, i = 0;
-	list_for_each (it, (struct list *)&r->mounts)
-		n++;
-	struct prepared *all = calloc(n + 1, sizeof(*all));
-	if (!all)
-		return NULL;
-	list_for_each (it, (struct list *)&r->mounts) {
-		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (!m->gate_mount || prepare(m, common, &all[i])) {
-			i++;
-			continue;
-		}
-		while (i-- > 0)
-			gate_weights_free(all[i].rules, all[i].n);
-		free(all);
-		return NULL;
-	}
-	return all;
-}
-
-int registry_set_weights(struct registry *r, struct weights *w, struct error *err)
-{
-	AUTO_FREE struct prepared *all = prepare_all(r, w);
-	const struct prepared *p = all;
-	if (!all)
-		return failed(-ENOMEM, err);
-	list_for_each (it, &r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->gate_mount)
-			gate_set_weights(m->gate_mount, p->rules, p->n);
-		p++;
-	}
-	weights_free(&r->weights);
-	r->weights = *w;
-	memset(w, 0, sizeof(*w));
-	return 0;
+	return set_one(m->registry, NULL, m, s, err);
 }
 
 int registry_pause_global(struct registry *r, bool paused)

@@ -13,6 +13,7 @@
 #include "daemon/names.h"
 #include "daemon/options.h"
 #include "daemon/pools.h"
+#include "daemon/reload_compare.h"
 
 struct changes {
 	struct registry *r;
@@ -35,17 +36,6 @@ static void note(struct changes *j, enum log_level level, const char *fmt, ...)
 }
 
 /* --- what is there stays, as far as it can --------------------------------------------------- */
-
-static bool differs(const struct settings *a, const struct settings *b, const char *option)
-{
-	return !option_equal(option_find(option), a, b);
-}
-
-/* Another place or another tree: that is another mount. */
-static bool must_remount(const struct settings *a, const struct settings *b)
-{
-	return differs(a, b, "source") || differs(a, b, "mountpoint") || differs(a, b, "fs");
-}
 
 /* What takes effect now: "mount 'data': iops=200, was off". */
 static void note_live(struct changes *j, enum scope_kind scope, const struct settings *old,
@@ -97,128 +87,6 @@ static void note_fixed(struct changes *j, const struct settings *old, const stru
 		note(j, LOG_LEVEL_WARNING,
 		     "mount '%s': %s takes effect at the next mount (ratefsctl unmount, then mount)",
 		     new->name, o->name);
-	}
-}
-
-static void apply(struct changes *j, const char *what, int rc, const struct error *err)
-{
-	if (rc < 0)
-		note(j, LOG_LEVEL_ERROR, "%s: %s", what, err->text);
-}
-
-/* "uid:alice": may be another number now, whatever it is called. */
-static bool has_names(const char *text)
-{
-	for (const char *at = text; at && (at = strstr(at, "id:")); at += 3)
-		if (!strchr("0123456789", at[3 + strspn(at + 3, " \t")]))
-			return true;
-	return false;
-}
-
-static bool weights_have_names(const struct weights *w)
-{
-	for (unsigned i = 0; i < w->n; i++)
-		if (has_names(w->text[i]))
-			return true;
-	return false;
-}
-
-/* What did not change is not touched. */
-static bool same_options(enum scope_kind scope, const struct settings *a, const struct settings *b)
-{
-	for (unsigned i = 0; i < n_options; i++)
-		if (option_is_in(&options[i], scope) &&
-		    (!option_equal(&options[i], a, b) || a->given[i] != b->given[i]))
-			return false;
-	return !has_names(b->match.text) && !weights_have_names(&b->weights);
-}
-
-static bool same_mount(const struct settings *a, const struct settings *b)
-{
-	if (a->n_classes != b->n_classes || !a->section != !b->section ||
-	    (a->section && strcmp(a->section, b->section) != 0) || !same_options(SCOPE_MOUNT, a, b))
-		return false;
-	for (unsigned i = 0; i < a->n_classes; i++)
-		if (strcmp(a->class[i].name, b->class[i].name) != 0 ||
-		    !same_options(SCOPE_CLASS, &a->class[i], &b -> class[i]))
-			return false;
-	return true;
-}
-
-static bool same_weights(const struct weights *a, const struct weights *b)
-{
-	if (a->n != b->n || weights_have_names(b))
-		return false;
-	for (unsigned i = 0; i < a->n; i++)
-		if (strcmp(a->text[i], b->text[i]) != 0)
-			return false;
-	return true;
-}
-
-static void change_global(struct changes *j)
-{
-	struct settings s;
-	struct weights weights;
-	struct error err = ERROR_INIT;
-	if (!settings_copy(&s, &j->c->global)) {
-		note(j, LOG_LEVEL_ERROR, "global: out of memory");
-		return;
-	}
-	if (differs(&j->r->global, &s, "control"))
-		note(j, LOG_LEVEL_WARNING, "global: control takes effect at the next start");
-	note_live(j, SCOPE_GLOBAL, &j->r->global, &s);
-	if (!same_options(SCOPE_GLOBAL, &j->r->global, &s))
-		apply(j, "global", registry_set_global(j->r, &s, &err), &err);
-	settings_free(&s);
-	if (same_weights(&j->r->weights, &j->c->weights))
-		return;
-	if (!weights_copy(&weights, &j->c->weights)) {
-		note(j, LOG_LEVEL_ERROR, "weights: out of memory");
-		return;
-	}
-	apply(j, "weights", registry_set_weights(j->r, &weights, &err), &err);
-	weights_free(&weights);
-}
-
-static void set_fs(struct changes *j, struct served_fs *fs, const struct settings *wanted)
-{
-	struct error err = ERROR_INIT;
-	struct settings s;
-	if (same_options(SCOPE_FS, &fs->s, wanted))
-		return;
-	if (!settings_copy(&s, wanted)) {
-		note(j, LOG_LEVEL_ERROR, "fs '%s': out of memory", wanted->name);
-		return;
-	}
-	note_live(j, SCOPE_FS, &fs->s, &s);
-	apply(j, wanted->name, registry_set_fs(j->r, fs, &s, &err), &err);
-	settings_free(&s);
-}
-
-/* A mount's own fs is not in the file: what `set` has given it goes. */
-static void clear_own_fs(struct changes *j)
-{
-	list_for_each (it, &j->r->fs) {
-		struct served_fs *fs = list_entry(it, struct served_fs, link);
-		struct settings nothing;
-		settings_init(&nothing);
-		nothing.name = fs->s.name;
-		nothing.source = fs->s.source;
-		if (fs->own)
-			set_fs(j, fs, &nothing);
-	}
-}
-
-static void change_fs(struct changes *j)
-{
-	clear_own_fs(j);
-	for (unsigned i = 0; i < j->c->n_fs; i++) {
-		const struct settings *wanted = &j->c->fs[i];
-		struct served_fs *fs = registry_find_own_fs(j->r, wanted->name, false);
-		if (fs)
-			set_fs(j, fs, wanted);
-		else if (!registry_add_fs(j->r, wanted, false))
-			note(j, LOG_LEVEL_ERROR, "fs '%s': out of memory", wanted->name);
 	}
 }
 
@@ -291,32 +159,6 @@ static void drop_mounts(struct changes *j)
 	}
 }
 
-static bool replace_name(char **name, const char *new)
-{
-	char *copy = strdup(new);
-	if (!copy)
-		return false;
-	free(*name);
-	*name = copy;
-	return true;
-}
-
-/* The section of a mount that is up has another name now: so has the mount. */
-static void rename_mounts(struct changes *j)
-{
-	list_for_each (it, &j->r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
-		const struct settings *wanted = successor(j, m);
-		if (strcmp(wanted->name, m->s.name) == 0)
-			continue;
-		note(j, LOG_LEVEL_INFO, "mount '%s': is called '%s' now", m->s.name, wanted->name);
-		if ((m->fs->own && !replace_name(&m->fs->s.name, wanted->name)) ||
-		    !replace_name(&m->end->name, wanted->name) ||
-		    !replace_name(&m->s.name, wanted->name))
-			note(j, LOG_LEVEL_ERROR, "mount '%s': out of memory", wanted->name);
-	}
-}
-
 static void mount_it(struct changes *j, struct served_mount *m)
 {
 	struct error err = ERROR_INIT;
@@ -325,45 +167,6 @@ static void mount_it(struct changes *j, struct served_mount *m)
 		note(j, LOG_LEVEL_ERROR, "mount '%s': %s", m->s.name, err.text);
 	else
 		await_mount(j->await, m);
-}
-
-static void add_mount(struct changes *j, const struct settings *wanted)
-{
-	struct served_mount *m = registry_add_mount(j->r, wanted);
-	if (m)
-		registry_tell(j->r, "mount_added", "mount", m->s.name, NULL, NULL);
-	if (m)
-		mount_it(j, m);
-	else
-		note(j, LOG_LEVEL_ERROR, "mount '%s': out of memory", wanted->name);
-}
-
-static void change_mounts(struct changes *j)
-{
-	for (unsigned i = 0; i < j->c->n_mounts; i++) {
-		const struct settings *wanted = &j->c->mount[i];
-		struct served_mount *m = registry_find_mount(j->r, wanted->name);
-		struct error err = ERROR_INIT;
-		struct settings s;
-		if (!m) {
-			add_mount(j, wanted);
-			continue;
-		}
-		if (m->session)
-			note_fixed(j, &m->s, wanted);
-		if (same_mount(&m->s, wanted)) {
-			/* goes on as it is */
-		} else if (settings_copy(&s, wanted)) {
-			note_live(j, SCOPE_MOUNT, &m->s, &s);
-			note_classes(j, &m->s, &s);
-			apply(j, wanted->name, registry_set_mount(m, &s, &err), &err);
-			settings_free(&s);
-		} else {
-			note(j, LOG_LEVEL_ERROR, "mount '%s': out of memory", wanted->name);
-		}
-		if (m->failed && served_state(m) == SERVED_DOWN)
-			mount_it(j, m);
-	}
 }
 
 static void drop_fs(struct changes *j)
@@ -375,6 +178,220 @@ static void drop_fs(struct changes *j)
 		if (!wanted)
 			drop_one_fs(fs);
 	}
+}
+
+/* --- planning: all that can fail ------------------------------------------------------------- */
+
+struct renaming {
+	struct served_mount *mount;
+	char *name, *fs_name, *end_name;
+};
+
+/* Everything that the reload needs, so that it happens as a whole or not at all. */
+struct reload_plan {
+	struct registry_change change;
+	struct pools_plan *pools;
+	struct list fs, mounts; /* new ones */
+	struct renaming *renaming;
+	unsigned n_renamings;
+};
+
+static void plan_free(struct reload_plan *p)
+{
+	registry_change_free(&p->change);
+	pools_plan_free(p->pools);
+	list_for_each_safe (it, &p->mounts)
+		registry_forget_mount(list_entry(it, struct served_mount, link));
+	list_for_each_safe (it, &p->fs)
+		registry_forget_fs(list_entry(it, struct served_fs, link));
+	for (unsigned i = 0; i < p->n_renamings; i++) {
+		free(p->renaming[i].name);
+		free(p->renaming[i].fs_name);
+		free(p->renaming[i].end_name);
+	}
+	free(p->renaming);
+}
+
+static bool plan_global(struct changes *j, struct reload_plan *p)
+{
+	const struct registry *r = j->r;
+	return (same_options(SCOPE_GLOBAL, &r->global, &j->c->global) ||
+		registry_change_add(&p->change, NULL, NULL, &j->c->global)) &&
+	       (same_weights(&r->weights, &j->c->weights) ||
+		registry_change_weights(&p->change, &j->c->weights));
+}
+
+static bool plan_fs_change(struct reload_plan *p, struct served_fs *fs,
+			   const struct settings *wanted)
+{
+	return same_options(SCOPE_FS, &fs->s, wanted) ||
+	       registry_change_add(&p->change, fs, NULL, wanted);
+}
+
+/* An fs of a mount's own is named like the mount. */
+static char *own_fs_name(struct changes *j, const struct served_fs *fs)
+{
+	list_for_each (it, &j->r->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		const struct settings *wanted = m->fs == fs ? successor(j, m) : NULL;
+		if (wanted)
+			return wanted->name;
+	}
+	return fs->s.name;
+}
+
+/* A mount's own fs is not in the file: what `set` has given it goes. */
+static bool plan_own_fs(struct changes *j, struct reload_plan *p, struct served_fs *fs)
+{
+	struct settings nothing;
+	settings_init(&nothing);
+	nothing.name = own_fs_name(j, fs);
+	nothing.source = fs->s.source;
+	return plan_fs_change(p, fs, &nothing);
+}
+
+static bool plan_fs(struct changes *j, struct reload_plan *p)
+{
+	bool ok = true;
+	list_for_each (it, &j->r->fs) {
+		struct served_fs *fs = list_entry(it, struct served_fs, link);
+		ok = ok && (!fs->own || plan_own_fs(j, p, fs));
+	}
+	for (unsigned i = 0; ok && i < j->c->n_fs; i++) {
+		const struct settings *wanted = &j->c->fs[i];
+		struct served_fs *fs = registry_find_own_fs(j->r, wanted->name, false);
+		ok = fs ? plan_fs_change(p, fs, wanted)
+			: registry_make_fs(j->r, wanted, false, &p->fs) != NULL;
+	}
+	return ok;
+}
+
+/* The section of a mount that is up has another name now: so will the mount. */
+static bool plan_name(struct reload_plan *p, struct served_mount *m, const char *name)
+{
+	struct renaming *more = realloc(p->renaming, (p->n_renamings + 1) * sizeof(*more));
+	if (!more)
+		return false;
+	p->renaming = more;
+	struct renaming *one = &more[p->n_renamings++];
+	*one = (struct renaming){m, strdup(name), strdup(name), strdup(name)};
+	return one->name && one->fs_name && one->end_name;
+}
+
+static bool plan_mounts(struct changes *j, struct reload_plan *p)
+{
+	AUTO_FREE bool *taken = calloc(j->c->n_mounts + 1, sizeof(*taken));
+	bool ok = taken;
+	list_for_each (it, &j->r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		const struct settings *wanted = ok ? successor(j, m) : NULL;
+		if (!wanted)
+			continue;
+		taken[wanted - j->c->mount] = true;
+		ok = strcmp(wanted->name, m->s.name) == 0 || plan_name(p, m, wanted->name);
+		ok = ok && (same_mount(&m->s, wanted) ||
+			    registry_change_add(&p->change, NULL, m, wanted));
+	}
+	for (unsigned i = 0; ok && i < j->c->n_mounts; i++)
+		ok = taken[i] || registry_make_mount(j->r, &j->c->mount[i], &p->mounts);
+	return ok;
+}
+
+static int plan(struct changes *j, struct reload_plan *p, struct error *err)
+{
+	*p = (struct reload_plan){0};
+	registry_change_init(&p->change, j->r);
+	list_init(&p->fs);
+	list_init(&p->mounts);
+	if (pools_plan(j->r->pools, j->c, &p->pools, err) < 0)
+		return -1;
+	return plan_global(j, p) && plan_fs(j, p) && plan_mounts(j, p)
+		       ? 0
+		       : error_set(err, "nothing was changed: out of memory");
+}
+
+/* --- doing it ---------------------------------------------------------------------------------- */
+
+static void swap_names(char **a, char **b)
+{
+	char *was = *a;
+	*a = *b;
+	*b = was;
+}
+
+static void rename_mounts(struct changes *j, struct reload_plan *p)
+{
+	for (unsigned i = 0; i < p->n_renamings; i++) {
+		struct renaming *one = &p->renaming[i];
+		struct served_mount *m = one->mount;
+		note(j, LOG_LEVEL_INFO, "mount '%s': is called '%s' now", m->s.name, one->name);
+		if (m->fs->own)
+			swap_names(&m->fs->s.name, &one->fs_name);
+		swap_names(&m->end->name, &one->end_name);
+		swap_names(&m->s.name, &one->name);
+	}
+}
+
+static void note_change(struct changes *j, const struct scope_change *sc)
+{
+	const struct registry *r = j->r;
+	enum scope_kind scope = sc->mount ? SCOPE_MOUNT : sc->fs ? SCOPE_FS : SCOPE_GLOBAL;
+	const struct settings *old = sc->mount ? &sc->mount->s : sc->fs ? &sc->fs->s : &r->global;
+	if (scope == SCOPE_GLOBAL && option_differs(old, &sc->s, "control"))
+		note(j, LOG_LEVEL_WARNING, "global: control takes effect at the next start");
+	if (sc->mount && sc->mount->session)
+		note_fixed(j, old, &sc->s);
+	note_live(j, scope, old, &sc->s);
+	if (sc->mount)
+		note_classes(j, old, &sc->s);
+}
+
+static void add_mounts(struct changes *j, struct reload_plan *p)
+{
+	list_for_each_safe (it, &p->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		list_remove(it);
+		list_push_tail(&j->r->mounts, it);
+		registry_tell(j->r, "mount_added", "mount", m->s.name, NULL, NULL);
+		mount_it(j, m);
+	}
+}
+
+static void retry_mounts(struct changes *j)
+{
+	list_for_each (it, &j->r->mounts) {
+		struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (m->failed && served_state(m) == SERVED_DOWN)
+			mount_it(j, m);
+	}
+}
+
+/* The limits are in force; the rest cannot fail. */
+static void finish(struct changes *j, struct reload_plan *p)
+{
+	pools_reload(j->r->pools, p->pools);
+	drop_mounts(j);
+	rename_mounts(j, p);
+	for (unsigned i = 0; i < p->change.n; i++)
+		note_change(j, &p->change.scope[i]);
+	registry_change_finish(&p->change);
+	list_splice_tail(&j->r->fs, &p->fs);
+	retry_mounts(j);
+	add_mounts(j, p);
+	drop_fs(j);
+}
+
+static enum reload_result carry_out(struct changes *j, struct problems *problems)
+{
+	struct reload_plan p;
+	struct error err = ERROR_INIT;
+	bool ok = plan(j, &p, &err) == 0 && registry_change_apply(&p.change, &err) == 0;
+	if (ok)
+		finish(j, &p);
+	else
+		problems_add(problems, 0, "%s", err.text);
+	plan_free(&p);
+	return ok ? RELOAD_DONE : RELOAD_FAILED;
 }
 
 enum reload_result reload(struct registry *r, bool force, struct problems *p,
@@ -395,22 +412,14 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 					 : look_at_users(&j, p);
 	if (res != RELOAD_LATER)
 		names_end();
-	if (res != RELOAD_DONE) {
-		if (rc == 0)
-			configuration_free(&c);
-		return res;
-	}
-	pools_reload(r->pools, &c);
-	drop_mounts(&j);
-	rename_mounts(&j);
-	change_global(&j);
-	change_fs(&j);
-	change_mounts(&j);
-	drop_fs(&j);
-	configuration_free(&c);
+	if (res == RELOAD_DONE)
+		res = carry_out(&j, p);
+	if (rc == 0)
+		configuration_free(&c);
 	await_free(&nobody);
-	log_info("%s: reloaded", r->file);
-	return RELOAD_DONE;
+	if (res == RELOAD_DONE)
+		log_info("%s: reloaded", r->file);
+	return res;
 }
 
 /* --- one mount ------------------------------------------------------------------------------- */

@@ -7,17 +7,21 @@
 #include "daemon/problems.h"
 #include "daemon/registry.h"
 
-/* In two steps, neither of which waits:
+/* In steps, none of which waits:
  *
  *	file read ─▶ names and uses known? ─ no ─▶ RELOAD_LATER … ─▶ once more
- *	                └ yes ─▶ limits changed, mounts begin to come up and go down ─▶ RELOAD_DONE
+ *	                └ yes ─▶ compared with what runs, everything allocated ─ no memory ─▶ RELOAD_FAILED
+ *	                            └ all limits change at the same moment, mounts begin to come up and go down
+ *	                              ─▶ RELOAD_DONE
  *
- * RELOAD_REFUSED with the problems of the file, or since a mount that would go is in use (not with `force`), and
- * nothing has changed.  RELOAD_LATER: neither has it, since names in the file are being looked up, or who uses
- * a mount that would go; call again when names_receive or registry->looked says so.  RELOAD_DONE, but
- * for mounts that come up or go down, which takes a while: they are in reply->await.  What was done and what
- * could not be is said in the log and, by notes, in the reply (NULL: nobody reads one). */
-enum reload_result { RELOAD_REFUSED = -1, RELOAD_DONE, RELOAD_LATER };
+ * What did not change is not touched.
+ * RELOAD_REFUSED: with the problems of the file, or a mount that would go is in use (not with `force`).
+ * RELOAD_FAILED: there was not enough memory.  Nothing has changed after either of them; problems say why.
+ * RELOAD_LATER: nothing has changed yet, since names in the file are being looked up, or who uses a mount that
+ * would go; call again when names_receive or registry->looked says so.
+ * RELOAD_DONE, but for mounts that come up or go down, which takes a while: they are in reply->await.  What was
+ * done, and which mounts failed, is said in the log and, by notes, in the reply (NULL: nobody reads one). */
+enum reload_result { RELOAD_FAILED = -2, RELOAD_REFUSED, RELOAD_DONE, RELOAD_LATER };
 enum reload_result reload(struct registry *r, bool force, struct problems *p,
 			  struct command_reply *reply);
 

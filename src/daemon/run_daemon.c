@@ -119,7 +119,8 @@ static void put_classes(const struct scope_stats *s, struct run_stats *out)
 			.failed = c->failed,
 			.device = c->device.total,
 			.device_ns = c->device.sum_ns,
-			.refused = c->would_block + c->full + c->timed_out + c->misconfigured,
+			.refused = c->would_block + c->full + c->timed_out + c->misconfigured +
+				   c->no_space,
 		};
 	}
 }

@@ -74,7 +74,7 @@ static void on_hangup(struct server *s)
 	s->hangup_waits = res == RELOAD_LATER;
 	if (!s->hangup_waits)
 		in_use_end(r);
-	if (res == RELOAD_REFUSED) {
+	if (res < 0) {
 		problems_log(&problems);
 		log_error("%s: not reloaded, nothing has changed", r->file);
 	}

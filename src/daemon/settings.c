@@ -50,6 +50,9 @@ void settings_free(struct settings *s)
 	free(s->server);
 	free(s->key);
 	free(s->auth_file);
+	free(s->tls_ca);
+	free(s->tls_cert);
+	free(s->tls_key);
 	free(s->profile);
 	weights_free(&s->weights);
 	words_free(&s->fuse);
@@ -107,6 +110,9 @@ bool settings_copy(struct settings *to, const struct settings *from)
 	ok = copy_text(&to->server, from->server) && ok;
 	ok = copy_text(&to->key, from->key) && ok;
 	ok = copy_text(&to->auth_file, from->auth_file) && ok;
+	ok = copy_text(&to->tls_ca, from->tls_ca) && ok;
+	ok = copy_text(&to->tls_cert, from->tls_cert) && ok;
+	ok = copy_text(&to->tls_key, from->tls_key) && ok;
 	ok = copy_text(&to->mounts, from->mounts) && ok;
 	ok = copy_text(&to->parent, from->parent) && ok;
 	ok = copy_match(&to->match, &from->match) && ok;
@@ -275,6 +281,13 @@ struct settings *settings_add_class(struct settings *mount, const char *name)
 		return NULL;
 	}
 	return s;
+}
+
+void settings_move_class(struct settings *class, struct settings *before)
+{
+	struct settings moved = *class;
+	memmove(before + 1, before, (char *)class - (char *)before);
+	*before = moved;
 }
 
 void settings_remove_class(struct settings *mount, const char *name)

@@ -68,7 +68,7 @@ struct settings {
 	char *pool;
 
 	/* pools */
-	char *server, *key, *auth_file;
+	char *server, *key, *auth_file, *tls_ca, *tls_cert, *tls_key;
 	uint64_t lease_ns, pool_weight;
 	unsigned on_lost; /* enum pool_on_lost */
 
@@ -103,6 +103,8 @@ void words_free(struct words *w);
 
 /* Appends a class with defaults; NULL: out of memory. */
 struct settings *settings_add_class(struct settings *mount, const char *name);
+/* Moves a class in front of an earlier one. */
+void settings_move_class(struct settings *class, struct settings *before);
 void settings_remove_class(struct settings *mount, const char *name);
 struct settings *settings_find_class(const struct settings *mount, const char *name);
 

@@ -49,6 +49,7 @@ static void put_class(struct json_out o, const struct class_stats *c)
 		{"full", c->full},
 		{"no_room", c->no_room},
 		{"too_many_open", c->too_many_open},
+		{"no_space", c->no_space},
 		{"timed_out", c->timed_out},
 		{"cancelled", c->cancelled},
 		{"misconfigured", c->misconfigured},

@@ -15,7 +15,7 @@
 	(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGCONT) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) |   \
 	 SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(SIGTSTP) | SIGNAL_BIT(SIGTTIN) | SIGNAL_BIT(SIGTTOU))
 
-bool caller_is_dying(uint32_t tid, uint32_t *process, bool *killed)
+enum caller_state caller_look(uint32_t tid, uint32_t *process, bool *killed)
 {
 	AUTO_FREE char *status = tid ? status_read(tid) : NULL;
 	uint64_t tgid, own, shared, blocked, ignored, caught;
@@ -23,20 +23,23 @@ bool caller_is_dying(uint32_t tid, uint32_t *process, bool *killed)
 	/* A caller that cannot be examined counts as dying: an early EINTR is better than a process that
 	 * cannot be killed. */
 	if (!status)
-		return true;
+		return CALLER_DYING;
 	if (!status_number(status, "\nSigPnd:", 16, &own) ||
 	    !status_number(status, "\nShdPnd:", 16, &shared) ||
 	    !status_number(status, "\nSigBlk:", 16, &blocked) ||
 	    !status_number(status, "\nSigIgn:", 16, &ignored) ||
 	    !status_number(status, "\nSigCgt:", 16, &caught))
-		return true;
+		return CALLER_DYING;
 	if (status_number(status, "\nTgid:", 10, &tgid))
 		*process = (uint32_t)tgid;
 	uint64_t pending = own | shared;
 	*killed = pending & SIGNAL_BIT(SIGKILL); /* SIGKILL always ends the whole process */
 	if (*killed)
-		return true;
-	return pending & ~blocked & ~ignored & ~caught & ~HARMLESS;
+		return CALLER_DYING;
+	pending &= ~blocked & ~ignored;
+	if (pending & ~caught & ~HARMLESS)
+		return CALLER_DYING;
+	return pending ? CALLER_SIGNALLED : CALLER_CALM;
 }
 
 /* Task flags of the kernel, shown in /proc/PID/stat.  Their values have not changed since 2.6. */

@@ -6,10 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True if the thread is gone or about to die: SIGKILL is pending, or a signal is whose default action
- * ends the process and which is neither blocked, caught nor ignored.  *process is set to its process if
- * that can be found out; *killed says that the whole process is about to die. */
-bool caller_is_dying(uint32_t tid, uint32_t *process, bool *killed);
+enum caller_state {
+	CALLER_CALM,	  /* no signal is pending that is not blocked */
+	CALLER_SIGNALLED, /* one is, but the thread survives it */
+	/* The thread is gone or about to die: SIGKILL is pending, or a signal is whose default action ends the
+	 * process and which is neither blocked, caught nor ignored. */
+	CALLER_DYING
+};
+
+/* *process is set to the thread's process if that can be found out; *killed says that the whole process is about to die. */
+enum caller_state caller_look(uint32_t tid, uint32_t *process, bool *killed);
 
 /* True if the whole process has been killed or is exiting.  `tid` is one of its threads, which may have
  * ended before the others. */

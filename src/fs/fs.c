@@ -148,6 +148,26 @@ static bool source_checks(const struct fs *fs)
 	return fstatfs(fs->root_fd, &st) < 0 || creds_source_checks((uint64_t)st.f_type);
 }
 
+/* Filesystems that are known not to wait for other machines or programs. */
+static enum source_kind source_kind(const struct fs *fs)
+{
+	struct statfs st;
+	if (fs->cfg.own_namespace || fstatfs(fs->root_fd, &st) < 0)
+		return SOURCE_UNKNOWN;
+	switch ((uint32_t)st.f_type) {
+	case TMPFS_MAGIC:
+	case RAMFS_MAGIC:
+		return SOURCE_MEMORY;
+	case EXT4_SUPER_MAGIC:
+	case XFS_SUPER_MAGIC:
+	case BTRFS_SUPER_MAGIC:
+	case F2FS_SUPER_MAGIC:
+		return SOURCE_DISK;
+	default:
+		return SOURCE_UNKNOWN;
+	}
+}
+
 /* On these filesystems a handle is valid only as long as the kernel remembers the file. */
 static bool handles_fade(const struct fs *fs)
 {
@@ -205,6 +225,7 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 		return NULL;
 	}
 	fs->source_checks = source_checks(fs);
+	fs->kind = source_kind(fs);
 	/* What one user was told is not for another, where the source tells them apart. */
 	if (cfg->cache == CACHE_STRICT && cfg->attr_timeout_s < 0 && !fs->source_checks)
 		fs->moment_s = MOMENT_S;

@@ -69,12 +69,12 @@ unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned max)
 
 static bool adopt(struct handle *h, void *fs)
 {
-	if (atomic_load_explicit(&h->bypasses, memory_order_acquire))
-		space_opened(fs, h);
+	if (atomic_load_explicit(&h->entered, memory_order_acquire))
+		space_adopt(fs, h);
 	return true;
 }
 
-void handles_adopt_bypassing(struct fs *fs)
+void handles_adopt(struct fs *fs)
 {
 	handle_table_each(&fs->handle_table, adopt, fs);
 }

@@ -54,7 +54,8 @@ struct handle {
 	bool direct_io; /* reads and writes come as the program made them */
 	bool mappable;	/* stores into a map of it pass us by */
 	_Atomic bool written;
-	_Atomic bool cannot_tell; /* the source does not say whether a read would block (tmpfs) */
+	_Atomic bool cannot_tell; /* the source does not say whether a read would block */
+	_Atomic bool entered;	  /* inode and mode are set */
 	_Atomic bool bypasses; /* its reads and writes do not reach the daemon: mode is IO_PASS */
 	_Atomic uint64_t listener[2]; /* read, write: the kernel's name of who polls it; 0: nobody */
 	bool membership_matters;      /* to writes: see creds_be_writer */
@@ -154,8 +155,8 @@ void handle_table_free(struct handle_table *t); /* it is empty */
 
 /* See fs_mount_bypassing. */
 unsigned handles_bypassing(struct fs *fs, struct fs_opener *out, unsigned n);
-/* Those whose writes do not reach us are looked at from now on. */
-void handles_adopt_bypassing(struct fs *fs);
+/* Counting begins: what is changed through files that are open already is noticed from now on. */
+void handles_adopt(struct fs *fs);
 /* For the end of a mount: the kernel does not release those that are open when the connection is cut.  No thread
  * runs an operation any more. */
 void handles_free(struct fs *fs);

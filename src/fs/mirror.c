@@ -47,6 +47,15 @@ int mirror_open_child(const struct fs *fs, int dir_fd, const char *name)
 	return fd;
 }
 
+bool mirror_has_cached(int dir_fd, const char *name)
+{
+	/* O_DIRECTORY: a file that is found need not be opened and closed, which may delete it. */
+	struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC,
+			       .resolve = RESOLVE_CACHED};
+	AUTO_FD fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+	return fd >= 0 || errno == ENOTDIR || errno == ENOENT;
+}
+
 int mirror_stat_child(const struct fs *fs, int dir_fd, const char *name, struct stat *st)
 {
 	if (!fs->no_xdev || fs->cfg.own_namespace)

@@ -16,6 +16,13 @@
 #include "fs/handle.h"
 #include "fs/inode.h"
 
+/* Where the source has its data, which says when its calls may block. */
+enum source_kind {
+	SOURCE_UNKNOWN, /* the network, another program: always */
+	SOURCE_DISK,	/* on what the kernel does not have in memory, and on changes */
+	SOURCE_MEMORY	/* never */
+};
+
 struct fs {
 	struct fs_config cfg; /* cfg.source is a copy */
 
@@ -28,7 +35,8 @@ struct fs {
 	bool no_xdev;
 	bool is_root;	    /* threads act as the caller */
 	bool source_checks; /* checks identity itself: see creds.h */
-	bool by_handle;	    /* inodes can be reopened with open_by_handle_at */
+	enum source_kind kind;
+	bool by_handle; /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
 	/* cache=strict: the shortest time that the kernel knows, for attributes that the call which is
@@ -87,6 +95,8 @@ uint64_t mirror_shown_ino(const struct fs *fs, dev_t dev, uint64_t ino);
 void mirror_show_owner(const struct fs *fs, uid_t *uid, gid_t *gid);
 struct stat mirror_shown(const struct fs *fs, const struct stat *st);
 
+/* True if a lookup of this name would not have to read the directory. */
+bool mirror_has_cached(int dir_fd, const char *name);
 /* Finds `name` in `dir`, takes one lookup reference and fills `e`.  0 or -errno. */
 int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 		  struct fuse_entry_param *e);

@@ -279,7 +279,7 @@ void dev_serve(struct receiver *r);
 /* mount.c: the kernel's INIT. */
 void mount_init(struct fs_mount *m, void *message, size_t len);
 
-/* transport_uring.c */
+/* rings.c */
 #define INIT_OVER_IO_URING (1U << (41 - 32)) /* in flags2 of INIT */
 /* Makes the rings where they are wanted and can be had; else m->why_not_uring says why.  Before the first message. */
 void rings_start(struct fs_mount *m);

@@ -8,8 +8,12 @@
 #define ARGS(T) .args = sizeof(struct T)
 
 static const struct opcode rows[] = {
-	[FUSE_LOOKUP] = {.name = "lookup", .cls = COST_META, .run = op_lookup},
+	[FUSE_LOOKUP] = {.name = "lookup",
+			 .cls = COST_META,
+			 .blocking = BLOCKS_IF_COLD,
+			 .run = op_lookup},
 	[FUSE_GETATTR] = {.name = "getattr",
+			  .blocking = BLOCKS_IF_COLD,
 			  .cls = COST_META,
 			  .handle = IF_FLAGGED,
 			  .flag = FUSE_GETATTR_FH,
@@ -59,7 +63,7 @@ static const struct opcode rows[] = {
 	[FUSE_REMOVEXATTR] = {.name = "removexattr", .cls = COST_META, .run = op_removexattr},
 	[FUSE_FSYNC] = {.name = "fsync",
 			.cls = COST_META,
-			.slow = true,
+			.blocking = BLOCKS_ON_ANYTHING,
 			.device = DEVICE_SYNC,
 			.handle = OPEN_FILE,
 			.any_user = true,
@@ -67,7 +71,7 @@ static const struct opcode rows[] = {
 			.run = op_fsync},
 	[FUSE_FSYNCDIR] = {.name = "fsyncdir",
 			   .cls = COST_META,
-			   .slow = true,
+			   .blocking = BLOCKS_ON_ANYTHING,
 			   .device = DEVICE_SYNC,
 			   .handle = OPEN_DIR,
 			   .any_user = true,
@@ -75,7 +79,7 @@ static const struct opcode rows[] = {
 			   .run = op_fsync},
 	[FUSE_FALLOCATE] = {.name = "fallocate",
 			    .cls = COST_META,
-			    .slow = true,
+			    .blocking = BLOCKS_ON_ANYTHING,
 			    .handle = OPEN_FILE,
 			    ARGS(fuse_fallocate_in),
 			    .run = op_fallocate},
@@ -99,6 +103,7 @@ static const struct opcode rows[] = {
 			  ARGS(fuse_read_in),
 			  .run = op_readdir},
 	[FUSE_READDIRPLUS] = {.name = "readdir",
+			      .blocking = BLOCKS_ON_ANYTHING, /* a call for every name */
 			      .cls = COST_READDIR,
 			      .bytes = LISTING_SIZE,
 			      .handle = OPEN_DIR,
@@ -106,6 +111,7 @@ static const struct opcode rows[] = {
 			      ARGS(fuse_read_in),
 			      .run = op_readdirplus},
 	[FUSE_READ] = {.name = "read",
+		       .blocking = BLOCKS_IF_COLD,
 		       .cls = COST_READ,
 		       .bytes = READ_SIZE,
 		       .device = DEVICE_READ,
@@ -123,7 +129,7 @@ static const struct opcode rows[] = {
 			.run = op_write},
 	[FUSE_COPY_FILE_RANGE] = {.name = "copy_file_range",
 				  .cls = COST_COPY,
-				  .slow = true,
+				  .blocking = BLOCKS_ON_ANYTHING,
 				  .bytes = COPY_LENGTH,
 				  .device = DEVICE_COPY,
 				  .handle = OPEN_FILE,
@@ -149,11 +155,12 @@ static const struct opcode rows[] = {
 			.throttling = THROTTLE_CHARGE,
 			.cls = COST_META,
 			.handle = OPEN_FILE,
-			.no_source = true,
+			.blocking = BLOCKS_NEVER,
 			ARGS(fuse_flush_in),
 			.run = op_flush},
 
 	[FUSE_RELEASE] = {.name = "release",
+			  .blocking = BLOCKS_IF_COLD,
 			  .throttling = THROTTLE_EXEMPT,
 			  .handle = OPEN_FILE,
 			  .no_caller = true,
@@ -188,7 +195,7 @@ static const struct opcode rows[] = {
 			    ARGS(fuse_interrupt_in),
 			    .run = op_interrupt},
 	[FUSE_POLL] = {.throttling = THROTTLE_EXEMPT,
-		       .no_source = true,
+		       .blocking = BLOCKS_NEVER,
 		       .handle = OPEN_ANY,
 		       ARGS(fuse_poll_in),
 		       .run = op_poll},
@@ -210,7 +217,8 @@ static const struct opcode rows[] = {
 			       .run = op_ignore},
 };
 
-static const struct opcode unknown = {.cls = COST_META, .no_source = true, .run = op_unknown};
+static const struct opcode unknown = {
+	.cls = COST_META, .blocking = BLOCKS_NEVER, .run = op_unknown};
 
 const struct opcode *opcode_of(uint32_t number)
 {

@@ -38,6 +38,14 @@ enum handle_at {
 	IF_FLAGGED /* the second 64 bits, if `flag` is set in the first 32; either */
 };
 
+/* Whether its system calls may block the thread; see request.h, no_wait. */
+enum blocking {
+	BLOCKS_ON_DISK,	   /* not if the source is in memory */
+	BLOCKS_IF_COLD,	   /* asks a disk for what is in memory, if it must not block */
+	BLOCKS_NEVER,	   /* makes no call to the source */
+	BLOCKS_ON_ANYTHING /* takes long on any source */
+};
+
 struct opcode {
 	const char *name; /* in `show`; NULL: "other" */
 	enum throttling throttling;
@@ -48,10 +56,9 @@ struct opcode {
 	uint32_t flag;
 	bool no_caller; /* no identity is needed, or that of the opener is used */
 	bool no_reply;
-	bool no_source; /* makes no call to the source */
-	bool slow;	/* its call takes long on any source */
-	bool any_user;	/* allow_root admits it for all users, since they have the file open */
-	uint16_t args;	/* bytes of arguments */
+	enum blocking blocking;
+	bool any_user; /* allow_root admits it for all users, since they have the file open */
+	uint16_t args; /* bytes of arguments */
 	void (*run)(struct request *r);
 };
 

@@ -119,18 +119,17 @@ static bool read_cached(struct request *req, size_t size, off_t off, ssize_t *n)
 	struct handle *h = req->handle;
 	const struct iovec iov = {req->buffer, size};
 	struct stat st;
-	if (!atomic_load_explicit(&h->cannot_tell, memory_order_relaxed)) {
-		*n = preadv2(h->fd, &iov, 1, off, RWF_NOWAIT);
-		if (*n == (ssize_t)size)
-			return true;
-		if (*n >= 0)
-			return mirror_stat(h->fd, &st) == 0 && off + *n >= st.st_size;
-		if (errno != EOPNOTSUPP)
-			return errno != EAGAIN && errno != EINTR;
+	/* With O_DIRECT the call would not return before the disk has answered. */
+	if (req->in_blocks || atomic_load_explicit(&h->cannot_tell, memory_order_relaxed))
+		return false;
+	*n = preadv2(h->fd, &iov, 1, off, RWF_NOWAIT);
+	if (*n == (ssize_t)size)
+		return true;
+	if (*n >= 0)
+		return mirror_stat(h->fd, &st) == 0 && off + *n >= st.st_size;
+	if (errno == EOPNOTSUPP)
 		atomic_store_explicit(&h->cannot_tell, true, memory_order_relaxed);
-	}
-	*n = data_read_all(h->fd, req->buffer, size, off);
-	return true;
+	return false;
 }
 
 void op_read(struct request *req)
@@ -247,7 +246,7 @@ static void write_back(struct request *req, struct handle *h, const char *buf, s
 	space_write_end(&space, h->fd, n);
 	if (n >= 0 && fits < size) { /* nobody tries the rest again: the program hears of it */
 		n = -1;
-		err = space_errno(req->fs);
+		err = -space_refuse(req->fs);
 	}
 	errno = err;
 	answer_write(req, h, n);

@@ -181,14 +181,16 @@ static int create_or_open(struct request *req, const struct inode_ref *dir, cons
 	return mirror_reopen(fs, path_fd, caller_flags & BACKING_FLAGS);
 }
 
-/* From a new file's fd to the answer.  dir is put here, space is ended. */
+/* From the fd of a file, which may be new (`made`), to the answer.  dir is put here, space is ended. */
 static void answer_created(struct request *req, struct inode_ref *dir, const char *name, int new_fd,
-			   struct fuse_file_info *fi, struct space_op *space)
+			   struct fuse_file_info *fi, struct space_op *space, bool made)
 {
 	struct fs *fs = req->fs;
 	struct fuse_entry_param e = {0};
 	AUTO_FD fd = new_fd;
 	int res = fd < 0 ? fd : mirror_entry_of_fd(fs, dir, name, fd, &e);
+	if (made)
+		space_made_fd(space, fs, fd, res == 0 ? &e.attr : NULL);
 	struct inode_ref ref = INODE_REF_INIT;
 	if (res == 0)
 		res = inode_get_no_fd(fs, e.ino, &ref);
@@ -268,9 +270,7 @@ void op_create(struct request *req)
 	int fd = space_name_begin(&space, req->fs, &dir, S_IFREG, 0);
 	if (fd == 0)
 		fd = create_or_open(req, &dir, name, in->mode, fi.flags, &made);
-	if (made)
-		space_made_fd(&space, fd);
-	answer_created(req, &dir, name, fd, &fi, &space);
+	answer_created(req, &dir, name, fd, &fi, &space, made);
 }
 
 void op_tmpfile(struct request *req)
@@ -291,9 +291,7 @@ void op_tmpfile(struct request *req)
 			fd = openat(dir.fd, ".", flags, in->mode);
 		fd = fd < 0 ? -errno : fd;
 	}
-	if (fd >= 0)
-		space_made_fd(&space, fd);
-	answer_created(req, &dir, NULL, fd, &fi, &space);
+	answer_created(req, &dir, NULL, fd, &fi, &space, fd >= 0);
 }
 
 void op_flush(struct request *req)
@@ -302,10 +300,21 @@ void op_flush(struct request *req)
 	reply_status(req, 0);
 }
 
+/* The last close of a file that has no name deletes it, and one that was written to may be written out. */
+static bool closing_may_block(const struct handle *h)
+{
+	struct stat st;
+	int flags = atomic_load_explicit(&h->flags, memory_order_relaxed);
+	return (flags & O_ACCMODE) != O_RDONLY || mirror_stat(h->fd, &st) < 0 || st.st_nlink == 0;
+}
+
 /* Needs no memory: what is given back must not be lost where there is none. */
 void op_release(struct request *req)
 {
 	struct handle *h = req->handle;
+	req->again = req->no_wait && closing_may_block(h);
+	if (req->again)
+		return;
 	poll_forget(req->mount, h->number);
 	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed nevertheless */
 	end_handle(req->fs, h);

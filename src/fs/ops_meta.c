@@ -56,6 +56,20 @@ static int lookup_forgotten(struct fs *fs, uint64_t id, struct fuse_entry_param 
 	return res;
 }
 
+/* The inode with an fd.  Opening one may block. */
+static int get_inode(struct request *req, struct inode_ref *out)
+{
+	if (!req->no_wait)
+		return inode_get(req->fs, req->in->nodeid, out);
+	int res = inode_get_no_fd(req->fs, req->in->nodeid, out);
+	if (res == 0 && out->fd < 0) {
+		inode_put(req->fs, out);
+		req->again = true;
+		res = -EAGAIN;
+	}
+	return res;
+}
+
 void op_lookup(struct request *req)
 {
 	struct fs *fs = req->fs;
@@ -67,7 +81,13 @@ void op_lookup(struct request *req)
 		reply_status(req, -EINVAL);
 		return;
 	}
-	int res = inode_get(fs, parent, &dir);
+	int res = get_inode(req, &dir);
+	if (res == 0 && req->no_wait && !mirror_has_cached(dir.fd, name)) {
+		inode_put(fs, &dir);
+		req->again = true;
+	}
+	if (req->again)
+		return;
 	if (res == -ESTALE && !strcmp(name, ".")) {
 		res = lookup_forgotten(fs, parent, &e);
 	} else if (res == 0) {
@@ -101,13 +121,15 @@ void op_getattr(struct request *req)
 		timeout_s = mirror_attr_timeout_s(fs, h->inode, st.st_mode);
 	} else {
 		struct inode_ref ref;
-		res = inode_get(fs, req->in->nodeid, &ref);
+		res = get_inode(req, &ref);
 		if (res == 0) {
 			res = mirror_stat(ref.fd, &st);
 			timeout_s = mirror_attr_timeout_s(fs, ref.inode, st.st_mode);
 			inode_put(fs, &ref);
 		}
 	}
+	if (req->again)
+		return;
 	if (res < 0) {
 		reply_status(req, res);
 		return;

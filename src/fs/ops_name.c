@@ -20,11 +20,12 @@ static void answer_made(struct request *req, struct inode_ref *dir, const char *
 {
 	struct fs *fs = req->fs;
 	struct fuse_entry_param e = {0};
-	if (res == 0 && is_new)
-		space_made_at(space, fs, dir->fd, name);
-	space_end(space, res == 0 ? dir->fd : -1);
-	if (res == 0)
+	bool made = res == 0;
+	if (made)
 		res = mirror_lookup(fs, dir, name, &e);
+	if (made && is_new)
+		space_made_at(space, fs, dir->fd, name, res == 0 ? &e.attr : NULL);
+	space_end(space, made ? dir->fd : -1);
 	inode_put(fs, dir);
 	if (res < 0)
 		reply_status(req, res);
@@ -134,14 +135,16 @@ static void remove_name(struct request *req, int flags)
 		return;
 	struct stat st;
 	struct space_op space;
+	struct slot_victim victim;
+	space_remove_prepare(&victim, fs);
 	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name, &st);
+	space_remove_begin(&victim, fs, dir.fd, name, &st);
 	int res = space_change_begin(&space, fs, dir.inode, dir.fd, 0, 0);
 	if (res == 0)
 		res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
 	if (res < 0)
 		inode_unpin(fs, kept);
-	else
-		space_unlinked(fs, &st);
+	space_remove_end(&victim, fs, res == 0);
 	space_end(&space, res == 0 ? dir.fd : -1);
 	inode_put(fs, &dir);
 	reply_status(req, res);
@@ -157,10 +160,10 @@ void op_rmdir(struct request *req)
 	remove_name(req, AT_REMOVEDIR);
 }
 
-/* over: what has the new name so far; st_nlink is 0 for nothing. */
+/* over: what has the new name so far, and is to be removed. */
 static int rename_counted(struct fs *fs, const struct inode_ref *from, const char *name,
 			  const struct inode_ref *to, const char *newname, unsigned int flags,
-			  const struct stat *over)
+			  const struct slot_victim *over)
 {
 	struct space_op left, entered = {0};
 	bool whiteout = flags & RENAME_WHITEOUT;
@@ -172,11 +175,9 @@ static int rename_counted(struct fs *fs, const struct inode_ref *from, const cha
 		space_moving(&left, fs, to->fd, newname);
 	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
 		res = -errno;
-	if (res == 0) {
-		space_unlinked(fs, over);
-		if (whiteout)
-			space_made_at(&left, fs, from->fd, name);
-	}
+	space_remove_end(over, fs, res == 0);
+	if (res == 0 && whiteout)
+		space_made_at(&left, fs, from->fd, name, NULL);
 	space_end(&left, res == 0 ? from->fd : -1);
 	space_end(&entered, res == 0 ? to->fd : -1);
 	return res;
@@ -186,21 +187,26 @@ static int do_rename(struct request *req, const struct inode_ref *from, const ch
 		     const struct inode_ref *to, const char *newname, unsigned int flags)
 {
 	struct fs *fs = req->fs;
-	struct stat a, b, over = {0};
+	struct stat a, b, st;
 	bool have_a = false, have_b = false;
 	if (!fs->by_handle) {
 		have_a = mirror_stat_child(fs, from->fd, name, &a) == 0;
 		have_b = (flags & RENAME_EXCHANGE) &&
 			 mirror_stat_child(fs, to->fd, newname, &b) == 0;
 	}
-	uint64_t kept = 0;
-	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE)))
-		kept = inode_keep_unlinked(fs, to->fd, newname, &over);
 	/* A whiteout is made. */
 	req->umask = 0;
 	int res = flags & RENAME_WHITEOUT ? creds_be_maker(fs, req, S_IFCHR) : 0;
-	if (res == 0)
-		res = rename_counted(fs, from, name, to, newname, flags, &over);
+	if (res < 0)
+		return res;
+	struct slot_victim over;
+	uint64_t kept = 0;
+	space_remove_prepare(&over, fs);
+	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE))) {
+		kept = inode_keep_unlinked(fs, to->fd, newname, &st);
+		space_remove_begin(&over, fs, to->fd, newname, &st);
+	}
+	res = rename_counted(fs, from, name, to, newname, flags, &over);
 	if (res < 0) {
 		inode_unpin(fs, kept);
 		return res;

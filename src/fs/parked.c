@@ -192,7 +192,14 @@ struct looked_at {
 	uint32_t pid, process;
 	bool signalled, leaves;
 	bool unsure; /* a signal may have been missed */
+	bool any_signal;
 };
+
+/* The thread that waits asynchronously may have ended: that says nothing. */
+static bool is_unsure(const struct request *p)
+{
+	return p->transport->misses_signals && !p->in_blocks;
+}
 
 static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct looked_at *c)
 {
@@ -201,10 +208,13 @@ static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct lo
 	struct watched *w = watch_next(&t->watch, due, now_ns);
 	if (w) {
 		const struct request *p = container_of(w, struct request, watch);
-		*c = (struct looked_at){p->in->unique, p->in->pid, p->process, w->signalled,
+		*c = (struct looked_at){p->in->unique,
+					p->in->pid,
+					p->process,
+					w->signalled,
 					w->leaves || (w->signalled && any_signal_ends(m, p)),
-					/* who waits asynchronously may have ended */
-					p->transport->misses_signals && !p->in_blocks};
+					is_unsure(p),
+					any_signal_ends(m, p)};
 	}
 	pthread_mutex_unlock(&t->lock);
 	return w;
@@ -215,10 +225,13 @@ static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
 	struct parked_table *t = &m->parked;
 	uint32_t process = c->process;
 	bool leaves = c->leaves, killed = false;
-	if (!leaves && (c->signalled || c->unsure))
-		leaves = caller_is_dying(c->pid, &process, &killed);
-	else if (!leaves)
+	enum caller_state state = CALLER_SIGNALLED;
+	if (!leaves && (c->signalled || c->unsure)) {
+		state = caller_look(c->pid, &process, &killed);
+		leaves = state == CALLER_DYING || (state == CALLER_SIGNALLED && c->any_signal);
+	} else if (!leaves) {
 		leaves = killed = process_has_died(c->pid, process);
+	}
 
 	pthread_mutex_lock(&t->lock);
 	struct request *p = find_locked(t, c->unique);
@@ -228,7 +241,9 @@ static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
 		cancel_unlock(m, p);
 		return;
 	}
-	if (p)
+	if (p && c->unsure && state == CALLER_CALM && !p->watch.signalled)
+		watch_remove(&t->watch, &p->watch); /* the kernel reports the next signal */
+	else if (p)
 		watch_stays(&t->watch, &p->watch, process, now_ns);
 	pthread_mutex_unlock(&t->lock);
 }
@@ -299,7 +314,10 @@ static struct request *parked_new(struct request *r, const struct job *job)
 		return NULL;
 	p->job = *job;
 	p->watch = (struct watched){0};
-	p->process = p->no_interrupt ? (uint32_t)caller_process(p->in->pid, monotonic_ns()) : 0;
+	/* The first check of a caller that may have a signal already finds out its process. */
+	p->process = p->no_interrupt && !is_unsure(p)
+			     ? (uint32_t)caller_process(p->in->pid, monotonic_ns())
+			     : 0;
 	p->entering = true;
 	insert(&p->mount->parked, p);
 	return p;

@@ -165,6 +165,7 @@ static void enter_locked(struct handle *h, struct open_state *o)
 	}
 	h->direct_io = h->mode == IO_DIRECT || h->mode == IO_PASS_DIRECT;
 	atomic_store_explicit(&h->bypasses, h->mode == IO_PASS, memory_order_release);
+	atomic_store_explicit(&h->entered, true, memory_order_release);
 }
 
 void handle_enter_mode(struct fs *fs, struct handle *h)

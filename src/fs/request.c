@@ -14,6 +14,7 @@
 #include "fs/mirror.h"
 #include "fs/mount_internal.h"
 #include "fs/reply.h"
+#include "fs/space_hooks.h"
 #include "sched/gate.h"
 
 void request_split(struct request *r, void *message, size_t len)
@@ -228,6 +229,13 @@ static enum gate_outcome outcome_of(int err)
 	return err ? OUTCOME_ERROR : OUTCOME_OK;
 }
 
+/* A full disk is a failure of the source; a limit on space is not. */
+static enum gate_outcome outcome_of_request(const struct request *r)
+{
+	bool refused = space_was_refused();
+	return refused && r->error ? OUTCOME_NO_SPACE : outcome_of(r->error);
+}
+
 /* allow_root: other users may only use files that they already have open. */
 static bool is_refused(const struct request *r)
 {
@@ -264,6 +272,7 @@ void request_run(struct request *r)
 		r->op->run(r);
 	if (self)
 		mine = runner_leave(self, grant);
+	enum gate_outcome outcome = outcome_of_request(r);
 	if (r->again) { /* it would have blocked, so it has no answer yet */
 		r->again = false;
 		r->granted = r->granted && mine;
@@ -271,5 +280,5 @@ void request_run(struct request *r)
 		return;
 	}
 	if (grant && mine)
-		gate_done(grant, outcome_of(r->error), r->bytes_moved);
+		gate_done(grant, outcome, r->bytes_moved);
 }

@@ -88,8 +88,9 @@ struct request {
 	 * caller dies, and the caller does not exit before the request is answered. */
 	bool no_interrupt;
 	bool refusable; /* may be answered with an error; false for page faults and write-back */
-	bool no_wait;	/* this thread must not block … */
-	bool again;	/* … and the operation would have: another thread is to run it */
+	/* The thread must not block.  An operation that would sets `again` instead of an answer, before it has changed
+	 * anything, and another thread carries it out. */
+	bool no_wait, again;
 
 	/* Its admission and its result. */
 	bool granted;

@@ -23,6 +23,7 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
+#define INLINE_EXTENTS 4 /* that an inode of ext4 or XFS has room for */
 
 struct space *space_new(const char *state_dir)
 {
@@ -144,8 +145,12 @@ static void look_at_backing(struct space *sp)
 	struct statfs kind;
 	struct stat root;
 	sp->block = fstatvfs(sp->root_fd, &st) == 0 && st.f_frsize ? st.f_frsize : 4096;
-	sp->overallocates =
-		fstatfs(sp->root_fd, &kind) == 0 && (uint32_t)kind.f_type == XFS_SUPER_MAGIC;
+	uint32_t type = fstatfs(sp->root_fd, &kind) == 0 ? (uint32_t)kind.f_type : 0;
+	bool maps_inline = type == XFS_SUPER_MAGIC || type == EXT4_SUPER_MAGIC;
+	sp->overallocates = type == XFS_SUPER_MAGIC;
+	sp->delays = type != TMPFS_MAGIC;
+	sp->dirs_are_free = type == TMPFS_MAGIC;
+	sp->plain_max = maps_inline ? INLINE_EXTENTS * sp->block : 0;
 	sp->dir_bytes = mirror_stat(sp->root_fd, &root) == 0 && root.st_blocks ? sp->block : 0;
 }
 

@@ -86,6 +86,16 @@ static inline void space_add(struct space_count *c, int64_t delta)
 	atomic_fetch_add_explicit(&c->committed, delta, memory_order_relaxed);
 }
 
+/* Uses n, for which `reserved` was reserved. */
+static inline void space_take(struct space_count *c, uint64_t n, uint64_t reserved)
+{
+	if (n)
+		atomic_fetch_add_explicit(&c->used, (int64_t)n, memory_order_relaxed);
+	if (n != reserved)
+		atomic_fetch_add_explicit(&c->committed, (int64_t)n - (int64_t)reserved,
+					  memory_order_relaxed);
+}
+
 static inline uint64_t space_used(const struct space_count *c)
 {
 	int64_t used = atomic_load_explicit(&c->used, memory_order_relaxed);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/falloc.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/monotonic.h"
 #include "fs/handle.h"
@@ -17,10 +18,21 @@
 
 #define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
-static int full(struct fs *fs)
+/* Of the operation that this thread carries out. */
+static _Thread_local bool refused;
+
+int space_refuse(struct fs *fs)
 {
+	refused = true;
 	atomic_fetch_add_explicit(&fs->cfg.space->refused, 1, memory_order_relaxed);
 	return -space_errno(fs);
+}
+
+bool space_was_refused(void)
+{
+	bool was = refused;
+	refused = false;
+	return was;
 }
 
 static uint64_t bytes_limit(const struct fs *fs)
@@ -48,21 +60,29 @@ static uint64_t end_of(const struct space *sp, const struct stat *st)
 	return space_round_up((uint64_t)st->st_size, sp->block);
 }
 
+static struct slot_stat slot_stat_of(const struct space *sp, const struct stat *st)
+{
+	bool file = S_ISREG(st->st_mode);
+	uint64_t bytes = (uint64_t)st->st_blocks * 512, end = end_of(sp, st);
+	return (struct slot_stat){
+		.bytes = (int64_t)bytes,
+		.size = file ? end : UINT64_MAX,
+		.cap = file && sp->overallocates ? end : UINT64_MAX,
+		.exists = st->st_nlink > 0,
+		.final = !sp->delays || (file && bytes == end && bytes <= sp->plain_max),
+	};
+}
+
 bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st)
 {
-	bool file = S_ISREG(st->st_mode), done = true;
-	const struct slot_stat now = {
-		.bytes = (int64_t)st->st_blocks * 512,
-		.size = file ? end_of(sp, st) : UINT64_MAX,
-		.cap = file && sp->overallocates ? end_of(sp, st) : UINT64_MAX,
-		.exists = st->st_nlink > 0,
-	};
+	const struct slot_stat now = slot_stat_of(sp, st);
+	bool done = true;
 	if (slot_needs_base(s))
 		table_base(&sp->table, s, &now);
 	else
 		done = table_settle(&sp->table, s, ticket, &now);
 	if (st->st_nlink == 0)
-		table_vanished(&sp->table, s);
+		table_vanished(&sp->table, s, ticket);
 	return done;
 }
 
@@ -106,10 +126,17 @@ void space_opened_slow(struct fs *fs, struct handle *h)
 	(void)slot_of(fs, h);
 }
 
+void space_adopt(struct fs *fs, struct handle *h)
+{
+	struct space_slot *s = slot_of(fs, h);
+	if (s)
+		table_suspect(&fs->cfg.space->table, s);
+}
+
 void space_closing(struct fs *fs, struct handle *h)
 {
 	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
-	if (s && table_is_guessed(&fs->cfg.space->table, s))
+	if (s && slot_is_unverified(s))
 		(void)enter_fd(fs->cfg.space, s, h->fd);
 }
 
@@ -134,17 +161,17 @@ static int begin_data(struct space_op *op, struct fs *fs, struct handle *h)
 	return slot_needs_base(op->slot) ? enter_fd(op->sp, op->slot, h->fd) : 0;
 }
 
-static void begin_change(struct space_op *op)
+static void begin_change(struct space_op *op, enum slot_change c)
 {
-	table_change_begin(&op->sp->table, op->slot);
-	op->changing = true;
+	table_change_begin(&op->sp->table, op->slot, c);
+	op->changing = c;
 }
 
 static void end_change(struct space_op *op)
 {
 	if (op->changing)
-		table_change_end(&op->sp->table, op->slot);
-	op->changing = false;
+		table_change_end(&op->sp->table, op->slot, op->changing);
+	op->changing = CHANGE_NONE;
 }
 
 static int give_up(struct space_op *op, int res)
@@ -152,7 +179,7 @@ static int give_up(struct space_op *op, int res)
 	end_change(op);
 	space_unreserve(&op->sp->table.bytes, op->bytes);
 	space_unreserve(&op->sp->table.inodes, op->inodes);
-	if (!op->borrowed)
+	if (op->slot && !op->borrowed)
 		table_put(&op->sp->table, op->slot, monotonic_ns());
 	op->sp = NULL;
 	return res;
@@ -174,14 +201,14 @@ static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const str
 	uint64_t limit = bytes_limit(fs), missing = map_missing(fd, &r);
 	if (!in_part) {
 		if (!space_reserve(c, missing, 0, limit))
-			return full(fs);
+			return space_refuse(fs);
 		op->bytes = missing;
 		return 0;
 	}
 	op->bytes = space_reserve_part(c, missing, op->sp->block, limit);
 	if (op->bytes < missing)
 		*to = map_fitting(fd, &r, op->bytes);
-	return *to > from ? 0 : full(fs);
+	return *to > from ? 0 : space_refuse(fs);
 }
 
 /* For writes whose cost is known in advance. */
@@ -197,14 +224,38 @@ static bool begin_sure(struct space_op *op, off_t off, size_t size, uint64_t lim
 	return op->sure;
 }
 
+/* Finds out which blocks the file has, so that the cost of the writes that follow is known. */
+static bool prove(struct space_op *op, int fd)
+{
+	struct stat st;
+	struct slot_proof p;
+	if (!table_wants_proof(&op->sp->table, op->slot, &p.epoch) || mirror_stat(fd, &st) < 0)
+		return false;
+	off_t hole = lseek(fd, 0, SEEK_HOLE);
+	uint64_t bytes = (uint64_t)st.st_blocks * 512, end = end_of(op->sp, &st);
+	if (hole < 0)
+		return false;
+	p.solid_to = hole < st.st_size ? (uint64_t)hole - (uint64_t)hole % op->sp->block : end;
+	p.solid_end = p.solid_to == end && bytes == end;
+	if (p.solid_to > bytes)
+		return false;
+	table_prove(&op->sp->table, op->slot, &p);
+	return true;
+}
+
 int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
-			   size_t *size, bool append)
+			   size_t *size, enum space_write how)
 {
 	int res = begin_data(op, fs, h);
 	uint64_t limit = bytes_limit(fs);
-	if (res < 0 || !op->sp || !*size || (!append && begin_sure(op, off, *size, limit)))
+	bool append = how == SPACE_APPEND;
+	if (res < 0 || !op->sp || !*size)
 		return res;
-	begin_change(op);
+	if (how == SPACE_WRITE && (begin_sure(op, off, *size, limit) ||
+				   (prove(op, h->fd) && begin_sure(op, off, *size, limit))))
+		return 0;
+	/* A copy of a hole is a hole, on filesystems whose files can share blocks. */
+	begin_change(op, how == SPACE_COPY ? CHANGE_ANY : CHANGE_WRITE);
 	if (!limit)
 		return 0;
 	uint64_t most = space_span((uint64_t)off, *size, op->sp->block);
@@ -237,7 +288,7 @@ int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle 
 	int res = begin_data(op, fs, h);
 	if (res < 0 || !op->sp)
 		return res;
-	begin_change(op);
+	begin_change(op, CHANGE_ANY);
 	if (off < 0 || size <= 0 || !allocates(mode))
 		return 0;
 	uint64_t to = add_sat_u64((uint64_t)off, (uint64_t)size);
@@ -272,19 +323,21 @@ int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *in
 			    uint64_t bytes, uint64_t inodes)
 {
 	struct space *sp = fs->cfg.space;
-	*op = (struct space_op){.slot = table_get(&sp->table, inode->dev, inode->ino)};
-	if (!op->slot)
+	bool counted = !sp->dirs_are_free || !S_ISDIR(inode->type);
+	*op = (struct space_op){.slot = counted ? table_get(&sp->table, inode->dev, inode->ino)
+						: NULL};
+	if (counted && !op->slot)
 		return 0;
 	op->sp = sp;
-	int res = base_of(op, fs, inode, fd);
+	int res = op->slot ? base_of(op, fs, inode, fd) : 0;
 	if (S_ISREG(inode->type))
-		begin_change(op);
+		begin_change(op, CHANGE_ANY);
 	if (res == 0 && !space_reserve(&sp->table.bytes, bytes, 0, bytes_limit(fs)))
-		res = full(fs);
+		res = space_refuse(fs);
 	else if (res == 0)
 		op->bytes = bytes;
 	if (res == 0 && !space_reserve(&sp->table.inodes, inodes, 0, inodes_limit(fs)))
-		res = full(fs);
+		res = space_refuse(fs);
 	else if (res == 0)
 		op->inodes = inodes;
 	return res < 0 ? give_up(op, res) : 0;
@@ -295,7 +348,7 @@ int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode
 			  mode_t type, size_t link_size)
 {
 	const struct space *sp = fs->cfg.space;
-	uint64_t bytes = sp->block;
+	uint64_t bytes = sp->dirs_are_free ? 0 : sp->block;
 	if (S_ISDIR(type))
 		bytes += sp->dir_bytes;
 	if (S_ISLNK(type) && link_size > FAST_SYMLINK)
@@ -309,7 +362,7 @@ void space_made_slow(struct space_op *op, const struct stat *st)
 	struct space_slot *s =
 		table_get_new(t, st->st_dev, st->st_ino, (int64_t)st->st_blocks * 512);
 	if (s && st->st_nlink == 0)
-		table_vanished(t, s);
+		table_vanished(t, s, slot_ticket(s));
 	op->made = s;
 }
 
@@ -323,17 +376,16 @@ void space_end_slow(struct space_op *op, int fd)
 	end_change(op);
 	if (op->moves)
 		table_move_end(t, op->epoch);
-	if (fd >= 0)
+	if (op->slot && fd >= 0)
 		(void)enter_fd(op->sp, op->slot, fd);
 	space_unreserve(&t->bytes, op->bytes);
 	space_unreserve(&t->inodes, op->inodes);
-	uint64_t now_ns = op->borrowed ? 0 : monotonic_ns();
+	uint64_t now_ns = op->made || (op->slot && !op->borrowed) ? monotonic_ns() : 0;
 	if (op->made)
 		table_put(t, op->made, now_ns);
-	if (!op->borrowed) {
+	if (op->slot && !op->borrowed)
 		table_put(t, op->slot, now_ns);
-		space_wake(op->sp);
-	}
+	space_wake(op->sp);
 	op->sp = NULL;
 }
 
@@ -341,17 +393,31 @@ void space_write_end_slow(struct space_op *op, int fd, ssize_t n)
 {
 	struct space_table *t = &op->sp->table;
 	bool all = op->sure && n >= 0 && (uint64_t)n == op->write.to - op->write.from;
-	if (!all || !table_write_end(t, op->slot, &op->write)) {
+	if (!all || !table_write_end(t, op->slot, &op->write, op->bytes)) {
 		space_end_slow(op, fd);
 		return;
 	}
-	space_unreserve(&t->bytes, op->bytes);
+	space_wake(op->sp);
 	op->sp = NULL;
 }
 
-void space_unlinked_slow(struct fs *fs, const struct stat *st)
+void space_remove_begin_slow(struct slot_victim *v, struct fs *fs, int dir_fd, const char *name,
+			     const struct stat *st)
 {
-	table_gone(&fs->cfg.space->table, st->st_dev, st->st_ino, (int64_t)st->st_blocks * 512);
+	struct space *sp = fs->cfg.space;
+	struct slot_stat now = slot_stat_of(sp, st);
+	struct stat again;
+	if (table_remove_begin(&sp->table, st->st_dev, st->st_ino, &now, v))
+		return;
+	if (mirror_stat_child(fs, dir_fd, name, &again) == 0 && again.st_ino == st->st_ino &&
+	    again.st_dev == st->st_dev)
+		now = slot_stat_of(sp, &again);
+	table_base(&sp->table, v->slot, &now);
+}
+
+void space_remove_end_slow(const struct slot_victim *v, struct fs *fs, bool removed)
+{
+	table_remove_end(&fs->cfg.space->table, v, removed, monotonic_ns());
 }
 
 void space_linked_slow(struct fs *fs, const struct inode *inode)

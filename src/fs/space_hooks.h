@@ -22,8 +22,8 @@
 #include "fs/space_internal.h"
 
 struct space_op {
-	struct space *sp; /* NULL: nothing to settle */
-	struct space_slot *slot;
+	struct space *sp;	 /* NULL: nothing to settle */
+	struct space_slot *slot; /* NULL: only reserved */
 	struct space_slot *made; /* of the new inode, until its open file has a reference, too */
 	uint64_t bytes, inodes;	 /* reserved */
 	bool borrowed;		 /* the handle holds the slot's reference */
@@ -31,7 +31,7 @@ struct space_op {
 	struct slot_write write;
 	bool moves; /* space_end must call table_move_end with `epoch` */
 	unsigned epoch;
-	bool changing;	   /* meanwhile, writes of this file are not counted without a stat */
+	enum slot_change changing;
 	bool cut;	   /* frees blocks beyond the end of the file */
 	uint64_t keep_end; /* blocks up to here are preallocated; 0: none */
 };
@@ -43,13 +43,16 @@ static inline bool space_counts(const struct fs *fs)
 }
 
 /* A write to an open file.  May reduce *size. */
+enum space_write { SPACE_WRITE, SPACE_APPEND, SPACE_COPY };
 int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
-			   size_t *size, bool append);
+			   size_t *size, enum space_write how);
 static inline int space_write_begin(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
 				    size_t *size, bool append)
 {
 	op->sp = NULL;
-	return space_counts(fs) ? space_write_begin_slow(op, fs, h, off, size, append) : 0;
+	return space_counts(fs) ? space_write_begin_slow(op, fs, h, off, size,
+							 append ? SPACE_APPEND : SPACE_WRITE)
+				: 0;
 }
 
 /* The same for a copy, which ends at the end of the source file. */
@@ -62,13 +65,18 @@ static inline int space_copy_begin(struct space_op *op, struct fs *fs, const str
 		return 0;
 	if (mirror_stat(from->fd, &st) == 0)
 		*size = min_u64(*size, off_in < st.st_size ? (uint64_t)(st.st_size - off_in) : 0);
-	return space_write_begin_slow(op, fs, to, off_out, size, false);
+	return space_write_begin_slow(op, fs, to, off_out, size, SPACE_COPY);
 }
 /* The errno of requests that do not fit. */
 static inline int space_errno(const struct fs *fs)
 {
 	return atomic_load_explicit(&fs->quota_is_edquot, memory_order_relaxed) ? EDQUOT : ENOSPC;
 }
+
+/* Counts a request that does not fit; returns its -errno. */
+int space_refuse(struct fs *fs);
+/* Whether that happened on this thread since the last call. */
+bool space_was_refused(void);
 
 int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, int mode,
 			      off_t off, off_t size);
@@ -139,31 +147,51 @@ static inline void space_write_end(struct space_op *op, int fd, ssize_t n)
 		space_write_end_slow(op, fd, n);
 }
 
-/* Something was created; st has device and inode numbers of the source.  Call it before space_end. */
+/* Something was created; st: what mirror_entry_of_fd or mirror_lookup found, which need not be asked again; NULL: they failed.
+ * Call it before space_end. */
 void space_made_slow(struct space_op *op, const struct stat *st);
-static inline void space_made(struct space_op *op, const struct stat *st)
+static inline void space_made_fd(struct space_op *op, struct fs *fs, int fd, const struct stat *st)
 {
-	if (op->sp)
+	struct stat own;
+	if (!op->sp)
+		return;
+	if (st &&
+	    st->st_dev == fs->inodes.root->dev) /* elsewhere, numbers are not those of the source */
 		space_made_slow(op, st);
+	else if (mirror_stat(fd, &own) == 0)
+		space_made_slow(op, &own);
 }
-static inline void space_made_fd(struct space_op *op, int fd)
+static inline void space_made_at(struct space_op *op, struct fs *fs, int dir_fd, const char *name,
+				 const struct stat *st)
 {
-	struct stat st;
-	if (op->sp && mirror_stat(fd, &st) == 0)
-		space_made_slow(op, &st);
+	struct stat own;
+	if (!op->sp)
+		return;
+	if (st && st->st_dev == fs->inodes.root->dev)
+		space_made_slow(op, st);
+	else if (mirror_stat_child(fs, dir_fd, name, &own) == 0)
+		space_made_slow(op, &own);
 }
-static inline void space_made_at(struct space_op *op, struct fs *fs, int dir_fd, const char *name)
+/* A name is about to be removed.  First space_remove_prepare; then stat it; then space_remove_begin, unless st_nlink is 0;
+ * after the attempt, space_remove_end. */
+static inline void space_remove_prepare(struct slot_victim *v, const struct fs *fs)
 {
-	struct stat st;
-	if (op->sp && mirror_stat_child(fs, dir_fd, name, &st) == 0)
-		space_made_slow(op, &st);
+	v->slot = NULL;
+	v->drops = space_counts(fs) ? atomic_load(&fs->cfg.space->table.drops) : 0;
 }
-/* A name was removed; st: its inode before that.  No space_op is needed. */
-void space_unlinked_slow(struct fs *fs, const struct stat *st);
-static inline void space_unlinked(struct fs *fs, const struct stat *st)
+void space_remove_begin_slow(struct slot_victim *v, struct fs *fs, int dir_fd, const char *name,
+			     const struct stat *st);
+static inline void space_remove_begin(struct slot_victim *v, struct fs *fs, int dir_fd,
+				      const char *name, const struct stat *st)
 {
 	if (space_counts(fs) && st->st_nlink && (st->st_nlink == 1 || S_ISDIR(st->st_mode)))
-		space_unlinked_slow(fs, st);
+		space_remove_begin_slow(v, fs, dir_fd, name, st);
+}
+void space_remove_end_slow(const struct slot_victim *v, struct fs *fs, bool removed);
+static inline void space_remove_end(const struct slot_victim *v, struct fs *fs, bool removed)
+{
+	if (v->slot)
+		space_remove_end_slow(v, fs, removed);
 }
 /* A file without a name (O_TMPFILE) got one. */
 void space_linked_slow(struct fs *fs, const struct inode *inode);
@@ -200,6 +228,8 @@ static inline void space_opened(struct fs *fs, struct handle *h)
 	if (space_counts(fs))
 		space_opened_slow(fs, h);
 }
+/* It was open before counting began: writes may be in progress that nobody counts. */
+void space_adopt(struct fs *fs, struct handle *h);
 void space_closing(struct fs *fs, struct handle *h); /* before its fd is closed */
 void space_closed(struct fs *fs, struct handle *h);
 

@@ -40,6 +40,9 @@ struct space {
 	uint64_t block;	    /* unit of allocation in bytes */
 	uint64_t dir_bytes; /* size of a new directory, as observed so far */
 	bool overallocates; /* preallocates blocks for open files, and frees them later */
+	bool delays;	    /* allocates blocks when it writes the data */
+	bool dirs_are_free; /* directories have no blocks, however many names are in them */
+	uint64_t plain_max; /* a file of at most so many bytes, without holes, has no other blocks */
 
 	char *state_dir, *source;
 	struct space_state state;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -21,29 +22,25 @@
 #define SLOTS_MAX (1U << 20) /* files changed during a scan; with more, it is repeated later */
 #define IDLE_KEEP (1U << 15) /* files changed recently that are kept to be checked again */
 #define DUE	  256	     /* of these, per round */
-#define ROUNDS	  8
+#define ROUNDS	  32
 #define TEND_NS	  NSEC_PER_SEC
-#define SAY_EVERY (1U << 16) /* files between looks at the clock */
 #define SAY_NS	  (5 * NSEC_PER_SEC)
 
 /* --- the scan -------------------------------------------------------------------------------- */
 
 struct tally {
 	struct space *sp;
-	_Atomic int64_t bytes, inodes;
 	_Atomic uint64_t said_ns;
 };
 
-static void say_progress(struct tally *y)
+static void say_progress(void *ctx)
 {
-	uint64_t files = atomic_load_explicit(&y->sp->progress.files, memory_order_relaxed);
-	if (files % SAY_EVERY)
-		return;
+	struct tally *y = ctx;
 	uint64_t now_ns = monotonic_ns(), said_ns = atomic_load(&y->said_ns);
 	if (now_ns - said_ns >= SAY_NS &&
 	    atomic_compare_exchange_strong(&y->said_ns, &said_ns, now_ns))
 		log_info("%s: counting what it holds: %" PRIu64 " files so far", y->sp->source,
-			 files);
+			 atomic_load(&y->sp->progress.files));
 }
 
 /* A file that is being changed is counted by its slot, after a fresh stat. */
@@ -62,18 +59,17 @@ static int visit_slot(struct space *sp, int dir_fd, const char *name, const stru
 	return 0;
 }
 
-static int visit(void *ctx, int dir_fd, const char *name, const struct statx *st)
+static int visit(void *ctx, struct scan_sum *sum, int dir_fd, const char *name,
+		 const struct statx *st)
 {
 	struct tally *y = ctx;
-	say_progress(y);
 	if (atomic_load_explicit(&y->sp->table.slots, memory_order_relaxed) > SLOTS_MAX)
 		return -EBUSY;
 	switch (table_visit(&y->sp->table, makedev(st->stx_dev_major, st->stx_dev_minor),
-			    st->stx_ino, true)) {
+			    st->stx_ino, st->stx_nlink > 1 && !S_ISDIR(st->stx_mode))) {
 	case VISIT_COUNT:
-		atomic_fetch_add_explicit(&y->bytes, (int64_t)st->stx_blocks * 512,
-					  memory_order_relaxed);
-		atomic_fetch_add_explicit(&y->inodes, 1, memory_order_relaxed);
+		sum->bytes += (int64_t)st->stx_blocks * 512;
+		sum->inodes++;
 		return 0;
 	case VISIT_SLOT:
 		return visit_slot(y->sp, dir_fd, name, st);
@@ -94,27 +90,29 @@ static void wait_for_moves(struct space *sp)
 }
 
 /* 1: the tree was changed in a way that invalidates the scan. */
-static int scan_once(struct space *sp, bool slowly, bool last)
+static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
 {
 	struct tally y = {.sp = sp, .said_ns = monotonic_ns()};
 	struct space_table *t = &sp->table;
 	uint64_t moves = atomic_load(&t->moves), since_ns = monotonic_ns();
 	atomic_store(&sp->progress.files, 0);
 	atomic_store(&sp->progress.bytes, 0);
+	atomic_store(&sp->progress.inodes, 0);
 	atomic_store(&sp->progress.unreadable, 0);
-	table_scan_begin(t);
+	table_scan_begin(t, alone);
 	wait_for_moves(sp);
-	int res = space_scan(
-		&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress, visit, &y});
+	int res = space_scan(&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress,
+						   visit, say_progress, &y});
 	bool moved = atomic_load(&t->moves) != moves;
-	if (res == 0 && ((moved && !last) || atomic_load(&t->missed)))
+	if (res == 0 &&
+	    ((moved && !last) || atomic_load(&t->missed) || (alone && atomic_load(&t->disturbed))))
 		res = 1;
 	if (res) {
 		table_scan_abort(t);
 		return res;
 	}
 	int64_t before = atomic_load(&t->bytes.used);
-	table_scan_end(t, y.bytes, y.inodes);
+	table_scan_end(t, sp->progress.bytes, sp->progress.inodes);
 	atomic_store(&sp->corrected, atomic_load(&t->bytes.used) - before);
 	atomic_store(&sp->scan_ns, monotonic_ns() - since_ns);
 	if (moved)
@@ -127,9 +125,10 @@ static int scan_once(struct space *sp, bool slowly, bool last)
 
 static int counted_recount(struct space *sp, bool slowly)
 {
-	int res = 1;
+	/* Usually nothing is changed yet when the tree is counted for the first time. */
+	int res = atomic_load(&sp->scans) ? 1 : scan_once(sp, slowly, true, false);
 	for (int i = 1; i <= ATTEMPTS && res == 1; i++)
-		res = scan_once(sp, slowly, i == ATTEMPTS);
+		res = scan_once(sp, slowly, false, i == ATTEMPTS);
 	if (res == 1)
 		res = -EAGAIN;
 	uint64_t unreadable = atomic_load(&sp->progress.unreadable);
@@ -163,7 +162,7 @@ static void adopt_open_files(struct space *sp)
 	pthread_mutex_lock(&sp->lock);
 	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
 		if (sp->mirror[i])
-			handles_adopt_bypassing(sp->mirror[i]);
+			handles_adopt(sp->mirror[i]);
 	pthread_mutex_unlock(&sp->lock);
 }
 
@@ -185,16 +184,6 @@ static int counted_start(struct space *sp)
 	return 0;
 }
 
-static void counted_end(struct space *sp)
-{
-	struct space_total total = total_of(sp);
-	bool sure = atomic_load(&sp->enforcing) && !atomic_load(&sp->table.missed);
-	int res = sure ? state_save(&sp->state, &total, true) : 0;
-	if (res < 0)
-		say_not_kept(sp, res);
-	state_close(&sp->state);
-}
-
 /* --- looking again --------------------------------------------------------------------------- */
 
 static void look_again(struct space *sp, struct space_slot *s)
@@ -207,7 +196,7 @@ static void look_again(struct space *sp, struct space_slot *s)
 	uint64_t ticket = slot_ticket(s);
 	AUTO_FD fd = fhandle_open_at(sp->mount_fd, &fh, O_PATH | O_CLOEXEC);
 	if (fd == -ESTALE)
-		table_vanished(&sp->table, s);
+		table_vanished(&sp->table, s, ticket);
 	else if (fd >= 0 && mirror_stat(fd, &st) == 0 && st.st_ino == s->ino)
 		space_enter(sp, s, ticket, &st);
 }
@@ -225,10 +214,37 @@ static uint64_t counted_tend(struct space *sp)
 	}
 	/* From now on, an operation that leaves a file to check wakes this thread. */
 	atomic_store(&sp->keeper_sleeps, true);
-	bool more = atomic_load(&sp->table.idle) || atomic_load(&sp->table.bypassing);
+	bool more = atomic_load(&sp->table.idle) || atomic_load(&sp->table.bypassing) ||
+		    atomic_load(&sp->table.pending);
 	if (more)
 		atomic_store(&sp->keeper_sleeps, false);
 	return more ? TEND_NS : NEVER;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+/* All files that may have changed since they were last checked. */
+static void look_at_all(struct space *sp)
+{
+	uint64_t n = atomic_load(&sp->table.idle);
+	struct space_slot **due = n ? malloc(n * sizeof(*due)) : NULL;
+	n = due ? table_due(&sp->table, UINT64_MAX, UINT64_MAX, due, (unsigned)n) : 0;
+	for (uint64_t i = 0; i < n; i++) {
+		look_again(sp, due[i]);
+		table_put(&sp->table, due[i], monotonic_ns());
+	}
+	free(due);
+}
+
+static void counted_end(struct space *sp)
+{
+	look_at_all(sp);
+	struct space_total total = total_of(sp);
+	bool sure = atomic_load(&sp->enforcing) && !atomic_load(&sp->table.missed);
+	int res = sure ? state_save(&sp->state, &total, true) : 0;
+	if (res < 0)
+		say_not_kept(sp, res);
+	state_close(&sp->state);
 }
 
 const struct space_ops space_counted = {counted_start, counted_tend, counted_recount, counted_end};

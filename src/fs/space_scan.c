@@ -21,6 +21,7 @@
 #define THREADS_MAX  16
 #define PATH_LONG    2048 /* a directory with a longer path becomes an anchor */
 #define STATX_WANTED (STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BLOCKS | STATX_SIZE)
+#define ADD_EVERY    256 /* names, before the sum is added to the progress */
 #define REST_MAX_NS  (200 * NSEC_PER_MSEC)
 
 #ifndef STATX_ATTR_MOUNT_ROOT
@@ -112,7 +113,18 @@ static int open_dir(const struct todo *d)
 	return fd < 0 ? -errno : fd;
 }
 
-static int see(struct scan *s, int dir_fd, const char *name, struct statx *st)
+static void add_sum(const struct scan *s, struct scan_sum *sum)
+{
+	struct scan_progress *p = s->cfg->progress;
+	atomic_fetch_add_explicit(&p->files, sum->files, memory_order_relaxed);
+	atomic_fetch_add_explicit(&p->bytes, sum->bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&p->inodes, sum->inodes, memory_order_relaxed);
+	*sum = (struct scan_sum){0};
+	if (s->cfg->tell)
+		s->cfg->tell(s->cfg->ctx);
+}
+
+static int see(struct scan *s, struct scan_sum *sum, int dir_fd, const char *name, struct statx *st)
 {
 	const struct scan_config *cfg = s->cfg;
 	int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (name[0] ? 0 : AT_EMPTY_PATH);
@@ -120,10 +132,8 @@ static int see(struct scan *s, int dir_fd, const char *name, struct statx *st)
 		return errno == ENOENT || errno == EACCES ? -ENOENT : -errno;
 	if (name[0] && (st->stx_attributes & STATX_ATTR_MOUNT_ROOT))
 		return -ENOENT;
-	atomic_fetch_add_explicit(&cfg->progress->files, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&cfg->progress->bytes, st->stx_blocks * 512,
-				  memory_order_relaxed);
-	return cfg->visit(cfg->ctx, dir_fd, name, st);
+	sum->files++;
+	return cfg->visit(cfg->ctx, sum, dir_fd, name, st);
 }
 
 static bool is_dots(const char *name)
@@ -140,19 +150,23 @@ static bool is_over(const struct scan *s)
 static int read_entries(struct scan *s, DIR *dir, struct anchor *a, const char *path)
 {
 	const struct dirent *e;
+	struct scan_sum sum = {0};
 	int res = 0;
 	while (res == 0 && (e = readdir(dir))) {
 		struct statx st;
 		if (is_over(s))
-			return -ECANCELED;
-		if (is_dots(e->d_name))
+			res = -ECANCELED;
+		if (res < 0 || is_dots(e->d_name))
 			continue;
-		res = see(s, dirfd(dir), e->d_name, &st);
+		res = see(s, &sum, dirfd(dir), e->d_name, &st);
 		if (res == 0 && S_ISDIR(st.stx_mode))
 			res = push(s, a, path, e->d_name);
 		if (res == -ENOENT)
 			res = 0;
+		if (sum.files >= ADD_EVERY)
+			add_sum(s, &sum);
 	}
+	add_sum(s, &sum);
 	return res;
 }
 
@@ -259,11 +273,13 @@ static void run(struct scan *s)
 int space_scan(const struct scan_config *cfg)
 {
 	struct scan s = {.cfg = cfg};
+	struct scan_sum sum = {0};
 	struct statx st;
 	AUTO_FD fd = openat(cfg->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	int res = see(&s, fd, "", &st);
+	int res = see(&s, &sum, fd, "", &st);
+	add_sum(&s, &sum);
 	struct anchor *root = res == 0 ? anchor_new(&fd) : NULL;
 	if (!root)
 		return res ? res : -ENOMEM;

@@ -12,7 +12,13 @@
  * change and before its stat, so the stat with the highest ticket has seen the changes of all lower ones.
  *
  * Most writes overwrite allocated blocks or append to a file without holes.  Their cost is known without a stat and is
- * counted directly (table_write_begin); a stat follows after some of them, and when the file is closed.
+ * counted directly (table_write_begin); a stat follows soon after (table_due), and when the file is closed.
+ *
+ * The filesystem itself may change st_blocks some time after a request, when it writes data that it has not allocated yet.
+ * Files for which that is possible are dirty, and are checked again for some minutes (table_due).
+ *
+ * Inode numbers are reused immediately.  So an operation that removes a file holds its slot from before the removal, and
+ * `born` tells it whether the slot belongs to a new file by now.
  *
  * A scan walks the tree while it is being changed.  It counts each file without a slot, and remembers it; a file with a
  * slot is counted by its slot when the scan ends.
@@ -44,24 +50,30 @@ struct space_slot {
 	unsigned bypassing; /* lock: open files whose writes bypass the daemon */
 	_Atomic bool
 		known; /* written with lock: `bytes` is the part of the total that belongs to the file */
-	bool exists;	  /* lock: the total includes its inode */
-	bool gone;	  /* lock: has no name; subtracted when its last open file is closed */
-	bool dirty;	  /* lock: st_blocks may still change (delayed allocation) */
+	bool exists; /* lock: the total includes its inode */
+	bool gone;   /* lock: has no name; subtracted when its last open file is closed */
+	bool dirty;  /* lock: st_blocks may still change (delayed allocation) */
+	bool pending; /* lock: changed while open; counted in table->pending until it has been checked */
 	bool in_scan;	  /* lock: the current scan counted it, with `base`, before it got a slot */
 	bool base_exists; /* lock */
 	bool unseen;	  /* lock: neither the current scan nor an operation has seen it */
 	int64_t bytes, base; /* lock */
 	uint64_t keep_end; /* lock: blocks up to here were preallocated, even beyond the end of the file */
 	_Atomic uint64_t ticket;
+	uint64_t born;	   /* lock: the ticket when it was counted as a new file */
 	uint64_t applied;  /* lock: the ticket of the newest stat that was applied */
-	uint64_t solid_to; /* lock: all blocks below are allocated and none above; 0: unknown */
-	uint64_t guessed;  /* lock: the ticket of the last write that was counted without a stat */
-	unsigned guesses;  /* lock: number of such writes since the last stat */
-	unsigned busy;	   /* lock: changes in progress that are not such writes */
-	unsigned epoch;	   /* lock: number of these changes so far */
-	struct list idle;  /* lock: in shard->idle while refs is 0 */
-	uint64_t due_ns;   /* lock: when to check it again */
-	uint8_t looks;	   /* lock: how often it was checked */
+	uint64_t solid_to; /* lock: all blocks below are allocated */
+	bool solid_end;	   /* lock: and none above */
+	uint8_t proof_in; /* lock: after so many writes of unknown cost, find out what solid_to is */
+	uint64_t guessed; /* lock: the ticket of the last write that was counted without a stat */
+	_Atomic bool unverified; /* written with lock: there was such a write since the last stat */
+	unsigned busy;		 /* lock: changes in progress that may free blocks */
+	unsigned unsure;	 /* lock: writes in progress whose cost is unknown */
+	unsigned epoch;		 /* lock: number of both so far */
+	uint64_t changed;	 /* lock: the ticket when the last of them ended */
+	struct list idle;	 /* lock: in shard->idle while refs is 0 */
+	uint64_t due_ns;	 /* lock: when to check it again */
+	uint8_t looks;		 /* lock: how often it was checked */
 	uint8_t handle_bytes;
 	int32_t handle_type;
 	unsigned char handle[SPACE_HANDLE_MAX];
@@ -79,8 +91,12 @@ struct space_shard {
 struct space_table {
 	struct space_shard shard[SPACE_SHARDS];
 	struct space_count bytes, inodes;
-	_Atomic uint64_t slots, idle, bypassing;
+	_Atomic uint64_t slots, idle, bypassing, pending;
+	_Atomic uint64_t
+		drops; /* slots dropped so far: stats of files without a slot may be outdated */
 	_Atomic bool scanning;
+	_Atomic bool alone;	/* the scan relies on that nothing is changed meanwhile */
+	_Atomic bool disturbed; /* something was */
 	_Atomic uint64_t moves; /* renames of directories */
 	/* Renames and links in progress, by even and odd epoch: a scan waits for those that began before it. */
 	_Atomic unsigned epoch, moving[2];
@@ -104,6 +120,8 @@ void table_put(struct space_table *t, struct space_slot *s, uint64_t now_ns);
 /* Turns an operation's reference into that of an open file, and drops it.  fh: to find the file later. */
 void table_opened(struct space_table *t, struct space_slot *s, bool bypassing,
 		  const struct fhandle *fh);
+/* Changes of the file that nobody counted may be in progress. */
+void table_suspect(struct space_table *t, struct space_slot *s);
 void table_closed(struct space_table *t, struct space_slot *s, bool bypassing, uint64_t now_ns);
 
 static inline bool slot_needs_base(const struct space_slot *s)
@@ -116,6 +134,7 @@ struct slot_stat {
 	uint64_t size; /* in whole blocks; UINT64_MAX: is no regular file */
 	uint64_t cap;  /* see table_settle */
 	bool exists;   /* has a name */
+	bool final;    /* st_blocks changes by requests only */
 };
 /* Before the first change: sets how much of the total belongs to the file. */
 void table_base(struct space_table *t, struct space_slot *s, const struct slot_stat *st);
@@ -129,19 +148,32 @@ bool table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket,
 		  const struct slot_stat *st);
 
 /* A write of [from, to) begins.  True: it needs exactly *growth bytes, and table_write_end with the same epoch counts them if
- * everything was written.  If one of the two returns false, settle. */
+ * everything was written, and drops what was reserved.  If one of the two returns false, settle. */
 struct slot_write {
 	uint64_t from, to, block;
 	unsigned epoch;
 };
 bool table_write_begin(struct space_table *t, struct space_slot *s, struct slot_write *w,
 		       uint64_t *growth);
-bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w);
-/* Begin and end of any other change of its data; in between, no write is counted without a stat. */
-void table_change_begin(struct space_table *t, struct space_slot *s);
-void table_change_end(struct space_table *t, struct space_slot *s);
+bool table_write_end(struct space_table *t, struct space_slot *s, const struct slot_write *w,
+		     uint64_t reserved);
+/* Is it time to look at the file's map, so that the cost of writes is known?  Then pass the result, with the same epoch. */
+bool table_wants_proof(struct space_table *t, struct space_slot *s, unsigned *epoch);
+struct slot_proof {
+	uint64_t solid_to;
+	bool solid_end;
+	unsigned epoch;
+};
+void table_prove(struct space_table *t, struct space_slot *s, const struct slot_proof *p);
+/* Begin and end of a change that is settled by a stat: of a write, or of one that may free blocks, too. */
+enum slot_change { CHANGE_NONE, CHANGE_WRITE, CHANGE_ANY };
+void table_change_begin(struct space_table *t, struct space_slot *s, enum slot_change c);
+void table_change_end(struct space_table *t, struct space_slot *s, enum slot_change c);
 /* Were writes counted without a stat since the last stat? */
-bool table_is_guessed(struct space_table *t, struct space_slot *s);
+static inline bool slot_is_unverified(const struct space_slot *s)
+{
+	return atomic_load_explicit(&s->unverified, memory_order_acquire);
+}
 
 /* Blocks up to `end` were preallocated; or the file was truncated, which frees preallocated blocks beyond its end. */
 void table_keep(struct space_table *t, struct space_slot *s, uint64_t end);
@@ -149,15 +181,26 @@ void table_cut(struct space_table *t, struct space_slot *s);
 uint64_t table_kept(struct space_table *t, struct space_slot *s);
 void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *out);
 
-/* A file lost its last name; bytes: its st_blocks before. */
-void table_gone(struct space_table *t, dev_t dev, uint64_t ino, int64_t bytes);
-/* The file has no name any more, or (O_TMPFILE) not yet: it is subtracted when its last open file is closed. */
-void table_vanished(struct space_table *t, struct space_slot *s);
+/* A file that is about to lose its last name.  Its slot is taken after a stat, which told its number.  st: that stat.  False:
+ * it may be outdated, because the slot was dropped meanwhile; call table_base with a new one. */
+struct slot_victim {
+	struct space_slot *slot;
+	uint64_t born;
+	uint64_t drops; /* table->drops before the stat */
+};
+bool table_remove_begin(struct space_table *t, dev_t dev, uint64_t ino, const struct slot_stat *st,
+			struct slot_victim *v);
+void table_remove_end(struct space_table *t, const struct slot_victim *v, bool removed,
+		      uint64_t now_ns);
+/* A stat with this ticket found that the file has no name any more, or (O_TMPFILE) not yet: it is subtracted when its last
+ * open file is closed. */
+void table_vanished(struct space_table *t, struct space_slot *s, uint64_t ticket);
 /* A file without a name got one. */
 void table_named(struct space_table *t, struct space_slot *s);
 
-/* A scan begins: until it ends, every changed file keeps its slot. */
-void table_scan_begin(struct space_table *t);
+/* A scan begins: until it ends, every changed file keeps its slot.  alone: presumably nothing is changed meanwhile, and the
+ * scan does not remember most files that it has counted; if table->disturbed is set when it ends, abort it. */
+void table_scan_begin(struct space_table *t, bool alone);
 /* Begin and end of a rename or link.  Call begin before checking whether a scan is in progress. */
 static inline unsigned table_move_begin(struct space_table *t)
 {
@@ -176,13 +219,14 @@ static inline bool table_moves_settled(struct space_table *t)
 }
 enum visit { VISIT_COUNT, VISIT_KNOWN, VISIT_SLOT, VISIT_NO_MEMORY };
 /* The scan visits a file.  VISIT_COUNT: count it.  VISIT_KNOWN: already counted.  VISIT_SLOT: its slot counts it; settle the
- * slot if it has no base.  `remember`: the file may be changed later, or it has several names. */
-enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool remember);
+ * slot if it has no base.  has_links: it has several names. */
+enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool has_links);
 /* The scan is complete: its count and the slots become the total.  Or it was abandoned. */
 void table_scan_end(struct space_table *t, int64_t bytes, int64_t inodes);
 void table_scan_abort(struct space_table *t);
 
-/* Returns up to n slots that are due to be checked, with a reference each.  Idle slots beyond `keep` are dropped. */
+/* Returns up to n slots that are due to be checked, with a reference each.  Idle slots beyond `keep` are dropped.  UINT64_MAX
+ * as now_ns: all that are dirty. */
 unsigned table_due(struct space_table *t, uint64_t now_ns, uint64_t keep, struct space_slot **out,
 		   unsigned n);
 

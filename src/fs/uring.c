@@ -126,3 +126,12 @@ bool uring_take(struct uring *u, struct io_uring_cqe *out)
 	__atomic_store_n(u->cq_head, head + 1, __ATOMIC_RELEASE);
 	return true;
 }
+
+bool uring_has(const struct uring *u, uint64_t user_data)
+{
+	unsigned tail = __atomic_load_n(u->cq_tail, __ATOMIC_ACQUIRE);
+	for (unsigned i = *u->cq_head; i != tail; i++)
+		if (u->cqes[i & u->cq_mask].user_data == user_data)
+			return true;
+	return false;
+}

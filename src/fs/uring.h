@@ -33,5 +33,7 @@ struct io_uring_sqe *uring_get(struct uring *u);
 int uring_enter(struct uring *u, bool wait);
 /* Takes the next completion; false: there is none. */
 bool uring_take(struct uring *u, struct io_uring_cqe *out);
+/* True if a completion with this user_data is there to be taken. */
+bool uring_has(const struct uring *u, uint64_t user_data);
 
 #endif

@@ -14,6 +14,14 @@ int wire_notify_poll(int fd, uint64_t kh)
 	return notify(fd, FUSE_NOTIFY_POLL, &arg, sizeof(arg));
 }
 
+#define NOTIFY_UNIQUE (1ULL << 62) /* no request has this number */
+
+int wire_notify_retrieve(int fd, uint64_t ino)
+{
+	struct fuse_notify_retrieve_out arg = {.notify_unique = NOTIFY_UNIQUE, .nodeid = ino};
+	return notify(fd, FUSE_NOTIFY_RETRIEVE, &arg, sizeof(arg));
+}
+
 int wire_notify_attr(int fd, uint64_t ino)
 {
 	struct fuse_notify_inval_inode_out arg = {.ino = ino, .off = -1};

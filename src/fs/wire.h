@@ -47,6 +47,8 @@ static inline int wire_reply(int fd, uint64_t unique, int error, const struct io
 }
 
 int wire_notify_poll(int fd, uint64_t kh);
+/* Asks for nothing of a file's data.  The kernel answers with a message, NOTIFY_REPLY. */
+int wire_notify_retrieve(int fd, uint64_t ino);
 /* What the kernel remembers of an inode's attributes is not true any more. */
 int wire_notify_attr(int fd, uint64_t ino);
 

@@ -4,14 +4,19 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "pool/divide.h"
 
-/* Calls per lease: usually; while others still hold a part of this member's share; and at most. */
+/* Calls per lease: usually; in small pools, while requests wait, so that what others release is soon used; while others
+ * still hold a part of this member's share; and at most. */
 #define CALLS	    2
+#define CALLS_BUSY  4
+#define FEW	    32
 #define CALLS_SHORT 8
 #define CALLS_MOST  32
 /* The two clocks drift apart by at most 1/DRIFT of a lease per lease. */
 #define DRIFT 64
+/* For so many leases, the fallback reckons with members that are not there any more: a member that has lost the server,
+ * too, may use its share as well. */
+#define REMEMBER 20
 
 static uint64_t lease_ns(const struct pool_member *m)
 {
@@ -23,7 +28,7 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 	memset(m, 0, sizeof(*m));
 	m->cfg = *cfg;
 	m->limits = cfg->limits;
-	m->began_ns = m->next_ns = m->called_ns = now_ns;
+	m->began_ns = m->next_ns = m->called_ns = m->mid_ns = m->older_ns = now_ns;
 }
 
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
@@ -47,6 +52,13 @@ uint64_t pool_member_due_ns(const struct pool_member *m)
 	return m->next_ns;
 }
 
+/* When the fallback may begin, if no answer arrives: one lease after the end of the member's own lease, and after an answer
+ * of a server that learns, which knows that the member holds nothing. */
+static uint64_t share_ns(const struct pool_member *m)
+{
+	return max_u64(m->ends_ns, m->answered_ns) + lease_ns(m);
+}
+
 static bool lease_holds(const struct pool_member *m, uint64_t now_ns)
 {
 	return m->leased && now_ns < m->ends_ns;
@@ -57,49 +69,111 @@ uint64_t pool_member_ends_ns(const struct pool_member *m)
 	return m->leased ? m->ends_ns : NEVER;
 }
 
+/* A call that is not answered yet is left alone for half a lease: the answer to it would be ignored after another call. */
 static void call_by(struct pool_member *m, uint64_t at_ns)
 {
-	uint64_t earliest_ns = m->sent_ns + lease_ns(m) / CALLS_MOST;
+	uint64_t earliest_ns = m->sent_ns + lease_ns(m) / (m->pending ? CALLS : CALLS_MOST);
 	m->next_ns = min_u64(m->next_ns, max_u64(at_ns, m->sent_ns ? earliest_ns : 0));
-}
-
-void pool_member_waits(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
-{
-	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		if (use->waiting[k] && m->demand[k] != POOL_DEMAND_ALL)
-			call_by(m, now_ns);
 }
 
 /* --- demand --- */
 
-/* A member whose requests wait wants as much as it can get.  Others want slightly more than they use: an unused grant is
- * lost to the pool, and if the grant is too small, requests wait and the first rule applies. */
-static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
-			  uint64_t dt_ns)
+/* The rate at which tokens were used, 1/1000 token per second. */
+static uint64_t rate_since(const struct pool_use *then, const struct pool_use *use, unsigned k,
+			   uint64_t dt_ns)
 {
-	uint64_t blocked_ns = use->blocking_ns[k] - m->before.blocking_ns[k];
-	uint64_t used = use->tokens[k] - m->before.tokens[k];
-	if (use->waiting[k] || blocked_ns > dt_ns / 10)
-		return POOL_DEMAND_ALL;
+	uint64_t used = use->tokens[k] - then->tokens[k];
 	if (used > POOL_RATE_MAX) /* more was refunded than used */
 		used = 0;
-	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / dt_ns * 33 / 32;
-	rate += m->limits.rate[k] / 256 / max_u64(m->members, 1) + 1;
+	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / max_u64(dt_ns, 1);
 	return rate < POOL_DEMAND_ALL ? (uint64_t)rate : POOL_DEMAND_ALL;
+}
+
+/* An equal share of the rate. */
+static uint64_t equal_share(const struct pool_member *m, unsigned k)
+{
+	return m->limits.rate[k] / max_u64(m->members, 1);
+}
+
+static bool was_blocked(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			uint64_t more_than_ns)
+{
+	return use->blocking_ns[k] - m->before.blocking_ns[k] > more_than_ns;
+}
+
+/* Whether nothing was used for long enough to believe that the load has ended. */
+static bool is_idle(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		    uint64_t now_ns)
+{
+	return !use->waiting[k] && use->tokens[k] == m->before.tokens[k] &&
+	       now_ns - m->called_ns >= lease_ns(m) / CALLS_SHORT;
+}
+
+/* A member whose requests wait most of the time wants as much as it can get.  If they wait now and then, the grant is
+ * slightly too small: twice the use is enough, and asking for everything would take from others what it does not need.
+ * Without waiting requests, a member wants slightly more than it used in the last lease: an unused grant is lost to the
+ * pool.  Use is measured over half a lease or more, because it comes in requests, which can be large. */
+static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			  uint64_t now_ns)
+{
+	uint64_t dt_ns = now_ns - m->called_ns, least = equal_share(m, k) / 256 + 1;
+	if (is_idle(m, use, k, now_ns))
+		return least;
+	uint64_t rate = max_u64(rate_since(&m->older, use, k, now_ns - m->older_ns),
+				rate_since(&m->before, use, k, dt_ns));
+	if (was_blocked(m, use, k, dt_ns / 2) || (use->waiting[k] && m->demand[k] > m->grant[k]))
+		return POOL_DEMAND_ALL;
+	if (use->waiting[k] || was_blocked(m, use, k, dt_ns / 10))
+		return min_u64(max_u64(2 * rate, equal_share(m, k) / 4 + 1), POOL_DEMAND_ALL);
+	return min_u64(rate + rate / 32 + least, POOL_DEMAND_ALL);
 }
 
 static void look_at_use(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
-	uint64_t dt_ns = now_ns - m->called_ns;
-	if (m->seq && dt_ns < lease_ns(m) / (2 * CALLS_MOST))
+	if (m->seq && now_ns - m->called_ns < lease_ns(m) / (2 * CALLS_MOST))
 		return; /* too short to tell */
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		m->demand[k] = m->cfg.limits.rate[k] ? demand_of(m, use, k, max_u64(dt_ns, 1)) : 0;
+		m->demand[k] = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
 	m->before = *use;
 	m->called_ns = now_ns;
+	if (now_ns - m->mid_ns < lease_ns(m) / 2)
+		return;
+	m->older = m->mid;
+	m->older_ns = m->mid_ns;
+	m->mid = *use;
+	m->mid_ns = now_ns;
+}
+
+/* Whether much of what was granted for waiting requests, or for a load that has ended, is not needed. */
+static bool holds_too_much(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			   uint64_t now_ns)
+{
+	uint64_t dt_ns = now_ns - m->called_ns;
+	if (!m->grant[k] || use->waiting[k] || dt_ns < lease_ns(m) / CALLS_SHORT)
+		return false;
+	if (is_idle(m, use, k, now_ns))
+		return m->demand[k] > equal_share(m, k) / 64;
+	return m->demand[k] >= m->grant[k] && !was_blocked(m, use, k, dt_ns / 10) &&
+	       rate_since(&m->before, use, k, dt_ns) < m->grant[k] - m->grant[k] / 4;
+}
+
+void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
+{
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if ((use->waiting[k] && m->demand[k] != POOL_DEMAND_ALL) ||
+		    holds_too_much(m, use, k, now_ns))
+			call_by(m, now_ns);
 }
 
 /* --- calls --- */
+
+static unsigned calls_per_lease(const struct pool_member *m)
+{
+	bool busy = false;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		busy |= m->demand[k] == POOL_DEMAND_ALL;
+	return busy && m->members <= FEW ? CALLS_BUSY : CALLS;
+}
 
 static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call *out)
 {
@@ -112,20 +186,35 @@ static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call 
 	out->limits = m->cfg.limits;
 	m->sent_ns = now_ns;
 	m->next_ns = now_ns + lease_ns(m) / CALLS;
+	m->pending = true;
+}
+
+static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns);
+
+/* What may be used until the call is answered.  The member stops using what it does not need before the call
+ * reports it. */
+static uint64_t hold_of(const struct pool_member *m, enum pool_mode mode, unsigned k)
+{
+	uint64_t hold = mode == POOL_MODE_LEASED  ? m->grant[k]
+			: mode == POOL_MODE_SHARE ? m->limits.rate[k] / max_u64(m->most_members, 1)
+						  : 0;
+	return min_u64(hold, m->demand[k]);
 }
 
 void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_t now_ns,
 		      struct pool_call *out)
 {
+	enum pool_mode mode = mode_of(m, now_ns);
 	look_at_use(m, use, now_ns);
 	begin_call(m, now_ns, out);
 	out->set = m->set;
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
-		/* The member stops using what it does not need before the call reports it: `hold` is a promise. */
-		m->grant[k] = lease_holds(m, now_ns) ? min_u64(m->grant[k], m->demand[k]) : 0;
+		m->grant[k] = hold_of(m, mode, k);
 		out->hold[k] = m->grant[k];
 		out->demand[k] = m->demand[k];
 	}
+	if (mode == POOL_MODE_WAITING)
+		call_by(m, share_ns(m)); /* the next call reports the share */
 }
 
 void pool_member_leave(struct pool_member *m, uint64_t now_ns, struct pool_call *out)
@@ -142,6 +231,11 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 	m->limits = a->limits;
 	m->version = a->version;
 	m->members = a->members;
+	if (a->members >= m->most_members || now_ns - m->most_ns > REMEMBER * lease_ns(m)) {
+		m->most_members = a->members;
+		m->most_ns = now_ns;
+	}
+	m->retried = m->pending = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
 	if (m->set && memcmp(&a->limits, &m->cfg.limits, sizeof(a->limits)) == 0)
@@ -157,10 +251,10 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	bool held = lease_holds(m, now_ns), shrunk = false, any = false;
 	take_note(m, a, now_ns);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
-		any |= a->grant[k] != 0;
-		shrunk |= held && a->grant[k] + a->grant[k] / 16 < m->grant[k];
+		any |= a->grant[k] || m->grant[k];
+		shrunk |= a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
-	/* A server that learns grants nothing to members without a lease: they stay on their fallback. */
+	/* A server that learns grants nothing to members that hold nothing: they stay as they are. */
 	if (m->learning && !held && !any) {
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 		return true;
@@ -168,11 +262,23 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	memcpy(m->grant, a->grant, sizeof(m->grant));
 	m->leased = true;
 	m->ends_ns = ends_ns;
+	call_by(m, m->sent_ns + lease_ns(m) / calls_per_lease(m));
 	if (shrunk) /* confirm it soon: others wait for the difference */
 		call_by(m, now_ns);
 	else if (a->wants_more || m->set)
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 	return true;
+}
+
+void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns)
+{
+	if (seq != m->seq || !m->pending)
+		return;
+	m->pending = false;
+	if (m->retried)
+		return;
+	m->retried = true;
+	call_by(m, now_ns);
 }
 
 /* --- what may be used --- */
@@ -189,7 +295,9 @@ static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns)
 	if (m->cfg.on_lost == POOL_LOST_OPEN)
 		return POOL_MODE_OPEN;
 	/* Without any answer from the server, the number of members is unknown. */
-	return m->cfg.on_lost == POOL_LOST_SHARE && m->members ? POOL_MODE_SHARE : POOL_MODE_STOP;
+	if (m->cfg.on_lost != POOL_LOST_SHARE || !m->members)
+		return POOL_MODE_STOP;
+	return m->leased && now_ns < share_ns(m) ? POOL_MODE_WAITING : POOL_MODE_SHARE;
 }
 
 static uint64_t rate_of(const struct pool_member *m, enum pool_mode mode, unsigned k)
@@ -198,9 +306,8 @@ static uint64_t rate_of(const struct pool_member *m, enum pool_mode mode, unsign
 		return POOL_DEMAND_ALL; /* the pool does not limit it */
 	switch (mode) {
 	case POOL_MODE_LEASED:
-		return m->grant[k];
 	case POOL_MODE_SHARE:
-		return m->limits.rate[k] / max_u64(m->members, 1);
+		return m->grant[k];
 	case POOL_MODE_OPEN:
 		return POOL_DEMAND_ALL;
 	default:
@@ -238,17 +345,16 @@ void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates
 	}
 }
 
-void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, uint64_t *share)
+void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, struct pool_wish *scratch,
+		uint64_t *share)
 {
-	struct pool_wish wish[64];
-	n = n < ARRAY_SIZE(wish) ? n : ARRAY_SIZE(wish);
 	for (unsigned i = 0; i < n; i++)
-		wish[i] =
+		scratch[i] =
 			(struct pool_wish){.demand = (double)min_u64(demand[i], rate), .weight = 1};
-	struct pool_level l = pool_divide((double)rate, wish, n);
+	struct pool_level l = pool_divide((double)rate, scratch, n);
 	uint64_t left = rate;
 	for (unsigned i = 0; i < n; i++) {
-		double mine = pool_share(&l, (double)rate, (double)min_u64(demand[i], rate), 1);
+		double mine = pool_share(&l, (double)rate, scratch[i].demand, 1);
 		share[i] = min_u64((uint64_t)mine, left);
 		left -= share[i];
 	}

@@ -4,12 +4,19 @@
  *
  *	at pool_member_due_ns	pool_member_call, then apply pool_member_rates, then send the call
  *	an answer		pool_member_answer, then apply pool_member_rates
+ *	a failure		pool_member_failed
  *	at pool_member_ends_ns	apply pool_member_rates: the lease has ended without an answer
  *
- * The rates of a call must be in force before it is sent: its `hold` is a promise. */
+ * The rates of a call must be in force before it is sent: its `hold` is a promise.
+ *
+ * Without a server, on_lost=share divides the rate by the number of members.  That must not add to what other members
+ * lease: a member first waits for one more lease, until all leases that the server granted before it failed have ended; and its
+ * calls report the share as `hold`, so that a server that returns counts it.  If only this member is cut off, others lease
+ * the whole rate meanwhile, and its share is added to it: the price of on_lost=share. */
 #ifndef POOL_MEMBER_H
 #define POOL_MEMBER_H
 
+#include "pool/divide.h"
 #include "pool/pool.h"
 
 enum pool_on_lost { POOL_LOST_SHARE, POOL_LOST_STOP, POOL_LOST_OPEN };
@@ -31,6 +38,7 @@ struct pool_use {
 enum pool_mode {
 	POOL_MODE_STARTING, /* no answer yet: admits nothing */
 	POOL_MODE_LEASED,
+	POOL_MODE_WAITING, /* its lease has ended, and leases of others may not have: admits nothing */
 	POOL_MODE_SHARE, /* lost: the last known rate divided by the last known members */
 	POOL_MODE_STOP,	 /* lost: admits nothing */
 	POOL_MODE_OPEN,	 /* lost: no limit */
@@ -51,15 +59,22 @@ struct pool_member {
 	uint64_t next_ns;				    /* of the next call */
 	/* the lease */
 	bool leased;
-	uint64_t grant[POOL_LIMITS], ends_ns;
+	uint64_t ends_ns;
+	uint64_t grant[POOL_LIMITS]; /* without a lease: the share that the last call reported */
 	/* from the last answer; version 0: none yet */
 	struct pool_limits limits;
 	uint64_t version;
 	uint32_t members;
+	uint32_t most_members; /* that any answer of the last leases told */
+	uint64_t most_ns;      /* when that was */
 	char set_by[POOL_WHO_MAX];
 	bool learning;
+	bool pending; /* the last call is neither answered nor has it failed */
+	bool retried; /* after a failure since the last answer */
 	/* demand */
-	struct pool_use before;
+	struct pool_use before;	    /* at called_ns */
+	struct pool_use mid, older; /* half a lease ago, or more; a lease ago, or more */
+	uint64_t mid_ns, older_ns;
 	uint64_t demand[POOL_LIMITS];
 	uint64_t lost_ns,
 		lost_sum_ns; /* without a lease since; 0: has one.  Sum of earlier times */
@@ -75,8 +90,9 @@ void pool_member_set(struct pool_member *m, const struct pool_limits *limits, ui
 uint64_t pool_member_due_ns(const struct pool_member *m);
 /* When the lease ends; NEVER: there is none. */
 uint64_t pool_member_ends_ns(const struct pool_member *m);
-/* A request has begun to wait: calls earlier, unless the last call already reported it. */
-void pool_member_waits(struct pool_member *m, const struct pool_use *use, uint64_t now_ns);
+/* Call it several times per lease: the next call is due earlier if requests have begun to wait, or if a large part of the
+ * grant is not used any more. */
+void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns);
 
 void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_t now_ns,
 		      struct pool_call *out);
@@ -84,10 +100,14 @@ void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_
 void pool_member_leave(struct pool_member *m, uint64_t now_ns, struct pool_call *out);
 /* False: it answers an earlier call, or it arrives after the lease has ended; nothing has changed. */
 bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns);
+/* Call `seq` has failed.  After the first failure since an answer the next call is due now: the lease may last until its
+ * answer. */
+void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns);
 
 void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates *out);
 
-/* Divides one rate among `n` ≤ 64 users by their demands. */
-void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, uint64_t *share);
+/* Divides one rate among `n` users by their demands; `scratch` has room for n. */
+void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, struct pool_wish *scratch,
+		uint64_t *share);
 
 #endif

@@ -168,14 +168,6 @@ static uint64_t grant_of(struct pool_server *s, struct pool_record *m, unsigned 
 	return grant;
 }
 
-static bool holds_any(const struct pool_call *c)
-{
-	uint64_t any = 0;
-	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		any |= c->hold[k];
-	return any;
-}
-
 static void grant_all(struct pool_server *s, struct pool_record *m, struct pool_answer *out)
 {
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
@@ -186,11 +178,9 @@ static void grant_all(struct pool_server *s, struct pool_record *m, struct pool_
 static enum pool_status serve_member(struct pool_server *s, struct pool_record *m,
 				     const struct pool_call *c, struct pool_answer *out)
 {
-	bool new = !m, changed = adopt_limits(s, c);
-	if (new && !(m = add(s, c->id)))
+	bool changed = adopt_limits(s, c);
+	if (!m && !(m = add(s, c->id)))
 		return POOL_FULL;
-	if (new &&holds_any(c)) /* it has a lease that this server does not know of */
-		s->learn_until_us = s->last_us + s->lease_us;
 	take_note(s, m, c);
 	if (changed || s->n <= POOL_FEW || s->last_us - s->computed_us >= s->lease_us / 4) {
 		compute_levels(s);

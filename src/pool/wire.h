@@ -2,7 +2,8 @@
 /* Messages between the daemon and its helper ratefs-pool, one packet each; both are from the same build:
  *	daemon → helper   struct pool_setup once, then struct pool_call as often as it is due
  *	helper → daemon   struct pool_report
- * and between helpers that share a pool without a server: struct pool_local_call, struct pool_answer. */
+ * and between helpers that share a pool without a server: struct pool_local_call, answered by a struct pool_answer or,
+ * with `list`, by a struct pool_listing. */
 #ifndef POOL_WIRE_H
 #define POOL_WIRE_H
 
@@ -12,21 +13,22 @@
 #define POOL_SERVER_MAX 256
 #define POOL_KEY_MAX	128
 #define POOL_AUTH_MAX	512
-#define POOL_ERROR_MAX	200
+#define POOL_ERROR_MAX	320
+#define POOL_PATH_MAX	1024
 
 struct pool_setup {
 	char name[64];
 	char server[POOL_SERVER_MAX]; /* redis://HOST[:PORT][/DB], rediss://…, unix:/PATH */
 	char key[POOL_KEY_MAX];
 	char auth[POOL_AUTH_MAX]; /* "PASSWORD" or "USER:PASSWORD"; "": none */
+	char tls_ca[POOL_PATH_MAX], tls_cert[POOL_PATH_MAX], tls_key[POOL_PATH_MAX]; /* "": none */
 	uint32_t lease_ms;
 };
 
-/* Some members of the pool, for display.  Not available for pools of more than POOL_LIST_MEMBERS, where fetching them
- * would cost the server too much. */
-#define POOL_LISTED	  16
-#define POOL_LIST_MEMBERS 64
-#define POOL_LIST_MS	  2000 /* how often, at most */
+/* The members of the pool, for display.  Not available for pools of more than POOL_LISTED, where fetching them would
+ * cost the server too much. */
+#define POOL_LISTED  64
+#define POOL_LIST_MS 2000 /* how often, at most */
 struct pool_listing {
 	uint32_t n;
 	struct pool_listed {
@@ -39,7 +41,7 @@ struct pool_listing {
 
 struct pool_report {
 	bool answered;		    /* else `error` says why not */
-	bool listed;		    /* `listing` is valid */
+	bool listed;		    /* `listing` is valid; else it is not sent */
 	struct pool_answer answer;  /* its seq is always that of the call */
 	char error[POOL_ERROR_MAX]; /* one line */
 	struct pool_listing listing;
@@ -47,6 +49,7 @@ struct pool_report {
 
 struct pool_local_call {
 	char key[POOL_KEY_MAX];
+	bool list; /* only lists the members; `call` is not used */
 	struct pool_call call;
 };
 

@@ -370,6 +370,13 @@ static void settle(const struct leaf *f, const struct chain *ch, uint64_t charge
 
 void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t bytes_moved)
 {
+	static const enum counter counters[] = {
+		[OUTCOME_OK] = COUNT_OK,
+		[OUTCOME_ERROR] = COUNT_OK,
+		[OUTCOME_FAILED] = COUNT_FAILED,
+		[OUTCOME_NO_SPACE] = COUNT_NO_SPACE,
+		[OUTCOME_CANCELLED] = COUNT_ABORTED,
+	};
 	struct leaf *f = grant->leaf;
 	enum cost_class cls = grant->cost.cls;
 	uint64_t charged = grant->cost.bytes;
@@ -378,11 +385,7 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 		return;
 	if (moved != charged)
 		leaf_count(f, cls, COUNT_BYTES, moved - charged);
-	leaf_count(f, cls,
-		   outcome == OUTCOME_OK || outcome == OUTCOME_ERROR ? COUNT_OK
-		   : outcome == OUTCOME_FAILED			     ? COUNT_FAILED
-								     : COUNT_ABORTED,
-		   1);
+	leaf_count(f, cls, counters[outcome], 1);
 	if (outcome == OUTCOME_ERROR)
 		leaf_count(f, cls, COUNT_ERRORS, 1);
 	if (grant->own)

@@ -107,16 +107,25 @@ int gate_set_mount(struct gate_mount *m, const struct gate_mount_config *cfg);
  * cycle, or more than GATE_CLASS_DEPTH_MAX levels); on errors nothing has changed. */
 int gate_set_classes(struct gate_mount *m, const struct gate_class_config *cfg, unsigned n);
 
+/* What is to change in one scope: in the mount, or else the fs, or else the global scope. */
+struct gate_change {
+	struct gate_fs *fs;
+	struct gate_mount *mount;
+	const struct limiter_config *limits;	/* of the fs or the global scope */
+	const struct gate_mount_config *config; /* of the mount; NULL: unchanged */
+	bool sets_classes;			/* of the mount: to these */
+	const struct gate_class_config *classes;
+	unsigned n_classes;
+};
+/* Changes several scopes, each at most once, or none of them: everything is allocated and compiled before
+ * anything changes, and then takes effect under one lock, so that statistics and waiting jobs see either none of the
+ * change or all of it.  (A request that is on the lock-free path at that moment asks some limits before
+ * they change and others after, as with a single scope.)  0, -ENOMEM or -EINVAL, as above. */
+int gate_apply(struct gate *g, const struct gate_change *changes, unsigned n);
+
 /* True: cgroups or names of programs decide what becomes of a request, so those of whoever opens a file
  * must be remembered for requests that come without a caller. */
 bool gate_asks_for_openers(const struct gate_mount *m);
-
-/* Only the weights, in two steps, so that several mounts can be changed, or none: the first can fail
- * (-ENOMEM), the second takes over what the first made. */
-int gate_weights_copy(const struct weight_rule *rules, unsigned n, struct weight_rule **out);
-void gate_weights_free(struct weight_rule *rules,
-		       unsigned n); /* frees a copy that was not handed over */
-void gate_set_weights(struct gate_mount *m, struct weight_rule *rules, unsigned n);
 
 /* A scope that takes part in a limit over many hosts (limit_config.pool_per_sec): the narrowest that is
  * named. */
@@ -228,7 +237,8 @@ enum gate_outcome {
 	OUTCOME_OK,
 	/* an ordinary error such as ENOENT: counted as ok, but nothing was transferred */
 	OUTCOME_ERROR,
-	OUTCOME_FAILED, /* the source failed */
+	OUTCOME_FAILED,	  /* the source failed */
+	OUTCOME_NO_SPACE, /* refused by size or inodes of the tree */
 	OUTCOME_CANCELLED
 };
 void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t bytes_moved);

@@ -6,12 +6,25 @@
 
 #include "sched/gate_internal.h"
 
+/* The change of one scope. */
 struct change {
-	const struct limiter_config *limits; /* NULL: unchanged */
-	const struct gate_mount_config *mount;
-	struct weight_rule *rules; /* will be owned by the leaf */
-	struct device *device;	   /* likewise */
-	int paused;		   /* -1: unchanged */
+	struct node *node;
+	bool sets_limits;
+	/* the new limits, or the old ones while chains are compiled for the new */
+	struct limiter_config limits;
+	const struct gate_mount_config *mount; /* NULL: unchanged */
+	struct weight_rule *rules;	       /* will be owned by the leaf */
+	struct device *device;		       /* likewise */
+	struct class_plan *classes;	       /* NULL: unchanged */
+	int paused;			       /* -1: unchanged */
+};
+
+struct changes {
+	struct gate *gate;
+	struct change *one;
+	unsigned n;
+	struct node *root; /* everything that changes is below it */
+	uint64_t now_ns;
 };
 
 static void job_refuse_misconfigured(struct job *j, void *arg)
@@ -58,132 +71,215 @@ void mount_settings(struct gate_mount *m, const struct gate_mount_config *cfg)
 	atomic_store_explicit(&m->dry_run, cfg->dry_run, memory_order_relaxed);
 }
 
-static void apply(struct node *n, const struct change *ch)
-{
-	if (ch->paused >= 0)
-		n->paused = ch->paused;
-	if (!ch->mount)
-		return;
-	struct leaf *f = node_leaf(n);
-	leaf_set_weights(f, ch->rules, ch->mount->n_weights);
-	mount_settings(f->mount, ch->mount);
-	device_apply(f->mount, ch->mount, ch->device);
-	jobs_each(f, job_new_deadline, NULL);
-}
+/* --- preparing: all that can fail --- */
 
-/* Chains are compiled from the configuration in the limiter, so the limiter temporarily has the
- * new one.  Buckets and permits follow when nothing can fail any more. */
-static int compile_as(struct node *n, const struct limiter_config *cfg)
+static int prepare(struct change *ch, uint64_t now_ns)
 {
-	const struct limiter_config old = n->limiter->config;
-	if (cfg)
-		n->limiter->config = *cfg;
-	int rc = tree_compile(n);
-	n->limiter->config = old;
+	const struct gate_mount_config *cfg = ch->mount;
+	struct leaf *f = cfg ? node_leaf(ch->node) : NULL;
+	int rc = ch->sets_limits ? node_prepare(ch->node, &ch->limits, now_ns) : 0;
+	if (rc == 0 && cfg)
+		rc = each_prepare(f, &cfg->each, now_ns);
+	if (rc == 0 && cfg)
+		rc = keys_rules_copy(cfg->weights, cfg->n_weights, &ch->rules);
+	if (rc == 0 && cfg)
+		rc = device_prepare(f->mount, cfg, now_ns, &ch->device);
+	if (rc == 0 && ch->classes)
+		rc = class_plan_prepare(ch->classes, now_ns);
 	return rc;
 }
 
-static int change_locked(struct node *n, struct change *ch, uint64_t now_ns)
+/* Chains are compiled from the configuration in the limiters, so these temporarily have the new one.
+ * Buckets and permits follow when nothing can fail any more. */
+static void swap_limits(struct changes *all)
 {
-	struct gate *g = n->gate;
-	int rc = ch->limits ? node_prepare(n, ch->limits, now_ns) : 0;
-	if (rc == 0 && ch->mount)
-		rc = each_prepare(node_leaf(n), &ch->mount->each, now_ns);
-	if (rc == 0)
-		rc = compile_as(n, ch->limits);
-	if (rc == 0 && ch->mount)
-		rc = device_prepare(node_leaf(n)->mount, ch->mount, now_ns, &ch->device);
-	if (rc < 0)
-		return rc;
-	bool kinds = (ch->limits && limiter_config_kinds(ch->limits) !=
-					    limiter_config_kinds(&n->limiter->config)) ||
-		     (ch->mount && limiter_config_kinds(&ch->mount->each) !=
-					   limiter_config_kinds(&node_leaf(n)->each_limits));
-	struct node *root = kinds ? &g->global : n;
-	change_begin(root, now_ns);
-	if (ch->limits)
-		limiter_configure(n->limiter, ch->limits, now_ns);
-	if (ch->mount)
-		each_apply(node_leaf(n), &ch->mount->each, now_ns);
-	apply(n, ch);
-	tree_publish(n);
-	if (kinds)
-		gate_lanes_locked(g);
-	change_end(root, now_ns);
-	leaves_each(n, leaf_refuse_misconfigured, &now_ns);
-	return 0;
+	for (unsigned i = 0; i < all->n; i++) {
+		struct change *ch = &all->one[i];
+		struct limiter *l = ch->node->limiter;
+		struct limiter_config was = l->config;
+		if (ch->sets_limits) {
+			l->config = ch->limits;
+			ch->limits = was;
+		}
+		if (ch->classes)
+			class_plan_swap_limits(ch->classes);
+	}
 }
 
-static int change(struct node *n, struct change *ch)
+static int compile(struct changes *all)
 {
-	struct gate *g = n->gate;
+	swap_limits(all);
+	int rc = tree_compile(all->root);
+	for (unsigned i = 0; i < all->n && rc == 0; i++)
+		if (all->one[i].classes)
+			rc = class_plan_compile(all->one[i].classes);
+	swap_limits(all);
+	return rc;
+}
+
+static int prepare_all(struct changes *all)
+{
+	int rc = 0;
+	for (unsigned i = 0; i < all->n && rc == 0; i++)
+		rc = prepare(&all->one[i], all->now_ns);
+	return rc < 0 ? rc : compile(all);
+}
+
+static void drop(struct change *ch)
+{
+	if (ch->mount)
+		keys_rules_free(ch->rules, ch->mount->n_weights);
+	device_free(ch->device);
+}
+
+/* --- taking effect: nothing here can fail --- */
+
+/* True: other kinds of limits apply, so that requests may queue in other lanes. */
+static bool regroups(const struct change *ch)
+{
+	return ch->classes ||
+	       (ch->sets_limits && limiter_config_kinds(&ch->limits) !=
+					   limiter_config_kinds(&ch->node->limiter->config)) ||
+	       (ch->mount && limiter_config_kinds(&ch->mount->each) !=
+				     limiter_config_kinds(&node_leaf(ch->node)->each_limits));
+}
+
+static void apply(struct change *ch, uint64_t now_ns)
+{
+	const struct gate_mount_config *cfg = ch->mount;
+	if (ch->paused >= 0)
+		ch->node->paused = ch->paused;
+	if (ch->sets_limits)
+		limiter_configure(ch->node->limiter, &ch->limits, now_ns);
+	if (cfg) {
+		struct leaf *f = node_leaf(ch->node);
+		each_apply(f, &cfg->each, now_ns);
+		leaf_set_weights(f, ch->rules, cfg->n_weights);
+		mount_settings(f->mount, cfg);
+		device_apply(f->mount, cfg, ch->device);
+		jobs_each(f, job_new_deadline, NULL);
+	}
+	if (ch->classes)
+		class_plan_commit(ch->classes);
+}
+
+static void commit(struct changes *all)
+{
+	struct gate *g = all->gate;
+	bool lanes = false;
+	for (unsigned i = 0; i < all->n; i++) {
+		lanes |= regroups(&all->one[i]);
+		if (all->one[i].classes)
+			class_plan_begin(all->one[i].classes);
+	}
+	struct node *root = lanes ? &g->global : all->root;
+	change_begin(root, all->now_ns);
+	for (unsigned i = 0; i < all->n; i++)
+		apply(&all->one[i], all->now_ns);
+	tree_publish(all->root);
+	if (lanes)
+		gate_lanes_locked(g);
+	for (unsigned i = 0; i < all->n; i++)
+		if (all->one[i].classes)
+			class_plan_place_jobs(all->one[i].classes);
+	change_end(root, all->now_ns);
+	leaves_each(all->root, leaf_refuse_misconfigured, &all->now_ns);
+}
+
+static int change_all(struct gate *g, struct change *one, unsigned n)
+{
+	struct changes all = {
+		.gate = g, .one = one, .n = n, .root = n == 1 ? one->node : &g->global};
 	gate_lock(g);
-	uint64_t now_ns = clock_now(g->clock);
-	gate_catch_up_locked(g, now_ns);
-	int rc = change_locked(n, ch, now_ns);
-	gate_dispatch_locked(g, now_ns, now_ns);
+	all.now_ns = clock_now(g->clock);
+	gate_catch_up_locked(g, all.now_ns);
+	int rc = prepare_all(&all);
+	if (rc == 0)
+		commit(&all);
+	gate_dispatch_locked(g, all.now_ns, all.now_ns);
 	gate_arm_locked(g);
+	for (unsigned i = 0; i < n; i++) {
+		if (rc < 0)
+			drop(&one[i]);
+		class_plan_free(one[i].classes);
+	}
 	gate_unlock_deliver(g);
+	return rc;
+}
+
+/* --- asking for it --- */
+
+static int change_of(struct gate *g, const struct gate_change *c, struct change *out)
+{
+	*out = (struct change){.node = c->mount ? &c->mount->leaf.node
+				       : c->fs	? &c->fs->node
+						: &g->global,
+			       .mount = c->config,
+			       .paused = -1};
+	const struct limiter_config *limits = c->config ? &c->config->limits : c->limits;
+	out->sets_limits = limits;
+	if (limits)
+		out->limits = *limits;
+	if (c->sets_classes)
+		out->classes = class_plan_new(c->mount, c->classes, c->n_classes);
+	return c->sets_classes && !out->classes ? -ENOMEM : 0;
+}
+
+int gate_apply(struct gate *g, const struct gate_change *changes, unsigned n)
+{
+	struct change *one = n ? calloc(n, sizeof(*one)) : NULL;
+	if (!one)
+		return n ? -ENOMEM : 0;
+	int rc = 0;
+	for (unsigned i = 0; i < n && rc == 0; i++)
+		rc = change_of(g, &changes[i], &one[i]);
+	if (rc == 0)
+		rc = change_all(g, one, n);
+	else
+		for (unsigned i = 0; i < n; i++)
+			class_plan_free(one[i].classes);
+	free(one);
 	return rc;
 }
 
 int gate_set_global(struct gate *g, const struct limiter_config *cfg)
 {
-	return change(&g->global, &(struct change){.limits = cfg, .paused = -1});
+	return gate_apply(g, &(struct gate_change){.limits = cfg}, 1);
 }
 
 int gate_set_fs(struct gate_fs *fs, const struct limiter_config *cfg)
 {
-	return change(&fs->node, &(struct change){.limits = cfg, .paused = -1});
+	return gate_apply(fs->node.gate, &(struct gate_change){.fs = fs, .limits = cfg}, 1);
 }
 
 int gate_set_mount(struct gate_mount *m, const struct gate_mount_config *cfg)
 {
-	struct change ch = {.limits = &cfg->limits, .mount = cfg, .paused = -1};
-	int rc = keys_rules_copy(cfg->weights, cfg->n_weights, &ch.rules);
-	if (rc == 0)
-		rc = change(&m->leaf.node, &ch);
-	if (rc < 0)
-		keys_rules_free(ch.rules, cfg->n_weights);
-	return rc;
+	return gate_apply(m->leaf.node.gate, &(struct gate_change){.mount = m, .config = cfg}, 1);
 }
 
-int gate_weights_copy(const struct weight_rule *rules, unsigned n, struct weight_rule **out)
+int gate_set_classes(struct gate_mount *m, const struct gate_class_config *cfg, unsigned n)
 {
-	return keys_rules_copy(rules, n, out);
+	const struct gate_change c = {
+		.mount = m, .sets_classes = true, .classes = cfg, .n_classes = n};
+	return gate_apply(m->leaf.node.gate, &c, 1);
 }
 
-void gate_weights_free(struct weight_rule *rules, unsigned n)
+static int pause_node(struct node *n, bool paused)
 {
-	keys_rules_free(rules, n);
-}
-
-void gate_set_weights(struct gate_mount *m, struct weight_rule *rules, unsigned n)
-{
-	struct leaf *f = &m->leaf;
-	struct gate *g = f->node.gate;
-	gate_lock(g);
-	uint64_t now_ns = clock_now(g->clock);
-	gate_catch_up_locked(g, now_ns);
-	change_begin(&f->node, now_ns);
-	leaf_set_weights(f, rules, n);
-	change_end(&f->node, now_ns);
-	gate_dispatch_locked(g, now_ns, now_ns);
-	gate_arm_locked(g);
-	gate_unlock_deliver(g);
+	return change_all(n->gate, &(struct change){.node = n, .paused = paused}, 1);
 }
 
 int gate_pause_global(struct gate *g, bool paused)
 {
-	return change(&g->global, &(struct change){.paused = paused});
+	return pause_node(&g->global, paused);
 }
 
 int gate_pause_fs(struct gate_fs *fs, bool paused)
 {
-	return change(&fs->node, &(struct change){.paused = paused});
+	return pause_node(&fs->node, paused);
 }
 
 int gate_pause_mount(struct gate_mount *m, bool paused)
 {
-	return change(&m->leaf.node, &(struct change){.paused = paused});
+	return pause_node(&m->leaf.node, paused);
 }

@@ -122,6 +122,23 @@ void device_drain(struct gate_mount *m, bool run, uint64_t now_ns);
 void device_uncount(struct gate_mount *m);
 void device_count(struct gate_mount *m);
 
+/* class_change.c: the next set of classes of a mount, in the order of these calls.  All but the first and
+ * the last with the lock held. */
+struct class_plan;
+/* `cfg` must stay until class_plan_free.  NULL: out of memory. */
+struct class_plan *class_plan_new(struct gate_mount *m, const struct gate_class_config *cfg,
+				  unsigned n);
+/* Allocates everything and changes nothing else.  0, -ENOMEM or -EINVAL (see gate_set_classes). */
+int class_plan_prepare(struct class_plan *p, uint64_t now_ns);
+/* Exchanges the limits of the classes for the new ones, and back, around class_plan_compile. */
+void class_plan_swap_limits(struct class_plan *p);
+int class_plan_compile(struct class_plan *p);	  /* after tree_compile; 0 or -ENOMEM */
+void class_plan_begin(struct class_plan *p);	  /* before change_begin */
+void class_plan_commit(struct class_plan *p);	  /* waiting jobs are in no class from now on */
+void class_plan_place_jobs(struct class_plan *p); /* … until here, once lanes are known */
+void class_plan_free(struct class_plan *p);	  /* also one that was not committed */
+void classes_free(struct gate_mount *m);
+
 /* gate_change.c */
 void mount_settings(struct gate_mount *m, const struct gate_mount_config *cfg);
 /* Refuses jobs that are subject to a limit of rate 0. */

@@ -224,7 +224,9 @@ static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
  * necessary, before it takes the lock. */
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			  struct fair_key *key);
-void classes_free(struct gate_mount *m);
+/* The leaf of a request by the rules, without the cache.  Call with classes_lock or gate->lock held. */
+struct leaf *class_match(struct gate_mount *m, const struct caller *c, enum cost_class cls,
+			 uint64_t now_ns);
 
 /* each.c: limits for each key */
 /* Allocates everything and changes nothing else.  0 or -ENOMEM. */

@@ -25,10 +25,12 @@ static const struct {
 } ops[] = {
 	{"read", BIT(COST_READ) | BIT(COST_COPY)},
 	{"write", BIT(COST_WRITE) | BIT(COST_COPY)},
-	{"meta", BIT(COST_META)},
+	{"meta", BIT(COST_META) | BIT(COST_META_READ) | BIT(COST_META_WRITE)},
 	{"readdir", BIT(COST_READDIR)},
 	{"open", BIT(COST_OPENCLOSE)},
 };
+
+#define ALL_OPS (BIT(COST_CLASSES) - 1)
 
 /* --- parsing --- */
 
@@ -94,10 +96,15 @@ static int parse_term(struct rule_term *t, char *text, rule_resolve *resolve, st
 {
 	char *colon = strchr(text, ':');
 	unsigned field = 0;
+	if (strcmp(text, "all") == 0) {
+		*t = (struct rule_term){.field = RULE_OP, .number = ALL_OPS};
+		return 0;
+	}
 	if (!colon || !colon[1])
-		return error_set(err,
-				 "'%s': write uid:NAME, gid:NAME, cgroup:/PATH, comm:NAME or op:OP",
-				 text);
+		return error_set(
+			err,
+			"'%s': write uid:NAME, gid:NAME, cgroup:/PATH, comm:NAME, op:OP or all",
+			text);
 	*colon = '\0';
 	char *value = trim(colon + 1), *name = trim(text);
 	while (field < RULE_FIELDS && strcmp(name, field_name(field)) != 0)
@@ -302,16 +309,32 @@ bool rule_matches(const struct rule *r, const struct rule_subject *s)
 
 /* --- covering --- */
 
+/* True: requests that it does not match are rare: those whose caller could not be looked up. */
+static bool matches_all(const struct rule_term *t)
+{
+	switch (t->field) {
+	case RULE_OP:
+		return t->number == ALL_OPS;
+	case RULE_CGROUP:
+		return strcmp(t->glob, "/**") == 0;
+	case RULE_COMM:
+		return strcmp(t->glob, "*") == 0;
+	default:
+		return false;
+	}
+}
+
 /* True: some term of `later` implies `t`. */
 static bool is_demanded(const struct rule_term *t, const struct rule_terms *later)
 {
+	if (matches_all(t))
+		return true;
 	for (unsigned i = 0; i < later->n; i++) {
 		const struct rule_term *o = &later->term[i];
 		if (same_term(t, o) ||
 		    (t->field == RULE_OP && o->field == RULE_OP && !(o->number & ~t->number)) ||
 		    (t->field == RULE_CGROUP && o->field == RULE_CGROUP &&
-		     (strcmp(t->glob, "/**") == 0 || cgroup_matches(t->glob, o->glob))) ||
-		    (t->field == RULE_COMM && o->field == RULE_COMM && strcmp(t->glob, "*") == 0))
+		     cgroup_matches(t->glob, o->glob)))
 			return true;
 	}
 	return false;

@@ -8,6 +8,7 @@
  *	           matches /x and everything below it
  *	comm       a glob for the program's name, which programs can choose themselves
  *	op         read, write, meta, readdir or open
+ *	all        every request
  *
  * Locking  immutable once parsed.
  * Errors   messages for people. */
@@ -60,7 +61,8 @@ bool rule_matches(const struct rule *r, const struct rule_subject *s);
 bool rule_glob_matches(bool cgroup, const char *glob, const char *text);
 
 /* True: `earlier` matches every request that `later` matches, as far as the text shows; a class
- * with the rule `later` behind it would never be used. */
+ * with the rule `later` behind it would not be used.  cgroup:/ followed by two stars, and comm:*, are taken for
+ * "all", although they do not match callers that could not be looked up. */
 bool rule_covers(const struct rule *earlier, const struct rule *later);
 
 #endif

@@ -90,6 +90,7 @@ static void add_class(struct class_stats *c, const uint64_t n[COUNTERS])
 	c->full += n[COUNT_FULL];
 	c->no_room += n[COUNT_NO_ROOM];
 	c->too_many_open += n[COUNT_TOO_MANY_OPEN];
+	c->no_space += n[COUNT_NO_SPACE];
 	c->timed_out += n[COUNT_TIMED_OUT];
 	c->cancelled += n[COUNT_CANCELLED];
 	c->misconfigured += n[COUNT_MISCONFIGURED];
@@ -292,12 +293,28 @@ static void each_look(const struct leaf *f, uint64_t now_ns, struct limit_stats 
 	}
 }
 
+static void pool_limit_look(struct limit_stats *l, const struct node *n, unsigned kind,
+			    uint64_t now_ns)
+{
+	const struct resource *r = pool_resource(n, kind);
+	l->enabled = r && n->limiter->config.limit[kind].pool_per_sec;
+	if (!l->enabled)
+		return;
+	l->blocking_ns = blocking_ns(r, now_ns);
+	l->would_wait = r->would_wait;
+	l->rate_per_sec = bucket_rate(r->bucket);
+	l->capacity = bucket_capacity(r->bucket);
+	l->level = bucket_level(r->bucket, now_ns);
+}
+
 static void limits_look(struct node *n, uint64_t now_ns, struct scope_limits *out)
 {
 	const struct resource *inflight = n->res[RES_INFLIGHT];
 	*out = (struct scope_limits){.since_ns = n->branch->since_ns, .now_ns = now_ns};
 	for (unsigned k = 0; k < LIMIT_KINDS; k++)
 		fill_limit(&out->limit[k], n, k, now_ns);
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		pool_limit_look(&out->pool[k], n, k, now_ns);
 	out->inflight.now = permits_look(&n->limiter->inflight);
 	out->inflight.blocking_ns = blocking_ns(inflight, now_ns);
 	out->inflight.would_wait = inflight ? inflight->would_wait : 0;

@@ -27,8 +27,9 @@ struct class_stats {
 	uint64_t full;		/* refused by max_inflight with on_full=reject */
 	uint64_t no_room;	/* refused by max_parked or max_parked_bytes */
 	uint64_t too_many_open; /* refused by max_open */
+	uint64_t no_space;	/* admitted, then refused by size or inodes */
 	/* Outcomes of admitted operations.  An answer such as ENOENT is ok, and counted among the errors as well; failed
-	 * means that the source failed. */
+	 * means that the source failed; no_space is an outcome, too. */
 	uint64_t ok, errors, failed, aborted;
 	struct histogram
 		wait; /* of parked requests (in a dry run: of those that would have been parked) */
@@ -54,6 +55,7 @@ struct permit_stats {
 struct scope_limits {
 	uint64_t since_ns, now_ns; /* start of counting; time of this copy */
 	struct limit_stats limit[LIMIT_KINDS];
+	struct limit_stats pool[LIMIT_KINDS]; /* what is leased here of the limits of its pool */
 	struct permit_stats inflight, open;
 	struct limit_stats
 		each[LIMIT_KINDS]; /* of each key; without levels, since every key has its own */

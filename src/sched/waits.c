@@ -55,7 +55,8 @@ static void name_limit(const struct node *n, bool each, unsigned index, struct w
 	*out = (struct waited_limit){.known = n != NULL, .each = each};
 	if (!n)
 		return;
-	out->scope = n->kind;
+	out->scope =
+		index < RES_INFLIGHT && index % BUCKET_ROLES == BUCKET_POOL ? SCOPE_POOL : n->kind;
 	out->name = index_name(index);
 	if (n->kind == SCOPE_CLASS)
 		snprintf(out->of, sizeof(out->of), "%s", n->branch->name);

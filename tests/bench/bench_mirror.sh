@@ -17,7 +17,7 @@ target bindfs bindfs --multithreaded
 # Before 1.17 it is libfuse's option only.
 bindfs --help | grep -q -- --direct-io && direct=--direct-io || direct='-o direct_io'
 target bindfs_dio bindfs --multithreaded "$direct"
-target floor "$BENCH_HELPERS/floor"
+target floor "$BENCH_HELPERS/floor" dev
 
 ROUNDS=${BENCH_ROUNDS:-${FULL:+9}}
 ROUNDS=${ROUNDS:-3}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Many names, timed: prints the seconds that it took.
  *
- *	names create|stat|unlink DIR N		DIR/f000000 …, in an order that is not that of the directory
+ *	names create|stat|unlink DIR N [CLIENTS]	DIR/f000000 …, in an order that is not that of the directory, divided
+ *						among so many processes
  *	names tree DIR N			N files below DIR, 100 to a directory (DIR/d…/f…)
  */
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,21 +61,36 @@ static int one(const char *what, const char *dir, unsigned i, unsigned n)
 	return -1;
 }
 
+/* Every `step`-th name, from `i` on. */
+static int some(char **argv, unsigned i, unsigned n, unsigned step)
+{
+	for (; i < n; i += step)
+		if (one(argv[1], argv[2], i, n) < 0) {
+			fprintf(stderr, "names: %s in %s: %s\n", argv[1], argv[2], strerror(errno));
+			return 1;
+		}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 4 || atoi(argv[3]) <= 0) {
-		fprintf(stderr, "usage: names create|stat|unlink|tree DIR N\n");
+	int clients = argc == 5 ? atoi(argv[4]) : 1;
+	if (argc < 4 || argc > 5 || atoi(argv[3]) <= 0 || clients <= 0) {
+		fprintf(stderr, "usage: names create|stat|unlink|tree DIR N [CLIENTS]\n");
 		return 2;
 	}
 	unsigned n = (unsigned)atoi(argv[3]);
 	if (strcmp(argv[1], "tree") == 0)
 		mkdir(argv[2], 0755);
 	double t0 = now_s();
-	for (unsigned i = 0; i < n; i++)
-		if (one(argv[1], argv[2], i, n) < 0) {
-			fprintf(stderr, "names: %s in %s: %s\n", argv[1], argv[2], strerror(errno));
-			return 1;
-		}
+	for (int i = 1; i < clients; i++)
+		if (fork() == 0)
+			_exit(some(argv, (unsigned)i, n, (unsigned)clients));
+	int status, failed = some(argv, 0, n, (unsigned)clients);
+	while (wait(&status) > 0)
+		failed |= status;
+	if (failed)
+		return 1;
 	printf("%.6f\n", now_s() - t0);
 	return 0;
 }

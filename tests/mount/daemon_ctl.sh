@@ -87,7 +87,10 @@ says_too() { # PATTERN COMMAND
 	grep -Eq -- "$pattern" "$TMP/err" || fail "'$*' said '$(cat "$TMP/err")', not '$pattern'"
 }
 says_too "weight=gid:5=2 has no effect with fair=uid" ctl set slow fair=uid weight=uid:0=3+gid:5=2
-LOG_EXPECTED="$LOG_EXPECTED|has no effect|has no effect here"
+LOG_EXPECTED="$LOG_EXPECTED|has no effect|has no effect here|limits all callers together"
+says_too "with fair=none, each.\* limits all callers together" ctl set slow fair=none each.iops=50k
+says_too "with fair=none, each.\* limits all callers together" ctl set slow each.bps=1G
+ok ctl set slow each.iops=off each.bps=off >/dev/null
 if [ "$(cat /proc/[0-9]*/cgroup 2>/dev/null | sed -n 's/^0:://p' | sort -u | wc -l)" = 1 ]; then
 	says_too "fair=cgroup has no effect here" ctl set slow fair=cgroup
 else

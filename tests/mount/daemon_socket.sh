@@ -6,7 +6,7 @@ requires helper:ctlnoise jq
 
 backing tmpfs
 echo hello >"$SRC/file"
-LOG_EXPECTED='^ratefs: (serving|control socket: refused user 1001)'
+LOG_EXPECTED='^ratefs: (serving|limits of|control socket: refused user 1001)'
 mount_ratefs
 SOCK=$(echo /run/ratefs/*.sock)
 equal "$(stat -c %a "$SOCK")" 600 "mode of the socket"
@@ -70,7 +70,7 @@ unmount_ratefs
 
 # Directories that belong to somebody else, or that others may write to, are refused for sockets.
 no_place() {
-	LOG_EXPECTED="^ratefs: (serving|ratefsctl will not reach this daemon: $1)"
+	LOG_EXPECTED="^ratefs: (serving|limits of|ratefsctl will not reach this daemon: $1)"
 	mount_ratefs
 	grep -q "$1" "$LOG" || fail "it was not told: $1"
 	equal "$(ls /run/ratefs)" "" "sockets"

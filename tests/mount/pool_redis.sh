@@ -43,13 +43,13 @@ equal "$(redis-cli -s "$TMP/redis.sock" type farm)" hash "the pool's key"
 
 # A cable is pulled: that host keeps to a third, the others share the rest; and recovers by itself.
 ip link set v1 down
-within 5s host_said 1 "pool 'pool': .*; this host keeps to its share" || fail "host 1 does not say that it is alone"
+within 5s host_said 1 "pool 'farm': .*; this host keeps to its share" || fail "host 1 does not say that it is alone"
 rates 3 1
 near "$SUM" $((RATE_POOL / 3)) 8 "a third without the server"
 rates 3 2 3
 near "$SUM" "$RATE_POOL" 8 "two hosts without the third"
 ip link set v1 up
-within 20s host_said 1 "pool 'pool': .* leases again" || fail "host 1 does not recover"
+within 20s host_said 1 "pool 'farm': .* leases again" || fail "host 1 does not recover"
 rates 2 1 2 3
 rates 3 1 2 3
 near "$SUM" "$RATE_POOL" 6 "three hosts again"
@@ -100,8 +100,6 @@ host_down 1
 [ "$(redis-cli -s "$TMP/redis.sock" hkeys farm | grep -c ^m:)" -le 1 ] || fail "those who left are still there"
 
 # A bad line: 60 ms each way, and every twentieth packet cuts the connection.  Most of the rate, and not much more.
-# Once 14 % more was seen, under ThreadSanitizer on a loaded machine.  The cause is not known; one that would fit is a host that
-# loses the server before it has heard of the other one, and so takes its share to be the whole.
 python3 "$srcdir/tests/mount/pool_proxy.py" 6380 6379 60 5 &
 proxy=$!
 python3 "$srcdir/tests/mount/pool_proxy.py" 6381 0 0 0 &
@@ -111,17 +109,17 @@ for n in 1 2; do
 done
 rates 2 1 2
 rates 5 1 2
-[ "$SUM" -le $((RATE_POOL * 130 / 100)) ] || fail "tokens were made up on a bad line: $SUM"
+[ "$SUM" -le $((RATE_POOL * 103 / 100)) ] || fail "tokens were made up on a bad line: $SUM"
 [ "$SUM" -ge $((RATE_POOL * 75 / 100)) ] || fail "a bad line costs too much: $SUM"
 host_down 2
 host_down 1
 
 # A server that talks rubbish, and one that is not there.
 host_up 1 -o "pool.server=redis://10.77.0.254:6381,pool.key=x,pool.bps=6M"
-within 5s host_said 1 "pool 'pool': 10.77.0.254:6381: .*; nothing is admitted" || fail "rubbish is not told: $(cat "$TMP/log1")"
+within 5s host_said 1 "pool 'x': 10.77.0.254:6381: .*; nothing is admitted" || fail "rubbish is not told: $(cat "$TMP/log1")"
 host_down 1
 host_up 1 -o "pool.server=redis://no.such.host.invalid,pool.key=x,pool.bps=6M,pool.on_lost=open"
-within 15s host_said 1 "pool 'pool': no.such.host.invalid:6379: .*; the pool's limits are off" || fail "a bad name is not told: $(cat "$TMP/log1")"
+within 15s host_said 1 "pool 'x': no.such.host.invalid:6379: .*; the pool's limits are off" || fail "a bad name is not told: $(cat "$TMP/log1")"
 host_down 1
 kill "$proxy" "$liar"
 

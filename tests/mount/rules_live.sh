@@ -86,6 +86,20 @@ tail -n 6 "$CONF" | diff - <(printf '[class:saved]\nmounts = m\nmatch = uid:1000
 	fail "the class is saved otherwise"
 ok ctl reload >/dev/null
 equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved"]'
+# Before another: a class behind one that matches everything would never be used.
+ok ctl class add m rest match=all --save >/dev/null
+says "class 'late': match: the class is never used: 'rest', .*; put this class before 'rest'" ctl class add m late match=uid:7
+says "before: there is no class 'nobody'" ctl class add m late match=uid:7 --before=nobody
+says "has no section \[class:nobody\]" ctl class add m late match=uid:7 --before=nobody --save
+ok ctl set m/rest reserve.iops=3 >/dev/null
+ctl list | grep -q 'm/rest .* all .* reserve.iops=3$' || fail "list does not show a reservation: $(ctl list)"
+ok ctl class add m early match=uid:7 --before=saved >/dev/null
+ok ctl class add m late match=uid:8 --before=rest --save >/dev/null
+equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["early","saved","late","rest"]'
+ok ctl reload >/dev/null
+equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved","late","rest"]'
+ok ctl class remove m/rest
+ok ctl class remove m/late
 ok ctl class remove m/saved
 says "nothing was changed: .* already has a section \[class:saved\]" ctl class add m saved match=uid:5 --save
 equal "$(ctl class list m --json | jq -c '[.mounts[]?.classes[].name]')" '[]'

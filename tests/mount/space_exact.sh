@@ -43,7 +43,24 @@ full() {
 	unmount_ratefs
 	rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
 }
+# Blocks for the map of a file appear when its data is written, long after it was closed, or while it stays open.
+late() {
+	[ "$BACKING" != tmpfs ] || return 0
+	mount_ratefs -o size=1G
+	exec 9<>"$MNT/open"
+	for at in $(seq 0 2 40); do
+		for f in open closed; do
+			ok dd if=/dev/zero of="$MNT/$f" bs=4k count=1 seek="$at" conv=notrunc status=none
+		done
+	done
+	nap 7s
+	counts_exactly "$BACKING, written late"
+	exec 9>&-
+	unmount_ratefs
+	rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
+}
 each() {
+	late
 	storms
 	full
 }

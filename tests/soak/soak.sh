@@ -32,10 +32,12 @@ iops = 50k
 fs = data
 mountpoint = $M1
 fair = uid
+${RATEFS_TEST_TRANSPORT:+transport = $RATEFS_TEST_TRANSPORT}
 [mount:m2]
 fs = data
 mountpoint = $M2
 cache = page
+${RATEFS_TEST_TRANSPORT:+transport = $RATEFS_TEST_TRANSPORT}
 END
 
 start_daemon() {

@@ -45,7 +45,7 @@ static inline json_t *mount_answer(const struct moment *m)
 			"\"in_source\":{\"stuck\":0},\"inflight\":{\"now\":2},\"open\":{\"now\":7},"
 			"\"classes\":{\"read\":{\"ops\":10,\"bytes\":100},"
 			"\"write\":{\"ops\":%u,\"bytes\":%u,\"parked_total\":40,\"timed_out\":2,"
-			"\"too_many_open\":7,\"ok\":50,\"errors\":4}},"
+			"\"too_many_open\":7,\"no_space\":8,\"ok\":50,\"errors\":4}},"
 			"\"space\":{\"size\":4096,\"used\":1024,\"inodes_used\":3},"
 			"\"limits_met\":[{\"scope\":\"class\",\"of\":\"backup\",\"name\":\"write_bps\","
 			"\"unit\":\"bytes\",\"rate\":1048576,\"level\":%u,\"capacity\":104857,"

@@ -58,6 +58,38 @@ START_TEST(options_reach_their_scope)
 }
 END_TEST
 
+START_TEST(a_pool_is_called_what_the_mount_calls_it_or_like_its_key)
+{
+	static const struct {
+		const char *options, *name, *key;
+	} rows[] = {
+		{"pool=farm", "farm", "ratefs:{farm}"},
+		{"global.pool=farm", "farm", "ratefs:{farm}"},
+		{"pool=farm,pool.key=k", "farm", "k"},
+		{"pool.key=farm", "farm", "farm"},
+		{"pool.key=ratefs:{farm}", "farm", "ratefs:{farm}"},
+		{"pool.key=a{}b", "a{}b", "a{}b"},
+		{"pool.lease=1s", "pool", "ratefs:{pool}"},
+	};
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char line[256];
+		snprintf(line, sizeof(line),
+			 "ratefs /usr /tmp -o pool.server=redis://h,pool.bps=1M,%s",
+			 rows[i].options);
+		ck_assert_msg(parse(line) == 0, "%s: %s", rows[i].options, err.text);
+		ck_assert_str_eq(c.config.pool[0].name, rows[i].name);
+		ck_assert_str_eq(c.config.pool[0].key, rows[i].key);
+		bool global = c.config.global.pool;
+		ck_assert_str_eq(global ? c.config.global.pool : c.config.mount[0].pool,
+				 rows[i].name);
+	}
+	says("ratefs /usr /tmp -o pool.server=redis://h,pool.bps=1M,pool=a,global.pool=a",
+	     "pool: already takes part in pool 'a' by [global]");
+	says("ratefs /usr /tmp -o pool.server=redis://h,pool.bps=1M,pool=a,fs.pool=b",
+	     "pool: there is no [pool:b]");
+}
+END_TEST
+
 START_TEST(it_can_be_called_by_mount)
 {
 	ck_assert_int_eq(
@@ -173,7 +205,8 @@ START_TEST(force_is_kept)
 }
 END_TEST
 
-UNIT_MAIN("cmdline", options_without_o_are_told_where_they_go, what_would_have_no_effect_is_refused,
+UNIT_MAIN("cmdline", a_pool_is_called_what_the_mount_calls_it_or_like_its_key,
+	  options_without_o_are_told_where_they_go, what_would_have_no_effect_is_refused,
 	  force_is_kept, source_and_mountpoint_become_absolute_and_give_the_names,
 	  options_reach_their_scope, it_can_be_called_by_mount, debug_stays_in_the_foreground,
 	  help_and_version_need_nothing_else, wrong_usage_is_told_in_a_line)

@@ -290,7 +290,10 @@ START_TEST(a_class_that_nothing_can_reach_is_told_once_for_all_mounts)
 	says(TWO "[class:x]\nmatch = uid:1\n[class:y]\nmatch = cgroup:/ci/**\n"
 		 "[class:z]\nmatch = uid:1 & op:read, cgroup:/ci/job\n",
 	     "f:13: [class:z] match: the class is never used: 'y', which is tried earlier, takes "
-	     "all of it");
+	     "all of it; put this class before 'y'");
+	says(TWO "[class:x]\nmatch = all\n[class:y]\nmatch = uid:1\n",
+	     "f:11: [class:y] match: the class is never used: 'x', which is tried earlier, takes "
+	     "all of it; put this class before 'x'");
 	ck_assert_int_eq(parse(TWO "[class:x]\nmatch = uid:1 & op:read\n"
 				   "[class:y]\nmatch = uid:1, uid:2\n"),
 			 0);
@@ -344,9 +347,10 @@ START_TEST(scopes_take_part_in_pools_by_name)
 	ck_assert_int_eq(
 		parse("[pool:farm]\nserver = redis://h:7000/2\nbps = 10M\nwindow = 1s\n"
 		      "bps_burst = 1M\nlease = 2s\non_lost = stop\npool_weight = 3\n"
-		      "[global]\npool = farm\n[class:c]\nmatch = uid:1\npool = farm\n" MOUNT),
+		      "[pool:few]\nserver = rediss://h\nbps = 5M\ntls_ca = /ca\n"
+		      "[global]\npool = farm\n[class:c]\nmatch = uid:1\npool = few\n" MOUNT),
 		0);
-	ck_assert_uint_eq(c.n_pools, 1);
+	ck_assert_uint_eq(c.n_pools, 2);
 	ck_assert_str_eq(c.pool[0].key, "ratefs:{farm}");
 	ck_assert_uint_eq(c.pool[0].lease_ns, 2 * NSEC_PER_SEC);
 	ck_assert_uint_eq(c.pool[0].on_lost, 1);
@@ -354,7 +358,7 @@ START_TEST(scopes_take_part_in_pools_by_name)
 	ck_assert_uint_eq(c.global.limits.limit[LIMIT_BPS].pool_per_sec, 10 << 20);
 	ck_assert(!c.global.limits.limit[LIMIT_BPS].enabled);
 	ck_assert_uint_eq(c.mount[0].limits.limit[LIMIT_BPS].pool_per_sec, 0);
-	ck_assert_uint_eq(c.mount[0].class[0].limits.limit[LIMIT_BPS].pool_per_sec, 10 << 20);
+	ck_assert_uint_eq(c.mount[0].class[0].limits.limit[LIMIT_BPS].pool_per_sec, 5 << 20);
 	configuration_free(&c);
 }
 END_TEST
@@ -372,12 +376,32 @@ START_TEST(what_is_wrong_with_a_pool_is_told)
 	says("[pool:a]\nserver = unix:/p\nbps = 1M\npool_weight = 0\n" MOUNT,
 	     "f:4: [pool:a] pool_weight: '0': must be at least 1");
 	says(MOUNT "pool = b\n", "f:4: [mount:m] pool: there is no [pool:b]");
+	says("[pool:a]\nserver = redis://h\nbps = 1M\ntls_ca = /ca\n" MOUNT,
+	     "f:1: [pool:a] tls_ca: TLS needs server=rediss://HOST[:PORT]");
+	says("[pool:a]\nserver = rediss://h\nbps = 1M\ntls_key = /key\n" MOUNT,
+	     "f:1: [pool:a] tls_key: needs tls_cert");
 	says(MOUNT "server = redis://h\n",
 	     "f:4: [mount:m] server: belongs to a pool: [pool:NAME] in a file, or -o pool.server");
 }
 END_TEST
 
-UNIT_MAIN("config", scopes_take_part_in_pools_by_name, what_is_wrong_with_a_pool_is_told,
+START_TEST(a_scope_does_not_take_part_in_a_pool_twice)
+{
+#define POOL "[pool:a]\nserver = unix:/p\nbps = 1M\n"
+	says(POOL "[global]\npool = a\n" MOUNT "pool = a\n",
+	     "f:9: [mount:m] pool: already takes part in pool 'a' by [global]");
+	says(POOL MOUNT "pool = a\n[class:c]\nmatch = uid:1\npool = a\n",
+	     "f:7: [mount:m] class 'c': pool: already takes part in pool 'a' by [mount:m]");
+	says(POOL MOUNT "[class:c]\nmatch = none\npool = a\n"
+			"[class:d]\nmatch = uid:1\nparent = c\npool = a\n",
+	     "f:4: [mount:m] class 'd': pool: already takes part in pool 'a' by [class:c]");
+	ck_assert_int_eq(parse(POOL "[global]\npool = none\n" MOUNT "pool = a\n"), 0);
+	configuration_free(&c);
+}
+END_TEST
+
+UNIT_MAIN("config", a_scope_does_not_take_part_in_a_pool_twice, scopes_take_part_in_pools_by_name,
+	  what_is_wrong_with_a_pool_is_told,
 	  every_mount_has_its_own_classes_in_the_order_of_the_file,
 	  what_is_wrong_with_a_class_is_told_with_its_place,
 	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,

@@ -203,6 +203,30 @@ static int set_classes(void)
 	return gate_set_classes(m, c, 2);
 }
 
+/* As a reload does: limits, keys, weights, a device and classes in three scopes. */
+static int set_everything(void)
+{
+	struct limiter_config limits = many_limits();
+	struct gate_class_config c[] = {
+		{.name = "inner", .parent = "outer", .match = match, .fair = FAIR_UID},
+		{.name = "outer", .limits = many_limits(), .weights = rules, .n_weights = 3}};
+	struct gate_mount_config cfg = weighty();
+	set_limit(&cfg.limits, LIMIT_READ_BPS, 2 * MIB);
+	set_limit(&cfg.each, LIMIT_BPS, MIB);
+	cfg.device.latency[LATENCY_READ] = (struct latency){LATENCY_FIXED, MS, 0};
+	cfg.weight = 5;
+	const struct gate_change changes[] = {
+		{.limits = &limits},
+		{.fs = fs, .limits = &limits},
+		{.mount = m,
+		 .config = &cfg,
+		 .sets_classes = true,
+		 .classes = c,
+		 .n_classes = ARRAY_SIZE(c)},
+	};
+	return gate_apply(w.gate, changes, ARRAY_SIZE(changes));
+}
+
 static int pause_global(void)
 {
 	return gate_pause_global(w.gate, true);
@@ -227,7 +251,7 @@ static void changes_or_does_nothing(int (*change)(void))
 		look(&before);
 		int rc = OOM_FAIL(n, change());
 		/* waiting jobs whose new key has no memory share another: not an error */
-		bool shares = change == set_classes && rc == 0;
+		bool shares = (change == set_classes || change == set_everything) && rc == 0;
 		ck_assert_int_eq(rc, oom_struck() && !shares ? -ENOMEM : 0);
 		if (oom_struck() && !shares) {
 			same(&before);
@@ -248,6 +272,12 @@ START_TEST(limits_that_cannot_be_set_leave_everything_as_it_was)
 	changes_or_does_nothing(set_mount);
 	changes_or_does_nothing(set_each);
 	changes_or_does_nothing(set_classes);
+}
+END_TEST
+
+START_TEST(several_scopes_change_together_or_not_at_all)
+{
+	changes_or_does_nothing(set_everything);
 }
 END_TEST
 
@@ -336,6 +366,7 @@ START_TEST(a_request_without_memory_shares_a_place_or_is_refused)
 END_TEST
 
 UNIT_MAIN("gate_memory", limits_that_cannot_be_set_leave_everything_as_it_was,
+	  several_scopes_change_together_or_not_at_all,
 	  a_pause_that_cannot_be_made_leaves_everything_as_it_was,
 	  a_scope_that_cannot_be_made_leaves_nothing_behind,
 	  a_mount_that_cannot_be_added_leaves_nothing_behind,

@@ -387,8 +387,61 @@ START_TEST(an_idle_pool_has_no_threads)
 }
 END_TEST
 
+/* --- one change of several scopes --- */
+
+#define SWAPS 2000
+static _Atomic bool swapping;
+static _Atomic unsigned mixed, looks;
+
+/* The limits of a mount, its fs and everything are copied together: never some old and some new. */
+static void *look_for_mixtures(void *arg)
+{
+	struct gate_mount *m = arg;
+	while (atomic_load(&swapping)) {
+		struct scope_limits l[CHAIN_SCOPES_MAX];
+		unsigned n = gate_limits_mount(m, l);
+		for (unsigned i = 1; i < n; i++)
+			mixed += l[i].limit[LIMIT_BPS].rate_per_sec !=
+				 l[0].limit[LIMIT_BPS].rate_per_sec;
+		looks++;
+	}
+	return NULL;
+}
+
+START_TEST(several_scopes_change_at_the_same_moment)
+{
+	struct gate_mount_config cfg = {.fair = FAIR_PROCESS};
+	pthread_t watcher;
+	stepper = stepper_new();
+	gate = gate_new(stepper_clock(stepper), workers_dispatch, NULL);
+	ck_assert_int_eq(stepper_start(stepper, gate), 0);
+	fs[0] = gate_fs_new(gate, "fs", &cfg.limits);
+	mount[0] = gate_mount_new(fs[0], "mount", &cfg);
+	swapping = true;
+	ck_assert_int_eq(pthread_create(&watcher, NULL, look_for_mixtures, mount[0]), 0);
+	for (unsigned i = 0; i < SWAPS || looks < SWAPS; i++) {
+		cfg.limits.limit[LIMIT_BPS] =
+			(struct limit_config){.enabled = true, .rate_per_sec = 1000 + i % 2};
+		const struct gate_change changes[] = {
+			{.limits = &cfg.limits},
+			{.fs = fs[0], .limits = &cfg.limits},
+			{.mount = mount[0], .config = &cfg},
+		};
+		ck_assert_int_eq(gate_apply(gate, changes, ARRAY_SIZE(changes)), 0);
+	}
+	swapping = false;
+	pthread_join(watcher, NULL);
+	ck_assert_uint_eq(mixed, 0);
+	gate_mount_free(mount[0]);
+	gate_fs_free(fs[0]);
+	stepper_free(stepper);
+	gate_free(gate);
+}
+END_TEST
+
 UNIT_MAIN("gate_threads", threads_that_ask_cancel_and_change_limits_lose_nothing,
 	  workers_run_everything_that_is_queued_before_they_end,
 	  the_pool_grows_while_its_threads_are_stuck,
 	  threads_that_cannot_start_are_missing_and_nothing_else,
-	  a_pool_whose_threads_all_hang_takes_none_from_another, an_idle_pool_has_no_threads)
+	  a_pool_whose_threads_all_hang_takes_none_from_another, an_idle_pool_has_no_threads,
+	  several_scopes_change_at_the_same_moment)

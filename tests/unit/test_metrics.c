@@ -43,6 +43,7 @@ START_TEST(figures_of_a_snapshot_are_written_in_base_units)
 	has("ratefs_outcomes_total" OF "mount=\"data\",op=\"write\",outcome=\"ok\"} 46");
 	has("ratefs_outcomes_total" OF "mount=\"data\",op=\"write\",outcome=\"error\"} 4");
 	has("ratefs_refused_total" OF "mount=\"data\",op=\"write\",reason=\"too_many_open\"} 7");
+	has("ratefs_refused_total" OF "mount=\"data\",op=\"write\",reason=\"no_space\"} 8");
 	has("ratefs_space_used_bytes" OF "mount=\"data\"} 1024");
 	has("ratefs_space_limit_bytes" OF "mount=\"data\"} 4096");
 	has("ratefs_space_inodes_limit" OF "mount=\"data\"} 0");

@@ -56,6 +56,29 @@ START_TEST(a_copy_is_a_read_and_a_write)
 }
 END_TEST
 
+START_TEST(an_operation_on_extended_attributes_is_a_metadata_operation)
+{
+	const struct rule_subject get = {.cls = COST_META_READ}, set = {.cls = COST_META_WRITE};
+	ck_assert(matches("op:meta", &get));
+	ck_assert(matches("op:meta", &set));
+	ck_assert(!matches("op:read|write", &get));
+}
+END_TEST
+
+START_TEST(all_matches_every_request)
+{
+	for (unsigned cls = 0; cls < COST_CLASSES; cls++) {
+		const struct rule_subject unknown = {.cls = cls};
+		ck_assert(matches("all", &unknown));
+		ck_assert(matches("uid:7, all", &unknown));
+		ck_assert(matches("op:read|write|meta|readdir|open", &unknown));
+	}
+	const struct rule_subject one = {.uid = 1};
+	ck_assert(matches("all & uid:1", &one));
+	ck_assert(!matches("all & uid:2", &one));
+}
+END_TEST
+
 START_TEST(a_cgroup_is_a_glob_and_two_stars_are_a_subtree)
 {
 	const struct rule_subject job = {.cgroup = "/ci/job1/sub"}, ci = {.cgroup = "/ci"},
@@ -111,6 +134,11 @@ START_TEST(a_rule_that_an_earlier_one_takes_everything_of_is_seen)
 	ck_assert(covers("uid:1,uid:2", "uid:2"));
 	ck_assert(covers("op:read|write", "op:write & gid:5"));
 	ck_assert(covers("cgroup:/ci/**", "cgroup:/ci/job1"));
+	ck_assert(covers("all", "uid:1"));
+	ck_assert(covers("op:read|write|meta|readdir|open", "comm:x"));
+	ck_assert(covers("cgroup:/**", "uid:1 & op:read"));
+	ck_assert(covers("comm:*", "all"));
+	ck_assert(!covers("all & uid:1", "uid:2"));
 	ck_assert(!covers("uid:1 & op:read", "uid:1"));
 	ck_assert(!covers("uid:1", "uid:1,uid:2"));
 	ck_assert(!covers("uid:1", "gid:1"));
@@ -118,6 +146,7 @@ START_TEST(a_rule_that_an_earlier_one_takes_everything_of_is_seen)
 END_TEST
 
 UNIT_MAIN("rule", users_groups_and_operations_match_by_number_or_name, a_copy_is_a_read_and_a_write,
+	  an_operation_on_extended_attributes_is_a_metadata_operation, all_matches_every_request,
 	  a_cgroup_is_a_glob_and_two_stars_are_a_subtree, a_name_is_a_glob,
 	  a_problem_says_what_is_wrong_and_what_to_write,
 	  a_rule_that_an_earlier_one_takes_everything_of_is_seen)

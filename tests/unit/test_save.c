@@ -9,7 +9,7 @@
 
 static void becomes(const char *text, const char *section, struct save_value v, const char *result)
 {
-	char *got = save_edit(text, section, &v, 1);
+	char *got = save_edit(text, (struct save_section){section, NULL}, &v, 1);
 	ck_assert_str_eq(got, result);
 	free(got);
 }
@@ -51,6 +51,25 @@ START_TEST(a_comment_is_not_a_key)
 }
 END_TEST
 
+static void put_before(const char *text, const char *result)
+{
+	struct save_value v = V("bps", "5");
+	char *got = save_edit(text, (struct save_section){"class:new", "class:old"}, &v, 1);
+	ck_assert_str_eq(got, result);
+	free(got);
+}
+
+START_TEST(a_new_section_can_be_put_before_another_and_its_comment)
+{
+	put_before("[class:old]\na = 1\n", "[class:new]\nbps = 5\n\n[class:old]\na = 1\n");
+	put_before("[mount:x]\n# of x\n\n# of old\n; too\n[class:old]\n",
+		   "[mount:x]\n# of x\n\n[class:new]\nbps = 5\n\n# of old\n; too\n[class:old]\n");
+	put_before("[mount:x]\na = 1\n[class:old]",
+		   "[mount:x]\na = 1\n[class:new]\nbps = 5\n\n[class:old]");
+	put_before("[mount:x]\n", "[mount:x]\n\n[class:new]\nbps = 5\n");
+}
+END_TEST
+
 START_TEST(a_section_that_is_not_there_is_added)
 {
 	becomes("[mount:x]\na = 1\n", "global", V("iops", "2"),
@@ -72,7 +91,7 @@ END_TEST
 START_TEST(several_values_are_saved_at_once)
 {
 	const struct save_value v[] = {{"iops", "1"}, {"bps", "2"}, {"max_open", "3"}};
-	char *got = save_edit("[mount:x]\nbps = 9\n", "mount:x", v, 3);
+	char *got = save_edit("[mount:x]\nbps = 9\n", (struct save_section){"mount:x", NULL}, v, 3);
 	ck_assert_str_eq(got, "[mount:x]\nbps = 2\niops = 1\nmax_open = 3\n");
 	free(got);
 }
@@ -88,7 +107,8 @@ START_TEST(a_file_is_replaced_with_its_mode_kept)
 	ck_assert_int_eq(write(fd, "[global]\niops = 2\n", 18), 18);
 	fchmod(fd, 0640);
 	close(fd);
-	ck_assert_msg(save_file(path, "global", &v, 1, &err) == 0, "%s", err.text);
+	ck_assert_msg(save_file(path, (struct save_section){"global", NULL}, &v, 1, &err) == 0,
+		      "%s", err.text);
 	FILE *f = fopen(path, "re");
 	ck_assert_uint_eq(fread(text, 1, sizeof(text) - 1, f), 18);
 	fclose(f);
@@ -96,7 +116,7 @@ START_TEST(a_file_is_replaced_with_its_mode_kept)
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0640);
 	unlink(path);
-	ck_assert_int_eq(save_file(path, "global", &v, 1, &err), -1);
+	ck_assert_int_eq(save_file(path, (struct save_section){"global", NULL}, &v, 1, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "No such file"));
 }
 END_TEST
@@ -104,5 +124,6 @@ END_TEST
 UNIT_MAIN("save", a_value_is_replaced_and_everything_else_stays,
 	  a_key_keeps_the_spelling_that_it_has, a_new_key_goes_to_the_end_of_its_section,
 	  a_comment_is_not_a_key, a_section_that_is_not_there_is_added,
+	  a_new_section_can_be_put_before_another_and_its_comment,
 	  a_value_that_looks_like_a_comment_is_quoted, several_values_are_saved_at_once,
 	  a_file_is_replaced_with_its_mode_kept)

@@ -105,7 +105,7 @@ END_TEST
 
 static struct slot_stat stat_of(int64_t bytes, uint64_t cap, bool exists)
 {
-	return (struct slot_stat){bytes, (uint64_t)bytes, cap, exists};
+	return (struct slot_stat){bytes, (uint64_t)bytes, cap, exists, false};
 }
 
 static void settle(struct space_table *t, struct space_slot *s, uint64_t ticket, int64_t bytes,
@@ -143,6 +143,14 @@ static uint32_t pick(struct model *m, uint32_t n)
 	return (uint32_t)(unit_random(&m->rnd) >> 33) % n;
 }
 
+/* A file without holes. */
+static void prove(struct space_table *t, struct space_slot *s, int64_t bytes)
+{
+	struct slot_proof p = {.solid_to = (uint64_t)bytes, .solid_end = true};
+	if (table_wants_proof(t, s, &p.epoch))
+		table_prove(t, s, &p);
+}
+
 static void enter(struct model *m, struct space_slot *s, unsigned i)
 {
 	const struct model_file *f = &m->file[i];
@@ -165,8 +173,12 @@ static void make(struct model *m, unsigned i)
 static void unlink_one(struct model *m, unsigned i)
 {
 	struct model_file *f = &m->file[i];
-	if (f->names && --f->names == 0)
-		table_gone(&m->t, DEV, i + 1, f->bytes);
+	struct slot_victim v = {.drops = m->t.drops};
+	if (f->names && --f->names == 0) {
+		const struct slot_stat st = stat_of(f->bytes, UINT64_MAX, true);
+		ck_assert(table_remove_begin(&m->t, DEV, i + 1, &st, &v));
+		table_remove_end(&m->t, &v, true, m->now_ns);
+	}
 	if (!f->names && !f->handles)
 		f->bytes = 0;
 }
@@ -203,16 +215,17 @@ static void change(struct model *m, unsigned i)
 	/* The model's files have no holes: a write within or at the end of one makes it as long as that. */
 	uint64_t growth, from = pick(m, 30) * 4096;
 	struct slot_write w = {from, from + 1 + pick(m, 9000), 4096, 0};
+	prove(&m->t, s, f->bytes);
 	if (pick(m, 2) && table_write_begin(&m->t, s, &w, &growth)) {
 		int64_t end = (int64_t)space_round_up(w.to, 4096);
 		UNIT_REQUIRE((int64_t)growth == (end > f->bytes ? end - f->bytes : 0));
 		f->bytes = end > f->bytes ? end : f->bytes;
-		if (pick(m, 4) == 0 || !table_write_end(&m->t, s, &w))
+		if (pick(m, 4) == 0 || !table_write_end(&m->t, s, &w, 0))
 			enter(m, s, i);
 	} else {
-		table_change_begin(&m->t, s);
+		table_change_begin(&m->t, s, CHANGE_ANY);
 		f->bytes = pick(m, 100) * 4096;
-		table_change_end(&m->t, s);
+		table_change_end(&m->t, s, CHANGE_ANY);
 		enter(m, s, i);
 	}
 	table_put(&m->t, s, m->now_ns);
@@ -290,11 +303,11 @@ END_TEST
 static void scan(struct model *m)
 {
 	int64_t bytes = 0, inodes = 0;
-	table_scan_begin(&m->t);
+	table_scan_begin(&m->t, m->quiet);
 	for (unsigned i = 0; i < FILES; i++) {
 		for (unsigned name = 0; name < m->file[i].names && name < 3; name++) {
 			int64_t seen = m->file[i].bytes;
-			switch (table_visit(&m->t, DEV, i + 1, true)) {
+			switch (table_visit(&m->t, DEV, i + 1, m->file[i].names > 1)) {
 			case VISIT_COUNT:
 				bytes += seen;
 				inodes++;
@@ -312,6 +325,7 @@ static void scan(struct model *m)
 				step(m);
 		}
 	}
+	ck_assert(!m->t.disturbed);
 	table_scan_end(&m->t, bytes, inodes);
 }
 
@@ -371,6 +385,7 @@ START_TEST(a_write_into_a_solid_file_needs_no_stat)
 	table_init(&t);
 	struct space_slot *s = table_get(&t, DEV, 1);
 	base(&t, s, 8192);
+	prove(&t, s, 8192);
 	space_add(&t.bytes, 8192);
 	struct slot_write inside = {100, 5000, 4096, 0}, beyond = {8000, 9000, 4096, 0};
 	struct slot_write far = {20000, 20001, 4096, 0};
@@ -379,12 +394,12 @@ START_TEST(a_write_into_a_solid_file_needs_no_stat)
 	ck_assert(table_write_begin(&t, s, &beyond, &growth));
 	ck_assert_uint_eq(growth, 4096);
 	ck_assert(!table_write_begin(&t, s, &far, &growth)); /* leaves a hole */
-	ck_assert(table_write_end(&t, s, &inside));
+	ck_assert(table_write_end(&t, s, &inside, 0));
 	ck_assert_int_eq(t.bytes.used, 8192);
-	ck_assert(table_write_end(&t, s, &beyond));
-	ck_assert(table_write_end(&t, s, &beyond)); /* twice the same is there once */
+	ck_assert(table_write_end(&t, s, &beyond, 0));
+	ck_assert(table_write_end(&t, s, &beyond, 0)); /* twice the same is there once */
 	ck_assert_int_eq(t.bytes.used, 12288);
-	ck_assert(table_is_guessed(&t, s));
+	ck_assert(slot_is_unverified(s));
 	table_put(&t, s, 0);
 	table_destroy(&t);
 }
@@ -397,11 +412,12 @@ START_TEST(a_stat_that_may_not_have_seen_a_write_is_taken_again)
 	table_init(&t);
 	struct space_slot *s = table_get(&t, DEV, 1);
 	base(&t, s, 4096);
+	prove(&t, s, 4096);
 	struct slot_write w = {4096, 8192, 4096, 0};
 	const struct slot_stat old = stat_of(4096, UINT64_MAX, true);
 	ck_assert(table_write_begin(&t, s, &w, &growth));
 	uint64_t ticket = slot_ticket(s);
-	ck_assert(table_write_end(&t, s, &w));
+	ck_assert(table_write_end(&t, s, &w, 0));
 	ck_assert(!table_settle(&t, s, ticket, &old));
 	ck_assert_int_eq(t.bytes.used, 4096); /* what the write added */
 	table_put(&t, s, 0);
@@ -416,15 +432,19 @@ START_TEST(a_write_beside_a_truncation_is_settled_by_stat)
 	table_init(&t);
 	struct space_slot *s = table_get(&t, DEV, 1);
 	base(&t, s, 4096);
+	prove(&t, s, 4096);
 	struct slot_write w = {4096, 8192, 4096, 0}, later = w;
 	ck_assert(table_write_begin(&t, s, &w, &growth));
-	table_change_begin(&t, s);
+	table_change_begin(&t, s, CHANGE_ANY);
 	ck_assert(!table_write_begin(&t, s, &later, &growth));
-	table_change_end(&t, s);
+	table_change_end(&t, s, CHANGE_ANY);
 	settle(&t, s, slot_ticket(s), 4096, UINT64_MAX);
-	ck_assert(!table_write_end(&t, s, &w));
+	ck_assert(!table_write_end(&t, s, &w, 0));
+	ck_assert(!table_write_begin(&t, s, &later, &growth));
+	s->proof_in = 0;
+	prove(&t, s, 4096);
 	ck_assert(table_write_begin(&t, s, &later, &growth));
-	ck_assert(table_write_end(&t, s, &later));
+	ck_assert(table_write_end(&t, s, &later, 0));
 	table_put(&t, s, 0);
 	table_destroy(&t);
 }
@@ -461,7 +481,7 @@ START_TEST(a_file_without_a_name_goes_with_its_last_handle)
 	struct space_table t;
 	table_init(&t);
 	struct space_slot *s = table_get_new(&t, DEV, 1, 4096); /* O_TMPFILE */
-	table_vanished(&t, s);
+	table_vanished(&t, s, slot_ticket(s));
 	table_opened(&t, s, false, &none);
 	settle(&t, s, slot_ticket(s), 12288, UINT64_MAX);
 	ck_assert_int_eq(t.bytes.used, 12288);
@@ -470,6 +490,165 @@ START_TEST(a_file_without_a_name_goes_with_its_last_handle)
 	ck_assert_int_eq(t.bytes.used, 0);
 	ck_assert_int_eq(t.inodes.used, 0);
 	ck_assert_uint_eq(t.slots, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_file_whose_size_equals_its_blocks_may_still_have_holes)
+{
+	struct space_table t;
+	uint64_t growth;
+	table_init(&t);
+	struct space_slot *s = table_get(&t, DEV, 1);
+	base(&t, s, 8192); /* one block of data, one of attributes */
+	settle(&t, s, slot_ticket(s), 8192, UINT64_MAX);
+	struct slot_write w = {4096, 8192, 4096, 0};
+	ck_assert(!table_write_begin(&t, s, &w, &growth));
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_write_beyond_a_hole_leaves_what_is_known_of_the_blocks_before_it)
+{
+	struct space_table t;
+	uint64_t growth;
+	table_init(&t);
+	struct space_slot *s = table_get_new(&t, DEV, 1, 0);
+	struct slot_write first = {0, 8192, 4096, 0}, far = {65536, 65537, 4096, 0};
+	struct slot_write inside = {0, 8000, 4096, 0}, beyond = {8000, 9000, 4096, 0};
+	ck_assert(table_write_begin(&t, s, &first, &growth)); /* a new file has no blocks */
+	ck_assert_uint_eq(growth, 8192);
+	ck_assert(table_write_end(&t, s, &first, 0));
+	ck_assert(!table_write_begin(&t, s, &far, &growth));
+	table_change_begin(&t, s, CHANGE_WRITE);
+	ck_assert(table_write_begin(&t, s, &inside, &growth));
+	ck_assert(!table_write_begin(&t, s, &beyond, &growth));
+	table_change_end(&t, s, CHANGE_WRITE);
+	settle(&t, s, slot_ticket(s), 12288, UINT64_MAX);
+	ck_assert(table_write_begin(&t, s, &inside, &growth));
+	ck_assert(!table_write_begin(&t, s, &beyond, &growth));
+	ck_assert_int_eq(t.bytes.used, 12288);
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_new_file_with_the_number_of_a_removed_one_is_another_file)
+{
+	struct space_table t;
+	struct slot_victim v = {0};
+	const struct slot_stat old = stat_of(8192, UINT64_MAX, true);
+	table_init(&t);
+	space_add(&t.bytes, 8192);
+	space_add(&t.inodes, 1);
+	ck_assert(table_remove_begin(&t, DEV, 1, &old, &v));
+	uint64_t looked = slot_ticket(v.slot); /* of a check that found the old file gone */
+	struct space_slot *s = table_get_new(&t, DEV, 1, 4096);
+	table_remove_end(&t, &v, true, 0);
+	table_vanished(&t, s, looked);
+	table_put(&t, s, 0);
+	ck_assert_int_eq(t.bytes.used, 4096);
+	ck_assert_int_eq(t.inodes.used, 1);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_stat_from_before_a_truncation_does_not_tell_what_a_removal_frees)
+{
+	struct space_table t;
+	struct slot_victim v = {0};
+	const struct slot_stat old = stat_of(8192, UINT64_MAX, true);
+	struct slot_stat empty = stat_of(0, UINT64_MAX, true);
+	empty.final = true;
+	table_init(&t);
+	space_add(&t.bytes, 8192);
+	space_add(&t.inodes, 1);
+	v.drops = t.drops; /* here, the file is found to have 8192 bytes */
+	struct space_slot *s = table_get(&t, DEV, 1);
+	table_base(&t, s, &old);
+	ck_assert(table_settle(&t, s, slot_ticket(s), &empty));
+	table_put(&t, s, 0);
+	ck_assert(!table_remove_begin(&t, DEV, 1, &old, &v));
+	table_base(&t, v.slot, &empty);
+	table_remove_end(&t, &v, true, 0);
+	ck_assert_int_eq(t.bytes.used, 0);
+	ck_assert_int_eq(t.inodes.used, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+/* Counts how often a file is checked while time passes. */
+static unsigned looks_until(struct space_table *t, uint64_t *now_ns, uint64_t end_ns)
+{
+	struct space_slot *due[4];
+	unsigned looks = 0;
+	for (; *now_ns < end_ns; *now_ns += NSEC_PER_SEC) {
+		unsigned n = table_due(t, *now_ns, 100, due, 4);
+		looks += n;
+		while (n)
+			table_put(t, due[--n], *now_ns);
+	}
+	return looks;
+}
+
+START_TEST(a_file_that_was_changed_is_checked_every_five_seconds_until_its_data_is_written)
+{
+	static const struct fhandle none;
+	struct space_table t;
+	for (int closed = 0; closed < 2; closed++) {
+		uint64_t now_ns = NSEC_PER_SEC;
+		table_init(&t);
+		struct space_slot *s = table_get(&t, DEV, 1);
+		base(&t, s, 0);
+		table_opened(&t, s, false, &none);
+		settle(&t, s, slot_ticket(s), 65536, UINT64_MAX);
+		if (closed)
+			table_closed(&t, s, false, now_ns);
+		for (int i = 0; i < 6; i++) {
+			unsigned n = looks_until(&t, &now_ns, now_ns + 6 * NSEC_PER_SEC);
+			ck_assert_uint_ge(n, 1);
+			ck_assert_uint_le(n, 4);
+		}
+		ck_assert_uint_le(looks_until(&t, &now_ns, now_ns + 1000 * NSEC_PER_SEC), 6);
+		ck_assert_uint_eq(t.pending, 0);
+		ck_assert_uint_eq(t.idle, 0);
+		if (!closed)
+			table_closed(&t, s, false, now_ns);
+		table_destroy(&t);
+	}
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_change_any_more_is_forgotten_when_closed)
+{
+	static const struct fhandle none;
+	struct space_table t;
+	struct slot_stat st = stat_of(4096, UINT64_MAX, true);
+	st.final = true;
+	table_init(&t);
+	struct space_slot *s = table_get_new(&t, DEV, 1, 0);
+	table_opened(&t, s, false, &none);
+	ck_assert(table_settle(&t, s, slot_ticket(s), &st));
+	table_closed(&t, s, false, 0);
+	ck_assert_uint_eq(t.slots, 0);
+	ck_assert_int_eq(t.bytes.used, 4096);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_scan_that_relied_on_quiet_knows_that_it_was_disturbed)
+{
+	struct space_table t;
+	table_init(&t);
+	table_scan_begin(&t, true);
+	ck_assert_int_eq(table_visit(&t, DEV, 1, false), VISIT_COUNT);
+	ck_assert_int_eq(table_visit(&t, DEV, 2, true), VISIT_COUNT);
+	ck_assert_int_eq(table_visit(&t, DEV, 2, true), VISIT_KNOWN);
+	ck_assert(!t.disturbed);
+	table_put(&t, table_get(&t, DEV, 1), 0);
+	ck_assert(t.disturbed);
+	table_scan_abort(&t);
 	table_destroy(&t);
 }
 END_TEST
@@ -483,4 +662,11 @@ UNIT_MAIN("space", a_reservation_fits_up_to_the_limit_and_not_beyond, no_limit_a
 	  a_stat_that_may_not_have_seen_a_write_is_taken_again,
 	  a_write_beside_a_truncation_is_settled_by_stat,
 	  blocks_beyond_the_end_count_when_somebody_asked_for_them_or_the_file_is_closed,
-	  a_file_without_a_name_goes_with_its_last_handle)
+	  a_file_without_a_name_goes_with_its_last_handle,
+	  a_file_whose_size_equals_its_blocks_may_still_have_holes,
+	  a_write_beyond_a_hole_leaves_what_is_known_of_the_blocks_before_it,
+	  a_new_file_with_the_number_of_a_removed_one_is_another_file,
+	  a_stat_from_before_a_truncation_does_not_tell_what_a_removal_frees,
+	  a_file_that_was_changed_is_checked_every_five_seconds_until_its_data_is_written,
+	  a_file_that_cannot_change_any_more_is_forgotten_when_closed,
+	  a_scan_that_relied_on_quiet_knows_that_it_was_disturbed)

@@ -33,9 +33,11 @@ static void leave_dir(int fd)
 
 static _Atomic unsigned seen;
 
-static int count(void *ctx, int dir_fd, const char *name, const struct statx *st)
+static int count(void *ctx, struct scan_sum *sum, int dir_fd, const char *name,
+		 const struct statx *st)
 {
 	unsigned n = atomic_fetch_add(&seen, 1) + 1;
+	sum->inodes++;
 	return ctx && n >= *(unsigned *)ctx ? -ENOMEM : 0;
 }
 
@@ -44,7 +46,7 @@ static const _Atomic bool go_on = false, stopped = true;
 static int scan(int fd, const _Atomic bool *stop, unsigned *fail_at, struct scan_progress *p)
 {
 	seen = 0;
-	return space_scan(&(struct scan_config){fd, false, stop, p, count, fail_at});
+	return space_scan(&(struct scan_config){fd, false, stop, p, count, NULL, fail_at});
 }
 
 /* Deeper than a path can be long. */
@@ -80,6 +82,7 @@ START_TEST(a_scan_sees_every_name_once_however_deep)
 	ck_assert_int_eq(scan(fd, &go_on, NULL, &p), 0);
 	ck_assert_uint_eq(seen, n);
 	ck_assert_uint_eq(p.files, n);
+	ck_assert_uint_eq(p.inodes, n);
 	leave_dir(fd);
 }
 END_TEST

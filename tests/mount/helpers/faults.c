@@ -4,11 +4,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -107,6 +109,35 @@ ssize_t splice(int in, off64_t *off_in, int out, off64_t *off_out, size_t n, uns
 	if (off_in && strikes("pread", &n))
 		return -1;
 	return REAL(splice)(in, off_in, out, off_out, n, flags);
+}
+
+static int is_armed(const char *call)
+{
+	for (unsigned i = 0; table && i < FAULT_RULES; i++)
+		if (atomic_load(&table->rule[i].armed) && strcmp(table->rule[i].call, call) == 0)
+			return 1;
+	return 0;
+}
+
+/* Without waiting: whatever is to happen to reads, this one would have to wait for. */
+static void *static_slot_preadv64v2;
+ssize_t preadv64v2(int fd, const struct iovec *v, int n, off64_t off, int flags)
+{
+	if ((flags & RWF_NOWAIT) && is_armed("pread")) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return REAL(preadv64v2)(fd, v, n, off, flags);
+}
+
+/* A tree that hangs is not one in memory, though the tests have it there. */
+static void *static_slot_fstatfs64;
+int fstatfs64(int fd, struct statfs64 *st)
+{
+	int rc = REAL(fstatfs64)(fd, st);
+	if (rc == 0 && table && st->f_type == TMPFS_MAGIC)
+		st->f_type = EXT4_SUPER_MAGIC;
+	return rc;
 }
 
 WRAP(ssize_t, pwrite64, "pwrite", &n, (int fd, const void *buf, size_t n, off64_t off),

@@ -39,7 +39,7 @@ static const struct option long_options[] = {
 static const char help_text[] =
 	"usage: iogen --op OP --path PATH [options]\n"
 	"OP: read write stat open mkdir (mkdir+rmdir) create (create+unlink) readdir getxattr fsync\n"
-	"    statfs rename\n"
+	"    statfs fstat rename\n"
 	"\n"
 	"  --path PATH       file to work on; several clients that write use PATH.0, PATH.1, …\n"
 	"  --shared          all clients use the same file\n"

@@ -87,6 +87,12 @@ static ssize_t op_stat(struct client *c)
 	return stat(c->path, &st);
 }
 
+static ssize_t op_fstat(struct client *c)
+{
+	struct stat st;
+	return fstat(c->fd, &st);
+}
+
 static ssize_t op_open(struct client *c)
 {
 	int fd = open(c->path, O_RDONLY | O_CLOEXEC);
@@ -164,7 +170,7 @@ static const struct op ops[] = {
 	{"mkdir", false, false, op_mkdir},	 {"create", false, false, op_create},
 	{"rename", false, false, op_rename},	 {"readdir", false, false, op_readdir},
 	{"getxattr", false, false, op_getxattr}, {"fsync", false, true, op_fsync},
-	{"statfs", false, false, op_statfs},
+	{"statfs", false, false, op_statfs},	 {"fstat", false, true, op_fstat},
 };
 
 const struct op *op_by_name(const char *name)

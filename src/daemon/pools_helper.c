@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/monotonic.h"
+#include "daemon/pool_launcher.h"
+#include "daemon/pools_internal.h"
+
+static int launcher = -1;
+
+#define RESTART_FIRST_NS (20 * NSEC_PER_MSEC)
+#define RESTART_MOST_NS	 (5 * NSEC_PER_SEC)
+
+/* Without a file there is no reload that could add a pool. */
+int pools_prepare(const struct configuration *c, struct error *err)
+{
+	if (!c->n_pools && !c->file)
+		return 0;
+	launcher = pool_launcher_start();
+	return launcher < 0 ? error_set(err, "cannot start the process that starts ratefs-pool: %s",
+					strerror(-launcher))
+			    : 0;
+}
+
+void pool_helpers_end(void)
+{
+	if (launcher >= 0)
+		close(launcher);
+	launcher = -1;
+}
+
+void pool_helper_drop(struct pool *p)
+{
+	if (p->helper.fd < 0)
+		return;
+	loop_unwatch(p->all->loop, &p->helper);
+	close(p->helper.fd);
+	p->helper.fd = -1;
+}
+
+void pool_helper_ended(struct pool *p)
+{
+	pool_helper_drop(p);
+	if (!*p->error)
+		snprintf(p->error, sizeof(p->error), "ratefs-pool has ended");
+	p->restart_in =
+		p->answered ? RESTART_FIRST_NS : min_u64(2 * p->restart_in, RESTART_MOST_NS);
+	p->restart_ns = monotonic_ns() + p->restart_in;
+	p->answered = false;
+}
+
+/* The credentials: a file that nobody but its owner can read, and its owner is root or us. */
+static int read_auth(const char *path, char *out, size_t size, struct error *err)
+{
+	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(err, "auth_file: %s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode) || (st.st_mode & 077) || (st.st_uid && st.st_uid != geteuid()))
+		return error_set(
+			err, "auth_file: %s must be a file that only its owner can read (mode 600)",
+			path);
+	ssize_t n = read(fd, out, size - 1);
+	out[n > 0 ? n : 0] = '\0';
+	out[strcspn(out, "\r\n")] = '\0';
+	return *out ? 0 : error_set(err, "auth_file: %s is empty", path);
+}
+
+static void copy_path(char out[POOL_PATH_MAX], const char *path)
+{
+	snprintf(out, POOL_PATH_MAX, "%s", path ? path : "");
+}
+
+static int setup_of(const struct pool *p, struct pool_setup *out, struct error *err)
+{
+	memset(out, 0, sizeof(*out));
+	snprintf(out->name, sizeof(out->name), "%s", p->s.name);
+	snprintf(out->server, sizeof(out->server), "%s", p->s.server);
+	snprintf(out->key, sizeof(out->key), "%s", p->s.key);
+	copy_path(out->tls_ca, p->s.tls_ca);
+	copy_path(out->tls_cert, p->s.tls_cert);
+	copy_path(out->tls_key, p->s.tls_key);
+	out->lease_ms = (uint32_t)(p->s.lease_ns / NSEC_PER_MSEC);
+	return p->s.auth_file ? read_auth(p->s.auth_file, out->auth, sizeof(out->auth), err) : 0;
+}
+
+static int start_helper(struct pool *p, struct error *err)
+{
+	struct pool_setup setup;
+	int fds[2];
+	if (setup_of(p, &setup, err) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+		return error_set(err, "%s", strerror(errno));
+	bool ok = send(fds[0], &setup, sizeof(setup), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(setup);
+	explicit_bzero(&setup, sizeof(setup));
+	int rc = ok ? pool_launcher_launch(launcher, fds[1]) : -errno;
+	close(fds[1]);
+	p->helper = (struct watch){fds[0], pool_on_helper};
+	if (rc == 0)
+		rc = loop_watch(p->all->loop, &p->helper, EPOLLIN);
+	if (rc == 0) {
+		p->restarts++;
+		return 0;
+	}
+	close(fds[0]);
+	p->helper.fd = -1;
+	return error_set(err, "cannot start ratefs-pool: %s%s", strerror(-rc),
+			 rc == -EPIPE ? "; the process that starts it is gone: restart ratefs"
+				      : "");
+}
+
+void pool_helper_want(struct pool *p, uint64_t now_ns)
+{
+	struct error err = ERROR_INIT;
+	if (p->helper.fd >= 0 || now_ns < p->restart_ns)
+		return;
+	if (start_helper(p, &err) == 0) {
+		/* The last one may have exited with a call. */
+		pool_member_failed(&p->member, p->member.seq, now_ns);
+		return;
+	}
+	snprintf(p->error, sizeof(p->error), "%.*s", POOL_ERROR_MAX - 1, err.text);
+	pool_helper_ended(p);
+}
+
+void pool_helper_send(struct pool *p, const struct pool_call *call)
+{
+	/* A helper that is busy finds the newest call of those that wait; a full socket means that it hangs. */
+	if (p->helper.fd >= 0)
+		send(p->helper.fd, call, sizeof(*call), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void pool_helper_renew(struct pool *p)
+{
+	pool_helper_drop(p);
+	p->restart_ns = 0;
+	p->restart_in = RESTART_FIRST_NS;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of daemon/pools.h.  Threads: the main thread only. */
+#ifndef DAEMON_POOLS_INTERNAL_H
+#define DAEMON_POOLS_INTERNAL_H
+
+#include "daemon/loop.h"
+#include "daemon/pools.h"
+#include "sched/gate.h"
+
+/* A scope of this daemon that takes part. */
+struct attached {
+	struct gate_pool_scope scope;
+	char class[128]; /* "": none */
+	struct gate_pool_use use, before;
+	uint64_t demand[POOL_LIMITS];
+};
+
+struct pool {
+	struct pools *all;
+	struct settings s;
+	struct pool_member member;
+	struct pool_rates rates;
+	struct attached *attached;
+	unsigned n_attached;
+	struct watch helper; /* fd -1: there is none */
+	uint64_t restart_ns,
+		restart_in; /* when to start the next helper; how long after the last */
+	unsigned restarts;
+	bool answered;	 /* by this helper */
+	bool was_leased; /* something, by this server */
+	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
+	uint64_t errors; /* calls that failed */
+	enum pool_mode told_mode;
+	uint64_t told_ns, told_version, told_learning_ns;
+	struct pool_listing listing;
+	uint64_t listed_ns; /* 0: never */
+};
+
+struct pools {
+	struct registry *registry;
+	struct loop *loop;
+	struct watch timer;
+	struct pool **pool;
+	unsigned n;
+};
+
+/* --- pools_scopes.c: the scopes of this daemon that take part --- */
+
+/* What all of them used. */
+void pool_scopes_look(struct pool *p, struct pool_use *sum);
+/* Notes what each of them wanted in the last dt_ns; the lease is divided by it. */
+void pool_scopes_demand(struct pool *p, uint64_t dt_ns);
+/* Gives them p->rates. */
+void pool_scopes_lease(struct pool *p);
+
+/* --- pools_helper.c: the process that talks to the server --- */
+
+/* Starts a helper if there is none and it is time.  What fails is in p->error. */
+void pool_helper_want(struct pool *p, uint64_t now_ns);
+void pool_helper_send(struct pool *p, const struct pool_call *call);
+/* It has ended: another one is started after a pause. */
+void pool_helper_ended(struct pool *p);
+/* Closes its socket: it makes the calls that it has been sent, and exits. */
+void pool_helper_drop(struct pool *p);
+/* Starts the next one without a pause. */
+void pool_helper_renew(struct pool *p);
+/* Stops the process that starts helpers (pools_prepare). */
+void pool_helpers_end(void);
+
+/* --- pools_tell.c: the log --- */
+
+void pool_tell_mode(struct pool *p);
+void pool_tell_limits(struct pool *p);
+/* After an answer; whether the server learned before it. */
+void pool_tell_learning(struct pool *p, bool before);
+
+/* --- pools.c --- */
+
+/* Calls the old server a last time, and returns what is held: others need not wait for the lease to end. */
+void pool_leave(struct pool *p);
+struct pool *pool_new(struct pools *ps, const struct settings *s); /* NULL: out of memory */
+void pool_free(struct pool *p);
+struct pool *pool_find(const struct pools *ps, const char *name);
+void pool_member_config_of(const struct settings *s, struct pool_member_config *out);
+void pools_set_timer(struct pools *ps);
+void pool_on_helper(struct watch *w, uint32_t events);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/pools_internal.h"
+#include "daemon/registry.h"
+
+/* --- which they are --- */
+
+/* The scopes before a change, and the list of those after it. */
+struct search {
+	const struct pool *pool;
+	const struct attached *old;
+	unsigned n_old;
+	struct attached *found;
+	unsigned n;
+};
+
+static bool takes_part(const struct pool *p, const struct settings *s)
+{
+	return s->pool && strcmp(s->pool, p->s.name) == 0;
+}
+
+static bool same_scope(const struct attached *a, const struct gate_pool_scope *b)
+{
+	return a->scope.fs == b->fs && a->scope.mount == b->mount &&
+	       strcmp(a->class, b->class ? b->class : "") == 0;
+}
+
+/* Adds the scope if it takes part.  What was known of it is kept. */
+static void attach(struct search *f, const struct settings *s, const struct gate_pool_scope *scope)
+{
+	if (!takes_part(f->pool, s))
+		return;
+	struct attached *a = &f->found[f->n++];
+	memset(a, 0, sizeof(*a));
+	for (unsigned i = 0; i < f->n_old; i++)
+		if (same_scope(&f->old[i], scope))
+			*a = f->old[i];
+	a->scope = *scope;
+	snprintf(a->class, sizeof(a->class), "%s", scope->class ? scope->class : "");
+	a->scope.class = scope->class ? a->class : NULL;
+}
+
+static void attach_mount(struct search *f, const struct served_mount *m)
+{
+	struct gate_pool_scope scope = {.gate = m->registry->gate, .mount = m->gate_mount};
+	if (!m->gate_mount)
+		return;
+	attach(f, &m->s, &scope);
+	for (unsigned i = 0; i < m->s.n_classes; i++) {
+		scope.class = m->s.class[i].name;
+		attach(f, &m->s.class[i], &scope);
+	}
+}
+
+static unsigned count_scopes(const struct registry *r)
+{
+	unsigned n = 1;
+	list_for_each (it, (struct list *)&r->fs)
+		n++;
+	list_for_each (it, (struct list *)&r->mounts)
+		n += 1 + list_entry(it, struct served_mount, link)->s.n_classes;
+	return n;
+}
+
+/* Scopes come and go, so that they are looked for each time. */
+static void find_scopes(struct pool *p)
+{
+	struct registry *r = p->all->registry;
+	struct gate_pool_scope scope = {.gate = r->gate};
+	struct search f = {.pool = p, .old = p->attached, .n_old = p->n_attached};
+	f.found = calloc(count_scopes(r), sizeof(*f.found));
+	if (f.found) { /* without memory there are no leases for now */
+		attach(&f, &r->global, &scope);
+		list_for_each (it, &r->fs) {
+			const struct served_fs *fs = list_entry(it, struct served_fs, link);
+			scope.fs = fs->gate;
+			attach(&f, &fs->s, &scope);
+		}
+		list_for_each (it, &r->mounts)
+			attach_mount(&f, list_entry(it, struct served_mount, link));
+	}
+	free(p->attached);
+	p->attached = f.found;
+	p->n_attached = f.n;
+}
+
+/* --- use --- */
+
+void pool_scopes_look(struct pool *p, struct pool_use *sum)
+{
+	memset(sum, 0, sizeof(*sum));
+	find_scopes(p);
+	for (unsigned i = 0; i < p->n_attached; i++) {
+		struct attached *a = &p->attached[i];
+		if (!gate_pool_look(&a->scope, &a->use))
+			continue;
+		for (unsigned k = 0; k < POOL_LIMITS; k++) {
+			sum->tokens[k] += a->use.tokens[k];
+			sum->blocking_ns[k] = max_u64(sum->blocking_ns[k], a->use.blocking_ns[k]);
+			sum->waiting[k] |= a->use.waiting[k];
+		}
+	}
+}
+
+void pool_scopes_demand(struct pool *p, uint64_t dt_ns)
+{
+	for (unsigned i = 0; i < p->n_attached; i++) {
+		struct attached *a = &p->attached[i];
+		for (unsigned k = 0; k < POOL_LIMITS; k++) {
+			uint64_t used = a->use.tokens[k] - a->before.tokens[k];
+			uint64_t blocked_ns = a->use.blocking_ns[k] - a->before.blocking_ns[k];
+			if (used > POOL_RATE_MAX)
+				used = 0;
+			a->demand[k] = a->use.waiting[k] || blocked_ns > dt_ns / 10
+					       ? POOL_DEMAND_ALL
+					       : (uint64_t)((u128)used * POOL_MILLI * NSEC_PER_SEC /
+							    dt_ns);
+		}
+		a->before = a->use;
+	}
+}
+
+/* --- leases --- */
+
+static struct bucket_lease lease_of(const struct pool_rates *r, unsigned k, uint64_t share)
+{
+	u128 capacity = (u128)r->capacity[k] * share / max_u64(r->rate[k], 1);
+	return (struct bucket_lease){
+		.milli_per_sec = share,
+		.capacity = max_u64(1, (uint64_t)capacity),
+		.until_ns = r->until_ns,
+	};
+}
+
+/* One limit of all scopes; false: out of memory. */
+static bool split(const struct pool *p, unsigned k, struct gate_lease *lease)
+{
+	unsigned n = p->n_attached;
+	uint64_t rate = p->rates.rate[k];
+	AUTO_FREE struct pool_wish *scratch = calloc(n + 1, sizeof(*scratch));
+	AUTO_FREE uint64_t *demand = calloc(n + 1, sizeof(*demand));
+	AUTO_FREE uint64_t *share = calloc(n + 1, sizeof(*share));
+	if (!scratch || !demand || !share)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		demand[i] = p->attached[i].demand[k];
+	pool_split(rate, demand, n, scratch, share);
+	for (unsigned i = 0; i < n; i++)
+		lease[i].limit[k] =
+			lease_of(&p->rates, k, rate < POOL_DEMAND_ALL ? share[i] : rate);
+	return true;
+}
+
+void pool_scopes_lease(struct pool *p)
+{
+	find_scopes(p); /* an answer may come long after the last look, when a mount is gone */
+	AUTO_FREE struct gate_lease *lease = calloc(p->n_attached + 1, sizeof(*lease));
+	bool ok = lease;
+	for (unsigned k = 0; ok && k < POOL_LIMITS; k++)
+		ok = split(p, k, lease);
+	for (unsigned i = 0; ok && i < p->n_attached; i++) /* else leases end by themselves */
+		gate_lease(&p->attached[i].scope, &lease[i]);
+}

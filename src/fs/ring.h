@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* FUSE over io_uring: each CPU has a queue in the kernel and a thread here that is pinned to it, so that a request
+ * costs one switch on the CPU of its caller.
+ *
+ *	kernel   ──▶ entry waits ──▶ holds a request ──▶ taken (completion) ──▶ answered ──▶ committed ─┐
+ *	                 ▲                                                                             │
+ *	                 └─────────────────────────────────────────────────────────────────────────────┘
+ *
+ * An entry consists of a request, a buffer for its answer, and memory that the kernel fills.  It is held by the ring thread
+ * that handles it, by the gate while it is parked, or by the worker that carries it out.  When the last hold is dropped,
+ * the ring thread commits the answer, which also fetches the next request.
+ *
+ *	rings.c			threads, start and end
+ *	transport_uring.c	the way of a request through a ring thread
+ *	ring_entries.c		entries: made, committed, handed back by other threads; spares and kicks
+ *
+ * Threads  a ring and its entries in the kernel belong to its thread.  Others only hand entries back (ring_hand_back). */
+#ifndef FS_RING_H
+#define FS_RING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fs/mount_internal.h"
+#include "fs/uring.h"
+
+/* The kernel's part of an entry; linux/fuse.h of newer kernels defines it. */
+struct ring_header {
+	char in_out[128]; /* struct fuse_in_header, then struct fuse_out_header */
+	char op_in[128];  /* the arguments */
+	uint64_t flags, commit_id;
+	uint32_t payload_size, padding;
+	uint64_t reserved;
+};
+
+struct entry {
+	struct request req;
+	struct fuse_in_header in; /* a copy: the answer overwrites the original */
+	struct ring *ring;
+	struct entry *next;	 /* in ring->answered */
+	struct entry *next_made; /* in ring->made */
+	_Atomic int holds;
+	bool answered, was_kept;
+	uint64_t commit_id;
+	struct ring_header *header;
+	struct iovec iov[2]; /* header, payload */
+};
+
+struct ring {
+	struct fs_mount *mount;
+	struct receiver *self;
+	unsigned queue;
+	pthread_t thread;
+	bool started;
+	struct uring u;
+	int wake_fd;
+	uint64_t wakes;			  /* what was read from it */
+	_Atomic(struct entry *) answered; /* by other threads */
+	struct entry *made;
+	struct entry *unused;	    /* could not be registered; NULL: none */
+	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
+	unsigned spares;	    /* how many should wait */
+	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
+	bool kick; /* requests may wait in the kernel, because there was no entry for them when they came */
+	uint64_t file; /* node ID of a file that the kernel knows; 0: none */
+	bool served;   /* a request has arrived */
+	_Atomic bool stop, ended;
+};
+
+struct rings {
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	unsigned n, n_ready, n_failed;				/* lock */
+	int error;						/* lock: of the first that failed */
+	enum { RINGS_UNDECIDED, RINGS_GO, RINGS_OFF } decision; /* lock */
+	struct ring ring[];
+};
+
+extern _Thread_local struct ring *ring_self; /* NULL: not a ring thread */
+
+/* transport_uring.c: takes requests until ring->stop. */
+void ring_serve(struct ring *ring);
+
+/* --- ring_entries.c --- */
+
+#define RING_LARGE (64U << 10) /* payload memory beyond it is released after a wait */
+
+/* Registers entries until enough wait in the kernel. */
+void ring_keep_spares(struct ring *ring);
+/* Answers, and makes the entry wait for another request. */
+void ring_commit(struct ring *ring, struct entry *e);
+/* Lets the ring thread commit it.  By any thread. */
+void ring_hand_back(struct entry *e);
+void ring_take_back(struct ring *ring);
+/* Lets the thread return from waiting.  By any thread. */
+void ring_wake(const struct ring *ring);
+bool ring_wait_to_be_woken(struct ring *ring);
+/* A request is not answered immediately, so its entry does not fetch another. */
+void ring_has_kept(struct ring *ring);
+/* Makes the kernel send a message that nobody waits for: its commit fetches a request that waits, a new entry would not. */
+void ring_kick(struct ring *ring);
+/* Commits that message; true: a request came for it, and there may be more. */
+bool ring_commit_kick(struct ring *ring, struct entry *e);
+/* Releases most of the payload's memory, which would add up if many requests have waited. */
+void entry_give_back_payload(struct entry *e);
+void ring_free_entries(struct ring *ring); /* of a ring that is closed */
+
+#endif

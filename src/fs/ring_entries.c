@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* The entries of a queue.
+ *
+ * A request without a free entry waits in the kernel until an answer is committed on its queue.  If every entry is held
+ * by a parked request, that may take long.  Therefore
+ *	- a queue has spare entries in the kernel: for each one that is parked, the same system call registers another;
+ *	- if a burst used them up nevertheless, the queue is kicked.  New entries serve new requests but not those that wait
+ *	  already: only a commit fetches these, one at a time.  The kernel does not say whether any wait.  But while they came, all
+ *	  spare entries had requests that the daemon had not taken; so the queue is kicked whenever it has kept a part of that
+ *	  number, and again as long as the commit of a kick fetches a request. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "fs/ring.h"
+#include "fs/wire.h"
+
+#define ENTRIES_MAX  65536 /* of a queue */
+#define KICK_PART    4
+#define HEADER_SIZE  4096
+#define ENTRY_MEMORY (HEADER_SIZE + FS_BUFFER_SIZE)
+
+struct ring_command {
+	uint64_t flags, commit_id;
+	uint16_t queue;
+	uint8_t padding[6];
+};
+enum { RING_REGISTER = 1, RING_COMMIT_AND_FETCH = 2 };
+
+static bool prepare(struct ring *ring, struct entry *e, uint32_t command)
+{
+	struct io_uring_sqe *sqe = uring_get(&ring->u);
+	if (!sqe)
+		return false;
+	struct ring_command c = {.commit_id = e->commit_id, .queue = (uint16_t)ring->queue};
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->flags = IOSQE_FIXED_FILE;
+	sqe->cmd_op = command;
+	sqe->user_data = (uintptr_t)e;
+	if (command == RING_REGISTER) {
+		sqe->addr = (uintptr_t)e->iov;
+		sqe->len = 2;
+	}
+	memcpy(sqe->cmd, &c, sizeof(c));
+	ring->n_waiting++;
+	return true;
+}
+
+static struct entry *entry_new(struct ring *ring)
+{
+	struct entry *e = calloc(1, sizeof(*e));
+	char *memory = mmap(NULL, ENTRY_MEMORY, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!e || memory == MAP_FAILED) {
+		free(e);
+		if (memory != MAP_FAILED)
+			munmap(memory, ENTRY_MEMORY);
+		return NULL;
+	}
+	e->ring = ring;
+	e->header = (struct ring_header *)memory;
+	e->iov[0] = (struct iovec){memory, sizeof(*e->header)};
+	e->iov[1] = (struct iovec){memory + HEADER_SIZE, FS_BUFFER_SIZE};
+	e->next_made = ring->made;
+	ring->made = e;
+	ring->n_made++;
+	return e;
+}
+
+void ring_keep_spares(struct ring *ring)
+{
+	while (ring->n_waiting < ring->spares && ring->n_made < ENTRIES_MAX) {
+		struct entry *e = ring->unused ? ring->unused : entry_new(ring);
+		ring->unused = NULL;
+		if (!e)
+			return; /* a later call may succeed */
+		if (!prepare(ring, e, RING_REGISTER)) {
+			ring->unused = e;
+			return;
+		}
+	}
+}
+
+void ring_free_entries(struct ring *ring)
+{
+	for (struct entry *e = ring->made, *next; e; e = next) {
+		next = e->next_made;
+		munmap(e->iov[0].iov_base, ENTRY_MEMORY);
+		free(e);
+	}
+	ring->made = NULL;
+}
+
+void entry_give_back_payload(struct entry *e)
+{
+	madvise((char *)e->iov[1].iov_base + RING_LARGE, FS_BUFFER_SIZE - RING_LARGE,
+		MADV_DONTNEED);
+}
+
+void ring_commit(struct ring *ring, struct entry *e)
+{
+	if (e->was_kept && e->req.payload_len > RING_LARGE && e->header->payload_size <= RING_LARGE)
+		entry_give_back_payload(e);
+	if (!prepare(ring, e, RING_COMMIT_AND_FETCH))
+		log_error("%s: io_uring accepts no more answers", ring->mount->mountpoint);
+}
+
+/* --- from other threads ----------------------------------------------------------------------------- */
+
+void ring_wake(const struct ring *ring)
+{
+	const uint64_t one = 1;
+	ssize_t n = write(ring->wake_fd, &one, sizeof(one));
+	(void)n;
+}
+
+void ring_hand_back(struct entry *e)
+{
+	struct ring *ring = e->ring;
+	struct entry *first = atomic_load(&ring->answered);
+	do
+		e->next = first;
+	while (!atomic_compare_exchange_weak(&ring->answered, &first, e));
+	if (!first)
+		ring_wake(ring);
+}
+
+void ring_take_back(struct ring *ring)
+{
+	struct entry *e = atomic_exchange(&ring->answered, NULL);
+	while (e) {
+		struct entry *next = e->next;
+		ring_commit(ring, e);
+		e = next;
+	}
+}
+
+bool ring_wait_to_be_woken(struct ring *ring)
+{
+	struct io_uring_sqe *sqe = uring_get(&ring->u);
+	if (!sqe)
+		return false;
+	sqe->opcode = IORING_OP_READ;
+	sqe->fd = ring->wake_fd;
+	sqe->addr = (uintptr_t)&ring->wakes;
+	sqe->len = sizeof(ring->wakes);
+	sqe->user_data = 0;
+	return true;
+}
+
+/* --- kicks -------------------------------------------------------------------------------------------- */
+
+void ring_has_kept(struct ring *ring)
+{
+	ring->kick |= ++ring->n_kept >= ring->spares / KICK_PART;
+}
+
+void ring_kick(struct ring *ring)
+{
+	ring->kick = false;
+	ring->n_kept = 0;
+	uring_enter(&ring->u,
+		    false); /* without an entry that waits the message would only join the others */
+	/* If the kernel does not know the file any more, the requests that wait come with the next answers. */
+	if (ring->file)
+		wire_notify_retrieve(ring->mount->fd, ring->file);
+}
+
+bool ring_commit_kick(struct ring *ring, struct entry *e)
+{
+	ring_commit(ring, e);
+	return uring_enter(&ring->u, false) < 0 || uring_has(&ring->u, (uintptr_t)e);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* The rings of a mount: one thread for each CPU, their start, which INIT decides about, and their end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fs/mirror.h"
+#include "fs/ring.h"
+
+/* Entries that wait in the kernel: of all queues, and bounds for one. */
+#define SPARES_ALL  4096
+#define SPARES_MAX  1024
+#define SPARES_MIN  64
+#define SUBMISSIONS 256
+#define COMPLETIONS 1024
+#define PARAMETER   "/sys/module/fuse/parameters/enable_uring"
+
+static _Atomic bool forbidden;
+
+void uring_forbid(void)
+{
+	atomic_store(&forbidden, true);
+}
+
+/* --- a thread ---------------------------------------------------------------------------------------- */
+
+/* Failure is harmless: the CPU may be offline, or not allowed for this process. */
+static void settle_on(unsigned cpu)
+{
+	cpu_set_t set;
+	struct sched_param param = {0};
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	/* SCHED_BATCH: this thread does not preempt the caller that wakes it, which is about to sleep anyway. */
+	sched_setscheduler(0, SCHED_BATCH, &param);
+}
+
+static int open_ring(struct ring *ring)
+{
+	if (!fs_thread_start())
+		return -ENOMEM;
+	return uring_open(&ring->u, SUBMISSIONS, COMPLETIONS, ring->mount->fd);
+}
+
+/* Reports whether the ring is ready, and waits for the decision of INIT. */
+static bool wait_for_go(struct ring *ring, int error)
+{
+	struct rings *rings = ring->mount->rings;
+	pthread_mutex_lock(&rings->lock);
+	if (error < 0) {
+		rings->n_failed++;
+		rings->error = rings->error ? rings->error : error;
+	} else {
+		rings->n_ready++;
+	}
+	pthread_cond_broadcast(&rings->change);
+	while (rings->decision == RINGS_UNDECIDED)
+		pthread_cond_wait(&rings->change, &rings->lock);
+	bool go = rings->decision == RINGS_GO;
+	pthread_mutex_unlock(&rings->lock);
+	return go && error == 0;
+}
+
+static void *ring_main(void *arg)
+{
+	struct ring *ring = arg;
+	ring_self = ring;
+	receiver_become(ring->self);
+	runner_self = &ring->self->runner;
+	settle_on(ring->queue);
+	if (wait_for_go(ring, open_ring(ring)))
+		ring_serve(ring);
+	uring_close(&ring->u);
+	fs_thread_stop();
+	atomic_store(&ring->ended, true);
+	return NULL;
+}
+
+/* --- all of a mount --------------------------------------------------------------------------------- */
+
+static bool is_enabled(void)
+{
+	char text[4] = "";
+	AUTO_FD fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] == 'Y';
+}
+
+static void decide(struct rings *rings, bool go)
+{
+	pthread_mutex_lock(&rings->lock);
+	if (rings->decision == RINGS_UNDECIDED)
+		rings->decision = go ? RINGS_GO : RINGS_OFF;
+	pthread_cond_broadcast(&rings->change);
+	pthread_mutex_unlock(&rings->lock);
+}
+
+/* Waits until all rings are ready or one has failed. */
+static int wait_until_ready(struct rings *rings)
+{
+	pthread_mutex_lock(&rings->lock);
+	while (rings->n_ready + rings->n_failed < rings->n)
+		pthread_cond_wait(&rings->change, &rings->lock);
+	int error = rings->n_failed ? rings->error : 0;
+	pthread_mutex_unlock(&rings->lock);
+	return error;
+}
+
+static int start_ring(struct fs_mount *m, unsigned i)
+{
+	struct ring *ring = &m->rings->ring[i];
+	ring->mount = m;
+	ring->queue = i;
+	ring->spares = (unsigned)max_u64(min_u64(SPARES_ALL / m->rings->n, SPARES_MAX), SPARES_MIN);
+	ring->self = &m->receiver[RECEIVERS_MAX + i];
+	ring->self->mount = m;
+	ring->u.fd = -1;
+	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (ring->wake_fd < 0)
+		return -errno;
+	int rc = pthread_create(&ring->thread, NULL, ring_main, ring);
+	ring->started = rc == 0;
+	return -rc;
+}
+
+static int start_all(struct fs_mount *m, unsigned n)
+{
+	struct rings *rings = calloc(1, sizeof(*rings) + n * sizeof(struct ring));
+	if (!rings)
+		return -ENOMEM;
+	pthread_mutex_init(&rings->lock, NULL);
+	pthread_cond_init(&rings->change, NULL);
+	for (unsigned i = 0; i < n; i++)
+		rings->ring[i].wake_fd = -1;
+	rings->n = n;
+	m->rings = rings;
+	for (unsigned i = 0; i < n; i++) {
+		int res = start_ring(m, i);
+		if (res < 0) { /* the rings that were not started count as failed */
+			pthread_mutex_lock(&rings->lock);
+			rings->n_failed += n - i;
+			rings->error = res;
+			pthread_mutex_unlock(&rings->lock);
+			break;
+		}
+	}
+	return wait_until_ready(rings);
+}
+
+void rings_start(struct fs_mount *m)
+{
+	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
+	if (atomic_load(&forbidden)) {
+		snprintf(m->why_not_uring, sizeof(m->why_not_uring),
+			 "no mount had transport=uring when the daemon was started");
+	} else if (!is_enabled()) {
+		snprintf(m->why_not_uring, sizeof(m->why_not_uring),
+			 "it is disabled in the kernel: echo Y > " PARAMETER);
+	} else if (n < 1 || n > RINGS_MAX) {
+		snprintf(m->why_not_uring, sizeof(m->why_not_uring), "too many CPUs (%ld)", n);
+	} else {
+		int res = start_all(m, (unsigned)n);
+		if (res == 0)
+			return;
+		snprintf(m->why_not_uring, sizeof(m->why_not_uring), "cannot set it up: %s",
+			 strerror(-res));
+		rings_stop(m);
+	}
+}
+
+bool rings_at_init(struct fs_mount *m, bool offered)
+{
+	bool go = m->rings && !m->why_not_uring[0] && offered;
+	if (m->rings && !m->why_not_uring[0] && !offered)
+		snprintf(m->why_not_uring, sizeof(m->why_not_uring),
+			 "the kernel does not offer it");
+	return go;
+}
+
+void rings_go(struct fs_mount *m, bool go)
+{
+	if (m->rings)
+		decide(m->rings, go);
+	atomic_store(&m->uses_uring, go);
+}
+
+bool rings_are_gone(struct fs_mount *m)
+{
+	for (unsigned i = 0; m->rings && i < m->rings->n; i++)
+		if (m->rings->ring[i].started && !atomic_load(&m->rings->ring[i].ended))
+			return false;
+	return true;
+}
+
+void rings_stop(struct fs_mount *m)
+{
+	if (!m->rings)
+		return;
+	for (unsigned i = 0; i < m->rings->n; i++) {
+		struct ring *ring = &m->rings->ring[i];
+		atomic_store_explicit(&ring->stop, true, memory_order_release);
+		if (ring->wake_fd >= 0)
+			ring_wake(ring);
+	}
+	decide(m->rings, false);
+}
+
+void rings_free(struct fs_mount *m)
+{
+	if (!m->rings)
+		return;
+	rings_stop(m);
+	for (unsigned i = 0; i < m->rings->n; i++) {
+		struct ring *ring = &m->rings->ring[i];
+		if (ring->started)
+			pthread_join(ring->thread, NULL);
+		ring_free_entries(ring);
+		if (ring->wake_fd >= 0)
+			close(ring->wake_fd);
+	}
+	pthread_mutex_destroy(&m->rings->lock);
+	pthread_cond_destroy(&m->rings->change);
+	free(m->rings);
+	m->rings = NULL;
+}

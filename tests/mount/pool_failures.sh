@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Whatever a server can do wrong: one clear line, the fallback, and recovery without anybody's help.
+. "${srcdir:-.}/tests/mount/pool_lib.sh"
+POOL_BIND=10.77.0.254
+ip addr add 10.77.0.254/24 dev lo
+. "$srcdir/tests/mount/pool_trouble.sh"
+
+POOL=pool=farm,pool.bps=8M,pool.lease=300ms
+redis_up
+host_up 1 -o "$POOL,pool.server=redis://10.77.0.254"
+within 10s mode_is leased || fail "no lease to begin with"
+
+trouble "refused" "10.77.0.254:6379: Connection refused" share redis_down 9
+over redis_up
+
+set_pool_type() { quietly cli eval "redis.call('del', KEYS[1]) return redis.call('set', KEYS[1], 'x')" 1 'ratefs:{farm}'; }
+trouble "wrong type" "WRONGTYPE .*; another program uses the key: choose another key" share set_pool_type
+over quietly cli del 'ratefs:{farm}'
+
+trouble "memory full" "OOM .*; give the server more memory" share quietly cli config set maxmemory 1
+over quietly cli config set maxmemory 0
+
+# What the script stored is rubbish: an error of the script.  The key expires, and a new one is made.
+trouble "script error" "user_script" share quietly cli hset 'ratefs:{farm}' s rubbish
+over true
+
+trouble "a user without rights" "NOPERM .*evalsha.*; ratefs-pool\(8\) lists the rights" share quietly cli acl setuser default -evalsha
+over quietly cli acl setuser default +evalsha
+trouble "a user without rights inside the script" "ratefs-pool\(8\) lists the rights" share quietly cli acl setuser default -hset
+over quietly cli acl setuser default +hset
+lock() {
+	quietly cli config set requirepass sesame
+	quietly cli -a sesame client kill type normal skipme yes
+}
+trouble "a password is needed" "NOAUTH .*; give its password by auth_file" share lock
+over quietly cli -a sesame config set requirepass ''
+
+# It answers, but not in time; then nothing reaches it.
+trouble "a server that hangs" "no answer in time" share kill -STOP "$REDIS"
+over kill -CONT "$REDIS"
+if command -v nft >/dev/null && nft add table inet ratefs_test 2>/dev/null; then
+	nft add chain inet ratefs_test in '{ type filter hook input priority 0; }'
+	trouble "packets are dropped" "no answer in time|Connection timed out|timed out" share \
+		nft add rule inet ratefs_test in tcp dport 6379 drop
+	over nft flush chain inet ratefs_test in
+	trouble "connections are rejected" "reset by peer|refused|no answer" share \
+		nft add rule inet ratefs_test in tcp dport 6379 reject with tcp reset
+	over nft flush chain inet ratefs_test in
+else
+	say "without nft: packets are not dropped by a firewall"
+fi
+host_down 1
+redis_down

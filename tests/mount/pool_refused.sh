@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A server that is wrong from the start: no share is known, and on_lost=share admits nothing.  Passwords and their file.
+. "${srcdir:-.}/tests/mount/pool_lib.sh"
+POOL_BIND=10.77.0.254
+ip addr add 10.77.0.254/24 dev lo
+. "$srcdir/tests/mount/pool_trouble.sh"
+requires python3
+
+POOL=pool=farm,pool.bps=8M,pool.lease=300ms
+mark() { MARK=0 && : >"$TMP/log1"; }	# each trouble begins with a new daemon
+redis_up
+port() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254:6380"; }
+nothing_there() { proxy && port; }
+slow() { proxy 30000 && port; }
+liar() { proxy rubbish && port; }
+trouble "never there" "10.77.0.254:6380: Connection refused" stop nothing_there
+over proxy 0
+host_down 1
+trouble "an answer after 30 seconds" "10.77.0.254:6380: no answer in time" stop slow
+over proxy 0
+host_down 1
+trouble "rubbish" "10.77.0.254:6380: (Protocol error|invalid answer)" stop liar
+over proxy 0
+host_down 1
+proxy
+unnamed() { host_up 1 -o "$POOL,pool.on_lost=open,pool.server=redis://farm.test"; }
+trouble "an unknown name" "farm.test:6379: .*[Nn]ame" open unnamed
+over name farm.test 10.77.0.254
+host_down 1
+# A name with two addresses, the first of which does not answer.
+name farm.test 10.77.0.253 10.77.0.254
+host_up 1 -o "$POOL,pool.server=redis://farm.test"
+within 10s mode_is leased || fail "the second address is not tried: $(cat "$TMP/log1")"
+host_down 1
+
+# The rights that the manual page lists are enough.
+read -ra rights < <(sed -n 's/^\.Dl ACL SETUSER ratefs on >PASSWORD //p' "$srcdir/man/ratefs-pool.8")
+[ ${#rights[@]} -gt 3 ] || fail "the manual page lists no rights"
+# A password that is wrong, then right: the file is read again.
+quietly cli acl setuser ratefs on '>sesame' "${rights[@]}"
+quietly cli acl setuser default off
+echo ratefs:wrong >"$TMP/auth" && chmod 600 "$TMP/auth"
+locked() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"; }
+trouble "a wrong password" "WRONGPASS .*; see auth_file" stop locked
+over sh -c "echo ratefs:sesame >'$TMP/auth'"
+# No place shows it.
+for pid in $(pgrep ratefs); do
+	! tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q sesame || fail "the password can be seen in a command line"
+done
+! ctl show pool:farm | grep sesame || fail "ratefsctl show prints the password"
+! ctl stats pool:farm -j | grep sesame || fail "ratefsctl stats prints the password"
+! grep sesame "$TMP/log1" || fail "the password is in the log"
+host_down 1
+# A file that others could read or that is none is refused.
+rm "$TMP/auth"
+bad_auth() {
+	host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"
+	within 5s host_said 1 "auth_file: $TMP/auth.*$1.*$LOST" || fail "$2: $(cat "$TMP/log1")"
+	host_down 1
+}
+bad_auth "No such file" "no file"
+echo ratefs:sesame >"$TMP/secret" && chmod 600 "$TMP/secret"
+ln -s secret "$TMP/auth"
+bad_auth "Too many levels" "a symbolic link"
+rm "$TMP/auth" && cp "$TMP/secret" "$TMP/auth" && chmod 640 "$TMP/auth"
+bad_auth "only its owner can read" "readable by a group"
+chmod 600 "$TMP/auth" && chown 4242 "$TMP/auth"
+bad_auth "only its owner can read" "of another user"
+redis_down

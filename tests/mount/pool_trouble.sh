@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# What goes wrong with a pool, for its tests: each trouble must give one line in the log and the fallback, and be over by
+# itself once its cause is.  Sourced after pool_lib.sh.
+: "${srcdir:?}"
+requires jq "${POOL_SERVER:=redis-server}" redis-cli
+
+# Names that exist for this test alone: name NAME ADDRESS...
+cp /etc/hosts "$TMP/hosts"
+mount --bind "$TMP/hosts" /etc/hosts || fail "no private /etc/hosts"
+name() {
+	local host=$1
+	shift
+	grep -v " $host\$" "$TMP/hosts" >"$TMP/hosts.new"
+	[ $# = 0 ] || printf "%s $host\n" "$@" >>"$TMP/hosts.new"
+	cat "$TMP/hosts.new" >"$TMP/hosts"
+}
+cli() { redis-cli -s "$TMP/redis.sock" --no-auth-warning "$@"; }
+quietly() { "$@" >/dev/null || fail "'$*' ended with $?"; }
+
+# What the daemon of host 1 has said since `mark`.
+mark() { MARK=$(wc -l <"$TMP/log1"); }
+said() { tail -n "+$((MARK + 1))" "$TMP/log1" | grep -Eq -- "$1"; }
+LOST='; (this host keeps to its share|nothing is admitted until|the pool.s limits are off)'
+# shellcheck disable=SC2153 # HOST is of pool_lib.sh
+mode() { ctl stats "pool:${1:-farm}" -j "--daemon=${HOST[1]}" | jq -r '.pools[0].mode'; }
+mode_is() { [ "$(mode "${2:-farm}")" = "$1" ]; }
+
+# trouble WHAT PATTERN MODE COMMAND...: the command causes it; the log names it, and the fallback is MODE.
+trouble() {
+	TROUBLE=$1
+	local pattern=$2 mode=$3
+	shift 3
+	mark
+	"$@"
+	within 15s said "$pattern.*$LOST" || fail "$TROUBLE: the log does not say: $pattern: $(cat "$TMP/log1")"
+	within 3s mode_is "$mode" "${POOL_NAME:-farm}" || fail "$TROUBLE: the mode is $(mode "${POOL_NAME:-farm}"), not $mode"
+	say "$TROUBLE: $(tail -n "+$((MARK + 1))" "$TMP/log1" | grep -E "$LOST")"
+}
+# over COMMAND...: the command removes the cause; leases come by themselves, and one line was enough.
+over() {
+	"$@"
+	within 20s said "leases again" || fail "$TROUBLE: does not recover"
+	within 3s mode_is leased "${POOL_NAME:-farm}" || fail "$TROUBLE: the mode is $(mode "${POOL_NAME:-farm}") afterwards"
+	equal "$(tail -n "+$((MARK + 1))" "$TMP/log1" | grep -Ec "$LOST")" 1 "$TROUBLE: lines in the log"
+}
+# A proxy in front of the server: proxy DELAY_MS, or proxy rubbish.
+PROXY=
+proxy() {
+	[ -z "$PROXY" ] || { kill "$PROXY"; wait "$PROXY" 2>/dev/null; }
+	PROXY=
+	[ $# = 1 ] || return 0
+	case $1 in
+	rubbish) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 0 0 0 & ;;
+	*) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 6379 "$1" 0 & ;;
+	esac
+	PROXY=$!
+}

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A source that blocks delays those who wait for it, and nobody else on their CPU.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
+requires helper:iogen jq taskset
+
+backing tmpfs
+head -c 4M /dev/urandom >"$SRC/file"
+echo text >"$SRC/other"
+faults_ready
+uring cache=strict
+taskset -cp 0 $$ >/dev/null # all of this on one CPU
+
+# 10 ms for each read.  If they blocked the thread of the CPU, the others would do no more than a hundred operations in a second.
+fault pread delay=10
+iogen --op read --size 4K --clients 4 --threads --forever --path "$MNT/file" >/dev/null 2>&1 &
+slow=$!
+within 5s struck pread 8 || fail "nobody reads"
+iogen --op stat --time 2 --path "$MNT/other" >"$TMP/out" || fail "stat beside slow reads"
+ops=$(json .total.ops "$TMP/out")
+say "$ops stats in 2 s beside reads that take 10 ms"
+[ "${ops%.*}" -ge 1000 ] || fail "only $ops stats in 2 s beside reads that take 10 ms"
+slay $slow
+heal
+
+# Reads that hang, more than there are threads at first; then they go on.
+fault pread hang
+iogen --op read --size 4K --clients 40 --threads --count 40 --path "$MNT/file" >"$TMP/out" &
+slow=$!
+within 20s hanging pread 40 || fail "only $(faultctl "$FAULTS" waiting pread) reads are at the source"
+before 5s stat "$MNT/other" >/dev/null
+before 5s sh -c "echo more >>$MNT/other"
+before 5s ls -l "$MNT" >/dev/null
+heal
+ends 10s $slow
+settled "after a source that hung"
+
+# SIGTERM while it hangs: the daemon says what it left behind, and nobody stays.
+fault pread hang
+cat "$MNT/file" >/dev/null 2>&1 &
+slow=$!
+within 5s hanging pread 1 || fail "nobody reads"
+kill -TERM "$DAEMON"
+nap 300ms
+kill -TERM "$DAEMON"
+within 10s gone "$DAEMON" || fail "the daemon stays"
+heal
+within 5s gone $slow || fail "the reader of a source that hung stays"
+wait $slow "$DAEMON" 2>/dev/null
+DAEMON=
+none_hangs

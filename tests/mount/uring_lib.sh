@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Verbs of the tests of transport=uring; source lib.sh first.  One of these tests runs at a time, since each changes a
+# parameter of the kernel; it is put back at the end.
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/load.sh" || exit 1
+
+parameter=/sys/module/fuse/parameters/enable_uring
+[ -e $parameter ] || skip "this kernel has no FUSE over io_uring"
+exec 9>"$builddir/uring.lock"
+flock 9
+was=$(cat $parameter)
+enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }
+put_back() { echo "$was" >"$parameter"; }
+enable Y
+trap 'rc=$?; put_back; (exit $rc); cleanup_lower' EXIT
+
+LOG_EXPECTED="$LOG_EXPECTED|no io_uring, requests come by /dev/fuse"
+used() { ctl show "$MNT" --json | jq -r .transport; }
+uring() { # options
+	mount_ratefs -o "transport=uring,$1"
+	equal "$(used)" uring "transport"
+}
+# A background job succeeds within this time.
+ends() { # 10s PID
+	within "$1" gone "$2" || fail "process $2 is still there after $1"
+	wait "$2" || fail "process $2 ended with $?"
+}
+on_cpu() { taskset -c "$@"; } # CPU command
+
+# Nothing in D state that is older than a moment, of all that this test has started.
+nobody_hangs() { ! ps -eo stat=,pid=,comm= | grep '^D'; }
+none_hangs() { within "${1:-5s}" nobody_hangs >"$TMP/hangs" || fail "in D state: $(cat "$TMP/hangs")"; }

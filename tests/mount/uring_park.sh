@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Thousands of requests wait on one CPU, more than its queue has spare entries: all of them reach the gate, and others on
+# that CPU are served meanwhile.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
+requires helper:flood helper:noise helper:reap jq taskset
+
+backing tmpfs
+echo data >"$SRC/file"
+THREADS=20000
+! sanitized || THREADS=3000
+
+uring cache=strict,read_iops=1,read_iops_burst=0,max_parked=100k
+mkfifo "$TMP/go"
+on_cpu 0 flood hold "$MNT/file" $THREADS <"$TMP/go" >"$TMP/out" &
+hog=$!
+exec 3>"$TMP/go"
+within 30s grep -q started "$TMP/out" || fail "the threads were not started"
+# A request that waits in the kernel for an entry would not be parked before others are answered: one in a second.
+within 30s parked $((THREADS - 40)) || fail "$(stat_of .parked_now) of $THREADS reached the daemon"
+say "$(stat_of .parked_now) parked on one CPU; the daemon has $(daemon_kb) kB"
+for cpu in $(seq 0 $(($(nproc) - 1))); do
+	before 5s on_cpu "$cpu" stat "$MNT/file" >/dev/null
+	before 5s on_cpu "$cpu" sh -c "echo $cpu >$MNT/new && rm $MNT/new"
+done
+slay $hog
+none_parked() { [ "$(stat_of .parked_now)" = 0 ]; }
+within 15s none_parked || fail "$(stat_of .parked_now) dead callers still wait"
+exec 3>&-
+killed_in_time read "$MNT/file"
+none_hangs
+stop_ratefs

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Signals in each state of a request: not yet given to an entry, given but not taken by the daemon, parked, answered.  The
+# kernel reports only those that come after the daemon took the request.  While the daemon is stopped it takes none.
+. "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
+requires helper:flood helper:noise helper:reap helper:signalled jq perl taskset
+
+backing tmpfs
+head -c 1M /dev/zero >"$SRC/file"
+stopped() { kill -STOP "$DAEMON"; nap 20ms; }
+goes_on() { kill -CONT "$DAEMON"; }
+# All that the limit allows in the next minutes is used.
+spend() {
+	cat "$MNT/file" >/dev/null &
+	SPENDER=$!
+	within 5s parked 1 || fail "nobody waits"
+	slay $SPENDER
+}
+# Reads from a file that is open already.
+# shellcheck disable=SC2016 # perl's
+reader='
+	use POSIX;
+	sigaction(SIGUSR1, POSIX::SigAction->new(sub { })); # no SA_RESTART
+	open(my $f, "<", $ARGV[0]) or die; $| = 1;
+	print "open\n";
+	<STDIN>;
+	print defined(sysread($f, my $b, 65536)) ? "read\n" : "error " . ($! + 0) . "\n";'
+start_reader() {
+	rm -f "$TMP/in"
+	mkfifo "$TMP/in"
+	perl -e "$reader" "$MNT/file" <"$TMP/in" >"$TMP/said" &
+	READER=$!
+	exec 4>"$TMP/in"
+	within 5s grep -q open "$TMP/said" || fail "the reader did not start"
+}
+
+# Killed before the daemon took its request.
+uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h
+spend
+start_reader
+stopped
+echo >&4
+nap 50ms
+kill -KILL $READER
+nap 50ms
+goes_on
+within 1s gone $READER || fail "killed before its request was taken: still there a second after that"
+wait $READER 2>/dev/null
+exec 4>&-
+# A signal that it handles, before the daemon took its request: it waits on, and can be killed all the same.
+start_reader
+stopped
+echo >&4
+nap 50ms
+kill -USR1 $READER
+nap 50ms
+goes_on
+nap 300ms
+equal "$(tail -n 1 "$TMP/said")" open "interrupt=fatal: what a handled signal does"
+kill -KILL $READER
+within 1s gone $READER || fail "killed after a signal that came too early: still there after a second"
+wait $READER 2>/dev/null
+exec 4>&-
+killed_in_time read "$MNT/file"
+
+# Thousands at once: some have no entry, some have one that nobody took.
+THREADS=3000
+! sanitized || THREADS=1500
+mkfifo "$TMP/go"
+exec 3<>"$TMP/go"
+flood hold "$MNT/file" $THREADS <"$TMP/go" >"$TMP/out" &
+hog=$!
+within 5s pgrep -x flood >/dev/null
+nap 5ms
+stopped
+within 20s grep -q started "$TMP/out" || say "not all threads could be started while the daemon was stopped"
+kill -KILL $hog
+nap 50ms
+goes_on
+within 10s gone $hog || fail "$(find /proc/$hog/task -mindepth 1 -maxdepth 1 | wc -l) threads stay that were killed before their requests were taken"
+wait $hog 2>/dev/null
+none_hangs
+none_parked() { [ "$(stat_of .parked_now)" = 0 ]; }
+within 5s none_parked || fail "dead callers still wait"
+stop_ratefs
+
+# interrupt=any: EINTR, though the kernel does not report the signal.
+uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h,interrupt=any
+spend
+start_reader
+stopped
+echo >&4
+nap 50ms
+kill -USR1 $READER
+nap 50ms
+goes_on
+within 1s grep -q 'error 4' "$TMP/said" || fail "interrupt=any: no EINTR a second after a signal that came early: $(tail -n 1 "$TMP/said")"
+wait $READER
+exec 4>&-
+stop_ratefs
+uring meta_iops=100,window=20ms,interrupt=any
+out=$(signalled "$MNT" 10) || fail "signalled"
+[[ $out =~ ,\ [1-9][0-9]*\ interrupted ]] || fail "interrupt=any: $out"
+unmount_ratefs
+none_hangs
