@@ -22,7 +22,7 @@ allow_other = yes
 [class:batch]
 mounts = a
 match = uid:1001
-read_bps = 1M
+read_bps = 512K
 END
 : >"$LOG"
 "$RATEFS" -f -c "$TMP/conf" >>"$LOG" 2>&1 &
