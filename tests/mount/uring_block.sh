@@ -9,6 +9,7 @@ backing tmpfs
 head -c 4M /dev/urandom >"$SRC/file"
 echo text >"$SRC/other"
 faults_ready
+export TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_thread_leaks=0" # threads that hang when it ends cannot be joined
 uring cache=strict
 taskset -cp 0 $$ >/dev/null # all of this on one CPU
 

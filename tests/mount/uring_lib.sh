@@ -7,7 +7,7 @@
 
 parameter=/sys/module/fuse/parameters/enable_uring
 [ -e $parameter ] || skip "this kernel has no FUSE over io_uring"
-exec 9>"$builddir/uring.lock"
+exec 9>"${builddir:?}/uring.lock"
 flock 9
 was=$(cat $parameter)
 enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }
@@ -29,5 +29,5 @@ ends() { # 10s PID
 on_cpu() { taskset -c "$@"; } # CPU command
 
 # Nothing in D state that is older than a moment, of all that this test has started.
-nobody_hangs() { ! ps -eo stat=,pid=,comm= | grep '^D'; }
+nobody_hangs() { ps -eo stat=,pid=,comm= | awk '/^D/ { print; n = 1 } END { exit n }'; }
 none_hangs() { within "${1:-5s}" nobody_hangs >"$TMP/hangs" || fail "in D state: $(cat "$TMP/hangs")"; }
