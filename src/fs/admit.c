@@ -29,9 +29,10 @@ static enum gate_verdict try_nonblocking(struct request *r, uint64_t *bytes)
 				     tiny ? block.bytes : GATE_PARTIAL_BYTES, &r->grant);
 	if (v != GATE_GO)
 		return v;
-	*bytes = r->grant.cost.bytes; /* what is not moved of it is given back */
-	if (r->in_blocks && *bytes<r->cost.bytes && * bytes> BLOCK)
-		*bytes -= *bytes % BLOCK;
+	uint64_t granted = r->grant.cost.bytes; /* what is not moved of it is given back */
+	if (r->in_blocks && granted < r->cost.bytes && granted > BLOCK)
+		granted -= granted % BLOCK;
+	*bytes = granted;
 	return v;
 }
 
