@@ -21,10 +21,9 @@ void pool_tell_mode(struct pool *p)
 		p->told_ns = 0;
 	}
 	/* Without an error, a server that learns has answered: its lease will follow. */
-	bool new = *p->error && strcmp(p->told, p->error) != 0 &&
-		   now_ns - p->told_ns > NSEC_PER_SEC;
-	bool told = p->told_ns && p->told_mode == p->rates.mode &&
-		    now_ns - p->told_ns < TELL_AGAIN_NS;
+	bool new = *p->error &&strcmp(p->told, p->error) != 0 && now_ns - p->told_ns > NSEC_PER_SEC;
+	bool told =
+		p->told_ns && p->told_mode == p->rates.mode && now_ns - p->told_ns < TELL_AGAIN_NS;
 	if (!lost || (told && !new))
 		return;
 	log_warning("pool '%s': %s; %s", p->s.name,
