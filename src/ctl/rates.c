@@ -82,6 +82,11 @@ static bool has_limit(const struct snap_scope *s, const struct snap_limit *like,
 	return false;
 }
 
+bool limit_is_of_pool(const struct snap_limit *l)
+{
+	return strcmp(l->scope, "pool") == 0;
+}
+
 /* The name of the limit's scope, as the snapshot has it. */
 static const char *scope_name(const struct limit_rates *l, char buf[RATES_TARGET_MAX])
 {
@@ -125,15 +130,11 @@ static double busiest_key(const struct limit_rates *l, const struct key_rates *k
 	return most;
 }
 
-static double used_by_ops(const struct limit_rates *l, const struct snapshot *now,
-			  const struct snapshot *before)
+static double used_of_scope(const struct limit_rates *l, const struct snap_scope *a,
+			    const struct snap_scope *b, double seconds)
 {
-	char buf[RATES_TARGET_MAX];
-	const char *name = scope_name(l, buf), *scope = l->limit->scope;
-	const struct snap_scope *a = snapshot_find(now, l->seen_from->daemon, scope, name);
-	const struct snap_scope *b = snapshot_find(before, l->seen_from->daemon, scope, name);
 	bool has_meta = has_limit(l->seen_from, l->limit, "meta_iops");
-	double used = 0, seconds = snapshot_seconds(now, before);
+	double used = 0;
 	for (unsigned i = 0; a && b && i < a->ops; i++) {
 		const struct snap_op *x = &a->op[i], *y = op_of(b, x->name);
 		if (y)
@@ -142,6 +143,17 @@ static double used_by_ops(const struct limit_rates *l, const struct snapshot *no
 					l->limit->bytes ? y->bytes : y->ops, seconds);
 	}
 	return used;
+}
+
+static double used_by_ops(const struct limit_rates *l, const struct snapshot *now,
+			  const struct snapshot *before)
+{
+	char buf[RATES_TARGET_MAX];
+	const char *name = scope_name(l, buf), *scope = l->limit->scope;
+	uint64_t daemon = l->seen_from->daemon;
+	return used_of_scope(l, snapshot_find(now, daemon, scope, name),
+			     snapshot_find(before, daemon, scope, name),
+			     snapshot_seconds(now, before));
 }
 
 static const struct snap_limit *same_limit(const struct snap_scope *in, const struct snap_limit *l)
@@ -153,6 +165,23 @@ static const struct snap_limit *same_limit(const struct snap_scope *in, const st
 			return o;
 	}
 	return NULL;
+}
+
+/* A pool is used by all mounts of the daemon that meet its limit.  (If only a class of a mount takes part, this is too much:
+ * the daemon does not tell.) */
+static double used_of_pool(const struct limit_rates *l, const struct snapshot *now,
+			   const struct snapshot *before)
+{
+	double used = 0;
+	for (unsigned i = 0; i < now->scopes; i++) {
+		const struct snap_scope *s = &now->scope[i];
+		if (s->daemon == l->seen_from->daemon && strcmp(s->scope, "mount") == 0 &&
+		    same_limit(s, l->limit))
+			used += used_of_scope(l, s,
+					      snapshot_find(before, s->daemon, s->scope, s->name),
+					      snapshot_seconds(now, before));
+	}
+	return used;
 }
 
 static double refused_share(const struct limit_rates *l, const struct snapshot *now,
@@ -203,9 +232,10 @@ struct limit_rates *limit_rates(const struct snapshot *now, const struct snapsho
 			if (is_listed(list, *n, s, l.limit))
 				continue;
 			l.refused_share = refused_share(&l, now, before);
-			l.used = !l.limit->rate	 ? (double)l.limit->used
-				 : l.limit->each ? busiest_key(&l, keys, n_keys)
-						 : used_by_ops(&l, now, before);
+			l.used = !l.limit->rate		     ? (double)l.limit->used
+				 : l.limit->each	     ? busiest_key(&l, keys, n_keys)
+				 : limit_is_of_pool(l.limit) ? used_of_pool(&l, now, before)
+							     : used_by_ops(&l, now, before);
 			list[(*n)++] = l;
 		}
 	}

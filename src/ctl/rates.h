@@ -26,6 +26,8 @@ struct limit_rates {
 	double refused_share; /* of the time, 0 to 1 */
 };
 
+bool limit_is_of_pool(const struct snap_limit *l);
+
 struct key_rates {
 	const struct snap_key *key;
 	const struct snap_scope *mount;

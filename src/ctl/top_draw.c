@@ -365,9 +365,11 @@ static void draw_help(struct top_line *line, unsigned rows, unsigned columns)
 	static const char *const text[] = {
 		"All rates are those of the last second.",
 		"",
-		"LIMIT    scope and name, as for 'ratefsctl set'; IN USE: the share of its rate that is used",
+		"LIMIT    scope and name, as for 'ratefsctl set'; IN USE: share of its rate",
 		"LEVEL    available tokens; less than 0 is debt; 'each': every key has its own",
 		"REFUSED  share of the time in which requests waited for it",
+		"SPACE    used part of size and inodes; 'counts': not yet enforced",
+		"POOL     part of a limit over many hosts that is granted here, and its members",
 		"WAIT     share of the time in which requests of the key waited, FOR this limit",
 		"OPS/S, BYTES/S of a key include only requests that had to wait",
 		"QUEUE    requests that wait now; OLDEST: how long the first of them has waited",

@@ -85,6 +85,8 @@ static void add_limit(struct list *list, const struct limit_rates *r)
 	double most = l->rate ? l->per_sec : (double)l->permits;
 	struct top_row *row = add_bar(list, r->seen_from->daemon, limit_target(r, target), l->name,
 				      most, l->bytes);
+	/* Its rate is what is granted here; the pool's is changed below. */
+	row->kind = limit_is_of_pool(l) ? ROW_MEMBER : ROW_BAR;
 	row->share = most > 0 ? r->used / most : 0;
 	row->hot = r->refused_share >= 0.5;
 	amount(row->cell[0], r->used, l->bytes);

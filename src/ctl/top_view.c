@@ -110,6 +110,7 @@ static unsigned next_bar(const struct top_data *d, unsigned from, int step)
 static void choose(struct top_view *v, const struct top_data *d, unsigned row)
 {
 	v->selected = row;
+	v->chosen_daemon = row < d->rows ? d->row[row].daemon : 0;
 	snprintf(v->chosen, sizeof(v->chosen), "%s", row < d->rows ? d->row[row].text : "");
 }
 
@@ -118,7 +119,8 @@ static void find_chosen(struct top_view *v, const struct top_data *d)
 {
 	v->selected = next_bar(d, 0, 1);
 	for (unsigned i = 0; *v->chosen && i < d->rows; i++)
-		if (d->row[i].kind == ROW_BAR && strcmp(d->row[i].text, v->chosen) == 0)
+		if (d->row[i].kind == ROW_BAR && d->row[i].daemon == v->chosen_daemon &&
+		    strcmp(d->row[i].text, v->chosen) == 0)
 			v->selected = i;
 }
 

@@ -28,7 +28,7 @@ const char *top_sort_name(enum top_sort sort);
 enum top_row_kind {
 	ROW_HEAD,   /* what the rows below it show */
 	ROW_BAR,    /* a limit, which can be changed */
-	ROW_MEMBER, /* of a pool: a bar that cannot */
+	ROW_MEMBER, /* of a pool, or what is granted of it: a bar that cannot be changed */
 	ROW_NOTE,   /* a text */
 };
 struct top_row {
@@ -54,7 +54,8 @@ struct top_view {
 	bool help;
 	unsigned selected;	       /* of the rows: a ROW_BAR */
 	char chosen[TOP_ROW_TEXT_MAX]; /* its text, by which it is found again; "": the first */
-	unsigned skipped;	       /* of the keys, at the top */
+	uint64_t chosen_daemon;
+	unsigned skipped; /* of the keys, at the top */
 	enum { TOP_WATCH, TOP_TYPES_FILTER, TOP_TYPES_VALUE } mode;
 	char input[TOP_INPUT_MAX];
 	char message[256]; /* the outcome of the last change; until the next key */

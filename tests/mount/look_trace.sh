@@ -70,7 +70,7 @@ has a '.class == null'
 equal "$(count a true)" "$(count all '.mount == "a" or .scope')" "events of a"
 all b '.mount == "b"'
 equal "$(count b '.event == "limit_changed"')" 0 "changes of another mount"
-all batch '.class == "batch" and .uid == 1001 and .limit.scope == "class"'
+all batch '.class == "batch" and .uid == 1001'
 equal "$(count batch .op)" "$(count all '.class == "batch"')" "events of the class"
 all bob '.id == 1002 and .kind == "uid"'
 equal "$(count bob .op)" "$(count all '.id == 1002 and .kind == "uid"')" "events of a key"

@@ -121,6 +121,28 @@ START_TEST(a_limit_that_two_mounts_meet_is_one_limit)
 }
 END_TEST
 
+START_TEST(a_pool_is_used_by_all_mounts_that_meet_it)
+{
+	unsigned n;
+	up();
+	struct snapshot *both[] = {a, b};
+	for (unsigned i = 0; i < 2; i++) {
+		json_t *other = mount_answer(i ? &second : &first);
+		json_object_set_new(other, "name", json_string("other"));
+		add_answer(both[i], other);
+		for (unsigned k = 0; k < both[i]->scopes; k++)
+			if (both[i]->scope[k].limits)
+				both[i]->scope[k].limit[3].scope = "pool";
+	}
+	struct limit_rates *l = limit_rates(b, a, NULL, 0, &n);
+	ck_assert_uint_eq(n, 7);
+	ck_assert_str_eq(l[3].limit->scope, "pool");
+	ck_assert_double_eq(l[3].used, 2 * 1048576);
+	free(l);
+	down();
+}
+END_TEST
+
 START_TEST(a_key_says_what_share_of_the_time_it_waited)
 {
 	unsigned n;
@@ -156,5 +178,6 @@ UNIT_MAIN("rates", a_snapshot_has_what_the_daemon_said,
 	  answers_of_other_versions_are_read_as_far_as_they_go, rates_are_what_happened_per_second,
 	  a_counter_that_was_reset_counts_from_zero,
 	  each_limit_says_how_much_of_it_is_used_and_how_long_it_refused,
-	  a_limit_that_two_mounts_meet_is_one_limit, a_key_says_what_share_of_the_time_it_waited,
+	  a_limit_that_two_mounts_meet_is_one_limit, a_pool_is_used_by_all_mounts_that_meet_it,
+	  a_key_says_what_share_of_the_time_it_waited,
 	  a_key_that_waits_all_the_time_is_seen_before_its_wait_ends)
