@@ -76,6 +76,7 @@ equal "$(cat "$TMP/seen")" "$(printf '1000000 of 4\n2000000 of 4')" "what was se
 
 # One bad line among good ones: nothing changes, whichever scope it is in.
 everything >"$TMP/before"
+# shellcheck disable=SC2016 # sed's $
 for bad in 's/^iops = 5/iops = 5Q/' 's/^match = .*/match = uid:/' 's/^uid:12345 = 3/uid:12345 = none/' '$anonsense'; do
 	write_conf 3000000
 	sed -i "$bad" "$CONF"
