@@ -61,7 +61,7 @@ rates() {
 		pids+=($!)
 	done
 	wait "${pids[@]}"
-	SUM=0
+	SUM=0 RATES_TIME=$time RATES_HOSTS=$#
 	for n in "$@"; do
 		out=$(jq -r .total.bytes_per_s "$TMP/rate$n")
 		RATE[$n]=${out%.*}
@@ -69,15 +69,19 @@ rates() {
 	done
 	say "rates: $(for n in "$@"; do printf '%s ' "${RATE[$n]}"; done) sum $SUM"
 }
-# near VALUE WANTED PERCENT WHAT: not more than that above it, which a limit promises, and not more than three times that
-# below it: how much of a lease clients use depends on the machine as well.  Builds with a sanitizer are slow clients.
+# near VALUE WANTED PERCENT WHAT: a host's rate, or the sum, of the last `rates`.  The sum is never above the rate, on any
+# machine: what the hosts had saved up (100 ms of the rate), and one request of each, is all that may be added.  Below, three
+# times PERCENT, because how much of a lease clients use depends on the machine; builds with a sanitizer are slow clients.
 near() {
-	local below=$(($3 * 3))
+	local below=$(($3 * 3)) most=$(($2 * (100 + $3) / 100))
 	! grep -qa '__[at]san_init' "$RATEFS" || below=50
-	if [ "$1" -lt $(($2 * (100 - below) / 100)) ] || [ "$1" -gt $(($2 * (100 + $3) / 100)) ]; then
-		fail "$4: $1 is not between -$below and +$3 % of $2"
-	fi
+	[ "$1" != "$SUM" ] || most=$(most_of "$2")
+	[ "$1" -ge $(($2 * (100 - below) / 100)) ] || fail "$4: $1 is less than $((100 - below)) % of $2"
+	[ "$1" -le "$most" ] || fail "$4: $1 is more than $most; the rate is $2"
 }
+# no_more_than_pool RATE WHAT: the same bound where nothing is promised about the least.
+no_more_than_pool() { [ "$SUM" -le "$(most_of "$1")" ] || fail "$2: $SUM is more than $(most_of "$1"); the rate is $1"; }
+most_of() { echo $(($1 * 1005 / 1000 + ($1 / 10 + RATES_HOSTS * 65536) / RATES_TIME)); }
 
 # --- the server ------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ struct user { /* of a member's rate */
 
 struct world {
 	uint64_t now_ns;
-	int64_t clock_us; /* of the server, against ours */
+	int64_t clock_us, drift_ppm; /* of the server, against ours */
 	struct pool_server server, replica;
 	bool doubtful;
 	enum pool_on_lost on_lost; /* of members that join */
@@ -139,11 +139,17 @@ static void post_call(struct world *w, unsigned i, bool leave)
 	post(w, &m);
 }
 
+/* The server's clock, which drifts. */
+static int64_t server_us(const struct world *w)
+{
+	int64_t us = (int64_t)(w->now_ns / 1000);
+	return us + us % 1000000000000 * w->drift_ppm / 1000000 + w->clock_us;
+}
+
 static void serve(struct world *w, const struct message *m)
 {
 	struct message answer = {.kind = ANSWER, .to = m->to, .who = m->who, .seq = m->seq};
-	pool_serve(&w->server, &m->call, (int64_t)(w->now_ns / 1000) + w->clock_us, w->doubtful,
-		   &answer.answer);
+	pool_serve(&w->server, &m->call, server_us(w), w->doubtful, &answer.answer);
 	w->doubtful = false;
 	post(w, &answer);
 }
@@ -299,6 +305,38 @@ static void random_event(struct world *w)
 	}
 }
 
+/* The network and the server are well again, and demands stay as they are: the whole rate is leased where it is wanted,
+ * and those who want more than they get have the same per weight. */
+static void check_conservation_and_fairness(struct world *w)
+{
+	uint64_t level = 0, sum = 0;
+	bool want_more = false;
+	w->loss = w->repeat = 0;
+	w->delay_ns = MS;
+	run(w, 4 * LEASE); /* what is on its way, learning, members that died */
+	struct user *u = &w->user[below(MEMBERS)];
+	u->wants = below(2) ? POOL_DEMAND_ALL : below(RATE / 2);
+	run(w, 2 * LEASE);
+	for (unsigned i = 0; i < MEMBERS; i++) {
+		u = &w->user[i];
+		sum += u->alive ? u->now.rate[0] : 0;
+		if (u->alive && u->wants == POOL_DEMAND_ALL) {
+			uint64_t mine = u->now.rate[0] / u->m.cfg.weight;
+			UNIT_REQUIRE(!want_more ||
+				     (mine > level - level / 50 && mine < level + level / 50));
+			level = mine;
+			want_more = true;
+		}
+	}
+	UNIT_REQUIRE(!want_more || sum > RATE - RATE / 100);
+	for (unsigned i = 0; i < MEMBERS;
+	     i++) /* nobody gets less than it wants and less than others */
+		UNIT_REQUIRE(!want_more || !w->user[i].alive ||
+			     w->user[i].now.rate[0] / w->user[i].m.cfg.weight >=
+				     level - level / 50 ||
+			     w->user[i].now.rate[0] >= w->user[i].wants);
+}
+
 START_TEST(leases_never_add_up_to_more_than_the_rate)
 {
 	const char *text = getenv("POOL_SCHEDULES");
@@ -307,6 +345,7 @@ START_TEST(leases_never_add_up_to_more_than_the_rate)
 	for (unsigned n = 0; n < schedules; n++) {
 		struct world *w = world_new(1 + (unsigned)below(4));
 		w->on_lost = POOL_LOST_STOP; /* a fallback is no lease */
+		w->drift_ppm = (int64_t)below(20001) - 10000;
 		for (unsigned i = 0; i < MEMBERS; i++)
 			w->user[i].m.cfg.on_lost = POOL_LOST_STOP;
 		for (unsigned i = 0; i < 12; i++) {
@@ -314,6 +353,8 @@ START_TEST(leases_never_add_up_to_more_than_the_rate)
 			for (unsigned k = (unsigned)below(12); k > 0; k--)
 				step(w, below(60 * MS));
 		}
+		if (n % 16 == 0)
+			check_conservation_and_fairness(w);
 		world_free(w);
 	}
 }

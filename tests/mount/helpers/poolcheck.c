@@ -145,6 +145,10 @@ static int compare(redisContext *c, const char *path, unsigned calls)
 		if (below(2000) == 0)
 			now_us -= (int64_t)below(5000000);
 		freeReplyObject(need(c, redisCommand(c, "SET {p}clock %lld", (long long)now_us)));
+		if (below(3000) == 0) { /* the data is lost */
+			freeReplyObject(need(c, redisCommand(c, "DEL {p}")));
+			pool_server_free(&s);
+		}
 		if (doubtful && s.last_us)
 			freeReplyObject(need(c, redisCommand(c, "HSET {p} r another")));
 		pool_serve(&s, &call, now_us, doubtful && s.last_us, &here);
