@@ -140,7 +140,8 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 		if (strncmp(said, remedy[i].says, strlen(remedy[i].says)) == 0)
 			help = remedy[i].help;
 	const char *script = strstr(said, " script: "); /* then its hash, which helps nobody */
-	int n = script ? (int)(script - said) : (int)strcspn(said, "\r\n");
+	bool hash = script && strspn(script + 9, "0123456789abcdef") == 40;
+	int n = hash ? (int)(script - said) : (int)strcspn(said, "\r\n");
 	int most = POOL_ERROR_MAX - 90 - (int)strlen(help);
 	error_set(err, "%s:%s: %.*s%s", r->host, r->port, n < most ? n : most, said, help);
 }

@@ -53,9 +53,9 @@ near "$SUM" $((4 << 20)) 7 "one of two mounts"
 at_least 3s as_user 4242 bash -c "for ((i = 0; i < 200; i++)); do stat --cached=never '$TMP/ma/file'; done" >/dev/null
 
 # ratefsctl set changes the limit here and on the other host, which says who did it.
-host_up 2 -o "pool.server=unix:$TMP/p.sock,pool.key=ratefs:{p},pool.bps=4M"
+host_up 2 -o "pool=there,pool.server=unix:$TMP/p.sock,pool.key=ratefs:{p},pool.bps=4M"
 ok ctl set pool:p bps=8M >/dev/null
-within 5s host_said 2 "pool 'p': bps=8388608.*, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
+within 5s host_said 2 "pool 'there': bps=8388608.*, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
 rates 2 a b 2
 rates 4 a b 2
 near "$SUM" $((8 << 20)) 7 "after ratefsctl set"

@@ -102,7 +102,7 @@ limited "with another server, set" a b
 says 'neither redis' ctl set pool:p server=nowhere
 
 # One that takes part twice would pay twice.
-sed 's/^fs = data/fs = data\npool = p/' "$TMP/conf" >"$TMP/conf2"
+sed '0,/^fs = data/s//&\npool = p/' "$TMP/conf" >"$TMP/conf2"
 says "already takes part in pool 'p' by \[fs:data\]" "$RATEFS" --check -c "$TMP/conf2"
 
 # Without the pool, everything is free again; a scope cannot name a pool that is not there.
@@ -110,8 +110,7 @@ conf '' '' '' '' ''
 free a
 free b
 equal "$(ctl stats global -j | jq -c '.pools')" null "no pools"
-conf_bad() { sed -i 's/^fs = data/fs = data\npool = p/' "$TMP/conf"; }
-conf_bad
+sed -i '0,/^fs = data/s//&\npool = p/' "$TMP/conf"
 says 'there is no \[pool:p\]' ctl reload
 kill "$DAEMON"
 within 10s gone "$DAEMON" || fail "the daemon does not end"

@@ -60,10 +60,9 @@ bad_auth() {
 	host_down 1
 }
 bad_auth "No such file" "no file"
-echo ratefs:sesame >"$TMP/secret" && chmod 600 "$TMP/secret"
-ln -s secret "$TMP/auth"
-bad_auth "Too many levels" "a symbolic link"
-rm "$TMP/auth" && cp "$TMP/secret" "$TMP/auth" && chmod 640 "$TMP/auth"
+mkfifo -m 600 "$TMP/auth"
+bad_auth "must be a file" "a pipe"
+rm "$TMP/auth" && echo ratefs:sesame >"$TMP/auth" && chmod 640 "$TMP/auth"
 bad_auth "only its owner can read" "readable by a group"
 chmod 600 "$TMP/auth" && chown 4242 "$TMP/auth"
 bad_auth "only its owner can read" "of another user"

@@ -42,6 +42,7 @@ near "$SUM" $((8 << 20)) 8 "by TLS"
 trouble "the server is killed" "farm.test:6380: Connection refused" share redis_down 9
 over server server no
 host_down 1
+mark() { MARK=0 && : >"$TMP/log1"; }	# from now on, each trouble begins with a new daemon
 
 # Nobody vouches for it; another name is in its certificate; it wants to see ours.
 trouble "an unknown CA" "TLS: .*certificate" stop tls ""

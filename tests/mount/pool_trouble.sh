@@ -3,7 +3,7 @@
 # What goes wrong with a pool, for its tests: each trouble must give one line in the log and the fallback, and be over by
 # itself once its cause is.  Sourced after pool_lib.sh.
 : "${srcdir:?}"
-requires jq "${POOL_SERVER:=redis-server}" redis-cli
+requires jq ss "${POOL_SERVER:=redis-server}" redis-cli
 
 # Names that exist for this test alone: name NAME ADDRESS...
 cp /etc/hosts "$TMP/hosts"
@@ -45,6 +45,7 @@ over() {
 	equal "$(tail -n "+$((MARK + 1))" "$TMP/log1" | grep -Ec "$LOST")" 1 "$TROUBLE: lines in the log"
 }
 # A proxy in front of the server: proxy DELAY_MS, or proxy rubbish.
+listening() { ss -Hltn "sport = :$1" | grep -q LISTEN; }
 PROXY=
 proxy() {
 	[ -z "$PROXY" ] || { kill "$PROXY"; wait "$PROXY" 2>/dev/null; }
@@ -55,4 +56,5 @@ proxy() {
 	*) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 6379 "$1" 0 & ;;
 	esac
 	PROXY=$!
+	within 10s listening 6380 || fail "the proxy does not start"
 }
