@@ -367,7 +367,7 @@ static void draw_help(struct top_line *line, unsigned rows, unsigned columns)
 		"",
 		"LIMIT    scope and name, as for 'ratefsctl set'; IN USE: share of its rate",
 		"LEVEL    available tokens; less than 0 is debt; 'each': every key has its own",
-		"REFUSED  share of the time in which requests waited for it",
+		"BLOCKING share of the time in which requests waited for it",
 		"SPACE    used part of size and inodes; 'counts': not yet enforced",
 		"POOL     part of a limit over many hosts that is granted here, and its members",
 		"WAIT     share of the time in which requests of the key waited, FOR this limit",

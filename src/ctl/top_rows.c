@@ -103,7 +103,7 @@ static bool add_limits(struct list *list, const struct top_data *d, const struct
 	unsigned n;
 	struct limit_rates *l = limit_rates(d->now, before, d->key, d->keys, &n);
 	add_head(list, "LIMIT", "IN USE",
-		 (const char *const[]){"NOW/S", "RATE/S", "LEVEL", "REFUSED"});
+		 (const char *const[]){"NOW/S", "RATE/S", "LEVEL", "BLOCKING"});
 	for (unsigned i = 0; l && i < n; i++)
 		add_limit(list, &l[i]);
 	free(l);

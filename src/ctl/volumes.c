@@ -161,6 +161,14 @@ static int check_overlap(const struct volumes *v, const char *source, struct err
 {
 	const char *name;
 	json_t *volume;
+	AUTO_FREE char *own = realpath(v->setup.state_dir, NULL);
+	if (!own)
+		return error_set(err, "%s: %s", v->setup.state_dir, strerror(errno));
+	if (strcmp(source, own) == 0 || volume_sources_overlap(source, own))
+		return error_set(err,
+				 "source: '%s' overlaps '%s', where the driver keeps its state; "
+				 "use another directory",
+				 source, own);
 	json_object_foreach (volume_all(v->state.root), name, volume) {
 		const char *other = volume_source(volume);
 		/* A container could put a link in the place of a directory inside its own tree. */

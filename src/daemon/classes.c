@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/classes.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include "base/units.h"
 #include "daemon/options.h"
 #include "daemon/reserves.h"
+
+#define CLASS_NAME_MAX 64
 
 /* --- checks --------------------------------------------------------------------------------- */
 
@@ -36,12 +39,25 @@ static void problem(struct check *c, const struct settings *s, const char *optio
 	c->n++;
 }
 
+/* Names are written as [class:NAME], and as MOUNT/NAME. */
+static bool is_class_name(const char *name)
+{
+	size_t n = strlen(name);
+	for (const char *p = name; *p; p++)
+		if (iscntrl((unsigned char)*p) || strchr("/[]#;'\"\\", *p))
+			return false;
+	return n && n <= CLASS_NAME_MAX && name[0] != ' ' && name[n - 1] != ' ' &&
+	       strcasecmp(name, "none") != 0;
+}
+
 static void check_name(struct check *c, unsigned i)
 {
 	const struct settings *s = &c->mount->class[i];
-	if (strchr(s->name, '/') || !*s->name || strcasecmp(s->name, "none") == 0)
-		problem(c, s, "", "'%s' cannot be the name of a class; use one without '/'",
-			s->name);
+	if (!is_class_name(s->name))
+		problem(c, s, "",
+			"'%.80s' cannot be the name of a class; use at most %d characters, without "
+			"'/', brackets, quotes, '#' and ';', and not 'none'",
+			s->name, CLASS_NAME_MAX);
 	for (unsigned k = 0; k < i; k++)
 		if (strcmp(c->mount->class[k].name, s->name) == 0)
 			problem(c, s, "", "there are two classes of that name");

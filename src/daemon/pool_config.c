@@ -120,10 +120,10 @@ static int twice(const struct settings *s, const char *wider, const char *name, 
 static int check_nested(const struct settings *s, const struct settings *mount,
 			const struct settings *fs, const struct settings *global, struct error *err)
 {
-	return same_pool(s, mount)    ? twice(s, "mount", mount->name, err)
-	       : same_pool(s, fs)     ? twice(s, "fs", fs->name, err)
-	       : same_pool(s, global) ? twice(s, "global", NULL, err)
-				      : 0;
+	return mount && same_pool(s, mount) ? twice(s, "mount", mount->name, err)
+	       : same_pool(s, fs)	    ? twice(s, "fs", fs->name, err)
+	       : same_pool(s, global)	    ? twice(s, "global", NULL, err)
+					    : 0;
 }
 
 int pool_config_nested(const struct settings *s, const struct settings *fs,

@@ -6,11 +6,13 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/child.h"
@@ -72,6 +74,17 @@ static int receive_fd(int socket)
 	return fd;
 }
 
+/* The reports of a sanitizer should be seen; but whoever started the daemon may read a pipe to its end. */
+static bool keeps_stderr(void)
+{
+#ifdef RATEFS_SANITIZER
+	struct stat st;
+	return fstat(2, &st) == 0 && !S_ISFIFO(st.st_mode);
+#else
+	return false;
+#endif
+}
+
 static _Noreturn void run(int socket)
 {
 	char path[PATH_MAX];
@@ -88,9 +101,8 @@ static _Noreturn void run(int socket)
 	if (null >= 0) {
 		dup2(null, 0);
 		dup2(null, 1);
-#ifndef RATEFS_SANITIZER /* whose reports should be seen */
-		dup2(null, 2);
-#endif
+		if (!keeps_stderr())
+			dup2(null, 2);
 	}
 	dup2(socket, 4);
 	fcntl(4, F_SETFD, FD_CLOEXEC);

@@ -18,7 +18,7 @@
 #include "daemon/pools_internal.h"
 #include "daemon/registry.h"
 
-#define LOOKS_PER_LEASE 8 /* at whether somebody has begun to wait */
+#define LOOKS_PER_LEASE 16 /* at whether somebody has begun to wait */
 
 const char *pool_mode_name(enum pool_mode mode)
 {
@@ -114,7 +114,7 @@ static void step(struct pool *p, uint64_t now_ns)
 void pools_set_timer(struct pools *ps)
 {
 	uint64_t now_ns = monotonic_ns(), next_ns = NEVER;
-	for (unsigned i = 0; i < ps->n; i++) {
+	for (unsigned i = 0; ps->pool && i < ps->n; i++) {
 		const struct pool *p = ps->pool[i];
 		uint64_t ends_ns = pool_member_ends_ns(&p->member);
 		next_ns = min_u64(next_ns, now_ns + p->s.lease_ns / LOOKS_PER_LEASE);

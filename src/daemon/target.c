@@ -130,25 +130,22 @@ static int set_shared(struct registry *r, struct served_fs *fs, struct settings 
 	return fs ? registry_set_fs(r, fs, s, err) : registry_set_global(r, s, err);
 }
 
-/* The mount's settings, changed only in this class. */
+/* Sets the mount's settings, changed only in this class.  Takes `s` over. */
 static int apply_class(struct target *t, struct settings *s, struct error *err)
 {
-	struct settings mount, was;
+	struct settings mount;
 	if (!settings_copy(&mount, &t->mount->s))
 		return error_set(err, "out of memory");
-	struct settings *class = settings_find_class(&mount, t->class->name);
-	was = *class;
-	*class = *s;
-	int rc = target_set_mount(t->mount, &mount, err);
-	if (rc == 0) {
-		t->class = settings_find_class(&t->mount->s, s->name);
-		settings_free(&was);
-		settings_init(s);
-		return 0;
+	ptrdiff_t at = settings_find_class(&mount, t->class->name) - mount.class;
+	settings_free(&mount.class[at]);
+	mount.class[at] = *s;
+	settings_init(s);
+	if (target_set_mount(t->mount, &mount, err) < 0) {
+		settings_free(&mount);
+		return -1;
 	}
-	*class = was;
-	settings_free(&mount);
-	return rc;
+	t->class = &t->mount->s.class[at];
+	return 0;
 }
 
 /* For all members of the pool. */

@@ -23,6 +23,7 @@ int handle_reserve(struct request *req)
 	if (!fs->cfg.gate_mount || req->reserved)
 		return 0;
 	fdlimit_client_done(req->in->uid);
+	req->too_many_open = true;
 	return -ENFILE;
 }
 

@@ -174,6 +174,7 @@ int request_parse(struct request *r)
 	r->error = 0;
 	r->bytes_moved = 0;
 	r->reserved = NULL;
+	r->too_many_open = false;
 	if (!r->args)
 		return -EINVAL;
 	int res = find_handle(r);
@@ -229,10 +230,13 @@ static enum gate_outcome outcome_of(int err)
 	return err ? OUTCOME_ERROR : OUTCOME_OK;
 }
 
-/* A full disk is a failure of the source; a limit on space is not. */
+/* A full disk and too many open files are failures of the source; size= and max_open= are not, and have been counted as
+ * refusals. */
 static enum gate_outcome outcome_of_request(const struct request *r)
 {
 	bool refused = space_was_refused();
+	if (r->too_many_open)
+		return OUTCOME_ERROR;
 	return refused && r->error ? OUTCOME_NO_SPACE : outcome_of(r->error);
 }
 

@@ -28,7 +28,9 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 	memset(m, 0, sizeof(*m));
 	m->cfg = *cfg;
 	m->limits = cfg->limits;
-	m->began_ns = m->next_ns = m->called_ns = m->mid_ns = m->older_ns = now_ns;
+	m->began_ns = m->next_ns = m->called_ns = now_ns;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		m->mid[k].at_ns = m->older[k].at_ns = now_ns;
 }
 
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
@@ -79,10 +81,9 @@ static void call_by(struct pool_member *m, uint64_t at_ns)
 /* --- demand --- */
 
 /* The rate at which tokens were used, 1/1000 token per second. */
-static uint64_t rate_since(const struct pool_use *then, const struct pool_use *use, unsigned k,
-			   uint64_t dt_ns)
+static uint64_t rate_since(uint64_t then, const struct pool_use *use, unsigned k, uint64_t dt_ns)
 {
-	uint64_t used = use->tokens[k] - then->tokens[k];
+	uint64_t used = use->tokens[k] - then;
 	if (used > POOL_RATE_MAX) /* more was refunded than used */
 		used = 0;
 	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / max_u64(dt_ns, 1);
@@ -101,47 +102,125 @@ static bool was_blocked(const struct pool_member *m, const struct pool_use *use,
 	return use->blocking_ns[k] - m->before.blocking_ns[k] > more_than_ns;
 }
 
-/* Whether nothing was used for long enough to believe that the load has ended. */
+/* How long ago it wanted as much as it could get. */
+static uint64_t greedy_ago_ns(const struct pool_member *m, unsigned k, uint64_t now_ns)
+{
+	return m->greedy_to_ns[k] ? now_ns - m->greedy_to_ns[k] : NEVER;
+}
+
+/* Whether it did so for a lease or more, until recently. */
+static bool was_greedy(const struct pool_member *m, unsigned k, uint64_t now_ns)
+{
+	return m->greedy_to_ns[k] - m->greedy_from_ns[k] >= lease_ns(m) &&
+	       greedy_ago_ns(m, k, now_ns) < 2 * lease_ns(m);
+}
+
+/* At its last call. */
+static bool was_idle(const struct pool_member *m, unsigned k)
+{
+	return m->demand[k] <= equal_share(m, k) / 64 + 1;
+}
+
+/* Whether the load has ended.  A load that had requests waiting all the time is believed to have ended after a short
+ * pause.  Others may have pauses between their requests: nothing was used for a lease or more. */
 static bool is_idle(const struct pool_member *m, const struct pool_use *use, unsigned k,
 		    uint64_t now_ns)
 {
-	return !use->waiting[k] && use->tokens[k] == m->before.tokens[k] &&
-	       now_ns - m->called_ns >= lease_ns(m) / CALLS_SHORT;
+	if (use->waiting[k])
+		return false;
+	if (was_greedy(m, k, now_ns))
+		return use->tokens[k] == m->before.tokens[k] &&
+		       now_ns - m->called_ns >= lease_ns(m) / CALLS_SHORT;
+	return use->tokens[k] == m->older[k].tokens && now_ns - m->older[k].at_ns >= lease_ns(m);
 }
 
-/* A member whose requests wait most of the time wants as much as it can get.  If they wait now and then, the grant is
- * slightly too small: twice the use is enough, and asking for everything would take from others what it does not need.
- * Without waiting requests, a member wants slightly more than it used in the last lease: an unused grant is lost to the
- * pool.  Use is measured over half a lease or more, because it comes in requests, which can be large. */
+/* Whether requests wait, have waited most of the time since the last call, and for more than a moment. */
+static bool is_short(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		     uint64_t now_ns)
+{
+	return use->waiting[k] &&
+	       was_blocked(m, use, k,
+			   max_u64((now_ns - m->called_ns) / 2, lease_ns(m) / (2 * CALLS_SHORT)));
+}
+
+/* The rate at which the member uses tokens.  It is measured over a lease, because use comes in requests, which can be
+ * large and have pauses between them; after greedy times, over the time since the last call if that is more. */
+static uint64_t use_rate(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			 uint64_t now_ns)
+{
+	uint64_t dt_ns = now_ns - m->called_ns;
+	uint64_t rate = rate_since(m->older[k].tokens, use, k, now_ns - m->older[k].at_ns);
+	if (greedy_ago_ns(m, k, now_ns) < 2 * lease_ns(m) && dt_ns >= lease_ns(m) / CALLS_SHORT)
+		rate = max_u64(rate, rate_since(m->before.tokens[k], use, k, dt_ns));
+	return rate;
+}
+
+/* What a member asks for that is short of tokens: half as much again, because that may be enough, and what it does not
+ * use is lost to others; but as much as it can get if it has half of an equal share already, or asked for more than twice
+ * its use before. */
+static uint64_t more_than(const struct pool_member *m, unsigned k, uint64_t rate, uint64_t least)
+{
+	uint64_t has = max_u64(rate, m->grant[k]);
+	bool asked = m->demand[k] > max_u64(2 * rate, least);
+	return asked || has >= equal_share(m, k) / 2 ? POOL_DEMAND_ALL : has + has / 2 + least;
+}
+
+/* A member that had nothing to do begins with a quarter of an equal share.  If its requests wait now and then, slightly
+ * more than it uses is enough.  Without waiting requests, it wants what it uses, and a little more, so that it can grow;
+ * and after greedy times, what it used since its last call, so that others get the difference soon. */
 static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			  uint64_t now_ns)
 {
-	uint64_t dt_ns = now_ns - m->called_ns, least = equal_share(m, k) / 256 + 1;
+	uint64_t dt_ns = now_ns - m->called_ns, equal = equal_share(m, k), least = equal / 1024 + 1;
+	uint64_t rate = use_rate(m, use, k, now_ns);
 	if (is_idle(m, use, k, now_ns))
 		return least;
-	uint64_t rate = max_u64(rate_since(&m->older, use, k, now_ns - m->older_ns),
-				rate_since(&m->before, use, k, dt_ns));
-	if (was_blocked(m, use, k, dt_ns / 2) || (use->waiting[k] && m->demand[k] > m->grant[k]))
+	if (use->waiting[k] && was_idle(m, k))
+		return equal / 4 + 1;
+	if (is_short(m, use, k, now_ns))
+		return more_than(m, k, rate, least);
+	if (use->waiting[k] && m->demand[k] == POOL_DEMAND_ALL)
 		return POOL_DEMAND_ALL;
-	if (use->waiting[k] || was_blocked(m, use, k, dt_ns / 10))
-		return min_u64(max_u64(2 * rate, equal_share(m, k) / 4 + 1), POOL_DEMAND_ALL);
+	if (!use->waiting[k] && was_greedy(m, k, now_ns) && dt_ns >= lease_ns(m) / CALLS_SHORT)
+		rate = rate_since(m->before.tokens[k], use, k, dt_ns);
+	else if (use->waiting[k] || was_blocked(m, use, k, dt_ns / 10))
+		return min_u64(max_u64(rate + rate / 8, m->grant[k]), POOL_DEMAND_ALL);
 	return min_u64(rate + rate / 32 + least, POOL_DEMAND_ALL);
+}
+
+static void note_greed(struct pool_member *m, unsigned k, uint64_t now_ns)
+{
+	if (m->demand[k] != POOL_DEMAND_ALL)
+		return;
+	if (now_ns - m->greedy_to_ns[k] > lease_ns(m) / CALLS)
+		m->greedy_from_ns[k] = now_ns;
+	m->greedy_to_ns[k] = now_ns;
+}
+
+/* Moves the beginning of the time over which use is measured. */
+static void mark_use(struct pool_member *m, const struct pool_use *use, unsigned k, uint64_t now_ns)
+{
+	const struct pool_mark mark = {use->tokens[k], now_ns};
+	if (use->waiting[k] && was_idle(m, k)) { /* the load begins */
+		m->older[k] = m->mid[k] = mark;
+	} else if (now_ns - m->mid[k].at_ns >= lease_ns(m) * 2 / 3) {
+		m->older[k] = m->mid[k];
+		m->mid[k] = mark;
+	}
 }
 
 static void look_at_use(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
-	if (m->seq && now_ns - m->called_ns < lease_ns(m) / (2 * CALLS_MOST))
+	if (m->seq && now_ns - m->called_ns < lease_ns(m) / (2 * CALLS_SHORT))
 		return; /* too short to tell */
-	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		m->demand[k] = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		uint64_t demand = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
+		mark_use(m, use, k, now_ns);
+		m->demand[k] = demand;
+		note_greed(m, k, now_ns);
+	}
 	m->before = *use;
 	m->called_ns = now_ns;
-	if (now_ns - m->mid_ns < lease_ns(m) / 2)
-		return;
-	m->older = m->mid;
-	m->older_ns = m->mid_ns;
-	m->mid = *use;
-	m->mid_ns = now_ns;
 }
 
 /* Whether much of what was granted for waiting requests, or for a load that has ended, is not needed. */
@@ -154,14 +233,21 @@ static bool holds_too_much(const struct pool_member *m, const struct pool_use *u
 	if (is_idle(m, use, k, now_ns))
 		return m->demand[k] > equal_share(m, k) / 64;
 	return m->demand[k] >= m->grant[k] && !was_blocked(m, use, k, dt_ns / 10) &&
-	       rate_since(&m->before, use, k, dt_ns) < m->grant[k] - m->grant[k] / 4;
+	       rate_since(m->before.tokens[k], use, k, dt_ns) < m->grant[k] - m->grant[k] / 4;
+}
+
+/* Whether requests wait that more might help: of a member that had nothing to do, or that is short of tokens. */
+static bool needs_more(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		       uint64_t now_ns)
+{
+	return m->demand[k] != POOL_DEMAND_ALL &&
+	       ((use->waiting[k] && was_idle(m, k)) || is_short(m, use, k, now_ns));
 }
 
 void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		if ((use->waiting[k] && m->demand[k] != POOL_DEMAND_ALL) ||
-		    holds_too_much(m, use, k, now_ns))
+		if (needs_more(m, use, k, now_ns) || holds_too_much(m, use, k, now_ns))
 			call_by(m, now_ns);
 }
 

@@ -72,10 +72,14 @@ struct pool_member {
 	bool pending; /* the last call is neither answered nor has it failed */
 	bool retried; /* after a failure since the last answer */
 	/* demand */
-	struct pool_use before;	    /* at called_ns */
-	struct pool_use mid, older; /* half a lease ago, or more; a lease ago, or more */
-	uint64_t mid_ns, older_ns;
+	struct pool_use before; /* at called_ns */
+	/* the use of some time ago, at most about a lease, and the mark before it */
+	struct pool_mark {
+		uint64_t tokens, at_ns;
+	} mid[POOL_LIMITS], older[POOL_LIMITS];
 	uint64_t demand[POOL_LIMITS];
+	/* the last time that it wanted as much as it could get: from, to */
+	uint64_t greedy_from_ns[POOL_LIMITS], greedy_to_ns[POOL_LIMITS];
 	uint64_t lost_ns,
 		lost_sum_ns; /* without a lease since; 0: has one.  Sum of earlier times */
 };

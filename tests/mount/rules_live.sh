@@ -86,6 +86,11 @@ tail -n 6 "$CONF" | diff - <(printf '[class:saved]\nmounts = m\nmatch = uid:1000
 	fail "the class is saved otherwise"
 ok ctl reload >/dev/null
 equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved"]'
+# A class is set, shown and saved as itself, not as its mount.
+equal "$(ctl set m/saved read_iops=6k fair=process --save | tr '\n' ' ')" 'read_iops=6k fair=process '
+equal "$(ctl show m/saved --json | jq -r .options.read_iops.value)" 6k
+tail -n 6 "$CONF" | grep -q '^read_iops = 6k$' || fail "set --save of a class changed something else: $(cat "$CONF")"
+"$RATEFS" --check -c "$CONF" || fail "the file is broken by set --save"
 # Before another: a class behind one that matches everything would never be used.
 ok ctl class add m rest match=all --save >/dev/null
 says "class 'late': match: the class is never used: 'rest', .*; put this class before 'rest'" ctl class add m late match=uid:7

@@ -57,6 +57,14 @@ equal "$(ctl show box --json | jq -r '.options.write_bps.value // .options.write
 equal "$(findmnt -no OPTIONS "$mnt" | grep -Eo 'nosuid|nodev' | sort | xargs)" "nodev nosuid"
 equal "$(ctl list --json | jq '.daemons | length')" 1 "one daemon serves all volumes"
 
+# The driver's own directories are nobody's source, whatever is allowed.
+kill_plugin TERM
+start_plugin --allow-source="$TMP"
+refuses 400 'where the driver keeps its state' Create "{\"Name\":\"thief\",\"Opts\":{\"source\":\"$STATE/data\"}}"
+refuses 400 'where the driver keeps its state' Create "{\"Name\":\"thief\",\"Opts\":{\"source\":\"$TMP\"}}"
+kill_plugin TERM
+start_plugin --allow-source="$TMP/allowed"
+
 # --- the plugin is killed in the middle of everything; mounts go on
 daemon=$(daemon_pid)
 exec 7>"$mnt/open"

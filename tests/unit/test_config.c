@@ -277,7 +277,8 @@ START_TEST(what_is_wrong_with_a_class_is_told_with_its_place)
 	     "f:9: [class:b] parent: 'a' is a part of this class itself\n"
 	     "f:12: [class:c] parent: there is no class 'nobody' in mount 'm'\n"
 	     "f:15: [class:d] parent: 'd' is a part of this class itself\n"
-	     "f:16: [class:e/f] 'e/f' cannot be the name of a class; use one without '/'");
+	     "f:16: [class:e/f] 'e/f' cannot be the name of a class; use at most 64 characters, without '/', "
+	     "brackets, quotes, '#' and ';', and not 'none'");
 	says(MOUNT "match = uid:1\nweight = 3\n",
 	     "f:4: [mount:m] match: belongs to a class; use [class:NAME] in a file, or 'ratefsctl class "
 	     "add'\n"

@@ -71,7 +71,7 @@ START_TEST(a_terminal_of_80_by_24_shows_limits_and_keys)
 		"16 ops/s  1.0M bytes/s  refused 0/s  waiting 3  in flight 2  open 7  bypassing 1");
 	ck_assert_str_eq(
 		line[2].text,
-		"  LIMIT                   IN USE                 NOW/S  RATE/S   LEVEL  REFUSED");
+		"  LIMIT                   IN USE                 NOW/S  RATE/S   LEVEL BLOCKING");
 	ck_assert_str_eq(
 		line[3].text,
 		"> data/backup.write_bps   [##################]    1.0M    1.0M       0      75%");
