@@ -123,8 +123,9 @@ void device_drain(struct gate_mount *m, bool run, uint64_t now_ns);
 void device_uncount(struct gate_mount *m);
 void device_count(struct gate_mount *m);
 
-/* class_change.c: replaces the set of classes of a mount.  Make these calls in this order, all but
- * the first with the lock held. */
+/* class_change.c: replaces the set of classes of a mount.  Make these calls in this order, with the
+ * lock held; only class_plan_new, and class_plan_free of a plan that was never prepared, need no
+ * lock. */
 struct class_plan;
 /* `cfg` must stay until class_plan_free.  NULL: out of memory. */
 struct class_plan *class_plan_new(struct gate_mount *m, const struct gate_class_config *cfg,
