@@ -24,8 +24,9 @@ struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
 };
 
-/* What a thread may do.  For root: everything, or everything but keeping set-id bits.  For others:
- * access what the kernel has let them access, or that with one more capability. */
+/* The capabilities of a thread.  For root: all, or all but CAP_FSETID.  For other callers: those in
+ * caller_caps, because the kernel has checked permissions, and for some calls those in
+ * more_caps. */
 enum power {
 	POWER_FULL,
 	POWER_NO_FSETID,
