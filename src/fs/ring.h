@@ -61,7 +61,7 @@ struct ring {
 	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
 	unsigned spares;	    /* how many should wait */
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
-	bool kick; /* requests may wait in the kernel, because no entry was free for them */
+	bool kick; /* requests may wait in the kernel, because none of the entries was free then */
 	uint64_t file; /* node ID of a file that the kernel knows; 0: none */
 	bool served;   /* a request has arrived */
 	_Atomic bool stop, ended;
