@@ -77,7 +77,7 @@ void fs_set_space(struct fs *fs, const struct space_policy *p);
 struct fs_counts {
 	uint64_t inodes, inode_fds, handles;
 	uint64_t passthrough_handles; /* their data bypasses the daemon */
-	uint64_t passthrough_maps;    /* only stores to their mappings would */
+	uint64_t passthrough_maps;    /* only mappings of them would */
 };
 /* A process that has files open. */
 struct fs_opener {

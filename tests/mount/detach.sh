@@ -25,7 +25,7 @@ ok umount "$MNT"
 refused ls "$MNT"
 ok umount "$MNT"
 
-# A mount inside ours is somebody else's, too.
+# A mount inside ours belongs to somebody else, too: it stays.
 mkdir "$SRC/dir"
 mount_ratefs
 mount -t tmpfs inside "$MNT/dir"
@@ -44,7 +44,7 @@ stop_any
 equal "$(fstype "$TMP/theirs/mnt")" tmpfs "somebody else's mount"
 ! mountpoint -q "$TMP/moved/mnt" || fail "the moved mount outlived its daemon"
 
-# The same with a directory in its place.
+# The same with a directory in place of the link.
 rm "$TMP/parent"
 mv "$TMP/moved" "$TMP/parent"
 MNT=$TMP/parent/mnt mount_ratefs
