@@ -196,7 +196,7 @@ void creds_thread_start(void)
 	own_umask();
 	if (syscall(SYS_capget, &head, self.caps[POWER_FULL].set) < 0)
 		memset(&self.caps, 0, sizeof(self.caps));
-	/* The thread that created this one may have been acting as somebody else. */
+	/* The thread that created this one may have been acting as a caller. */
 	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
 		self.caps[POWER_FULL].set[i].effective = self.caps[POWER_FULL].set[i].permitted;
 	self.caps[POWER_NO_FSETID] = self.caps[POWER_FULL];

@@ -25,7 +25,7 @@
  * Raw system calls are used because the C library's wrappers would change every thread.
  *
  * Errors  0 or -EIO: the identity could not be changed, and the request must fail, since the thread
- *         may still be somebody else.  Logged at most once per minute. */
+ *         may still act as another user.  Logged at most once per minute. */
 #ifndef FS_CREDS_H
 #define FS_CREDS_H
 

@@ -132,7 +132,7 @@ int inode_get_no_fd(struct fs *fs, uint64_t id, struct inode_ref *out)
 
 /* -- end of an inode -- */
 
-/* Frees it if nobody refers to it.  Returns the parent of a freed inode, whose reference must be
+/* Frees an inode without references.  Returns the parent of a freed inode, whose reference must be
  * dropped as well. */
 static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct inode *inode)
 {

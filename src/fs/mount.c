@@ -338,7 +338,7 @@ static void *detach(void *arg)
 {
 	struct fs_mount *m = arg;
 	/* After umount -f or an abort the mount is still there.  But without a unique ID, the
-	 * mount at that place may be somebody else's. */
+	 * mount at that path may be another one. */
 	if (!atomic_load(&m->ended) || m->place.unique_id)
 		mount_place_detach(&m->place, m->mountpoint, monotonic_ns() + STOP_GRACE_NS,
 				   &m->abandon);

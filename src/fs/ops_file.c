@@ -16,8 +16,8 @@
 #include "fs/space_hooks.h"
 #include "fs/wire.h"
 
-/* Which of the caller's flags the backing file is opened with.  Not O_NONBLOCK: only limits can
- * make requests wait.  Not O_APPEND: each write says whether it appends, since fcntl can change
+/* Which of the caller's flags the backing file is opened with.  Not O_NONBLOCK, which concerns
+ * limits only (admit.c).  Not O_APPEND: each write says whether it appends, since fcntl can change
  * that and write-back of mapped pages never appends. */
 #define BACKING_FLAGS (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME)
 

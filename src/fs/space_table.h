@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Accounting behind the total of a tree: a slot for each file that is being changed.
  *
- * A file that nobody is changing has no slot; the total includes its st_blocks.  An operation that changes a file first takes
+ * A file that is not being changed has no slot; the total includes its st_blocks.  An operation
+ * that changes a file first takes
  * its slot, which stores how much of the total belongs to the file.  Afterwards the operation settles: it adds the difference
  * between the current st_blocks and the stored value to the total, and stores the new value.  So concurrent writers of one
  * file never count a block twice, and the total ends up with the final st_blocks.
@@ -64,7 +65,7 @@ struct space_slot {
 	uint64_t applied;  /* lock: the ticket of the newest stat that was applied */
 	uint64_t solid_to; /* lock: all blocks below this offset are allocated … */
 	bool solid_end;	   /* … lock: and none above */
-	uint8_t proof_in; /* lock: after so many writes of unknown cost, find out what solid_to is */
+	uint8_t proof_in; /* lock: after this many writes of unknown cost, find out what solid_to is */
 	uint64_t guessed; /* lock: the ticket of the last write that was counted without a stat */
 	_Atomic bool unverified; /* written with lock: there was such a write since the last stat */
 	unsigned busy;		 /* lock: changes in progress that may free blocks */
@@ -105,7 +106,7 @@ struct space_table {
 
 void table_init(struct space_table *t);
 void table_destroy(struct space_table *t);
-/* Empties the table.  Nobody may hold a slot; others may read the totals. */
+/* Empties the table.  No slot may be held; other threads may read the totals. */
 void table_reset(struct space_table *t);
 
 /* Takes a reference of the slot of a file, which is created if necessary; NULL: out of memory. */

@@ -58,7 +58,7 @@ void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct c
 /* gate_step.c: call all of these with the lock held */
 /* Admits what may proceed, in fair order, starting at at_ns (≤ now_ns). */
 void gate_dispatch_locked(struct gate *g, uint64_t at_ns, uint64_t now_ns);
-/* The same, but refuses nobody: jobs whose max_wait has passed are left to the next step. */
+/* The same, but refuses no job: jobs whose max_wait has passed are left to the next step. */
 void gate_release_locked(struct gate *g, uint64_t at_ns, uint64_t now_ns);
 /* Admits what was due before now as of the time when it was due. */
 void gate_catch_up_locked(struct gate *g, uint64_t now_ns);

@@ -7,7 +7,7 @@
  *	                            DEVICE -cancel/drain-> DONE
  *
  * Only the gate writes ->state, under its lock.  A parked job is ended by exactly one of run, refuse,
- * and a gate_cancel that returns true; its owner is whoever ended it. */
+ * and a gate_cancel that returns true; it then belongs to the thread that ended it. */
 #ifndef SCHED_JOB_H
 #define SCHED_JOB_H
 
@@ -81,7 +81,7 @@ struct job {
 	struct heap_item date; /* in gate->dates: when the device is done with it */
 	uint64_t device_ns;    /* when it entered the device */
 	struct lane *lane;     /* of its key */
-	/* not NULL: the gate's own job on behalf of a key, which nobody runs */
+	/* not NULL: the gate's own job on behalf of a key, which is never run */
 	struct account *own;
 };
 

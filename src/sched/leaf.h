@@ -70,7 +70,7 @@ struct account {
 	struct job place;
 	const struct job
 		*probe;	   /* a probe parked by a poll, which keeps the place instead; or NULL */
-	unsigned vouchers; /* number of turns that probes have had and nobody has used yet … */
+	unsigned vouchers; /* number of turns that probes have had and that are not used yet … */
 	struct cost found; /* … and what may be taken for them in total */
 	struct heap_item expiry; /* in gate->vouchers */
 
@@ -141,7 +141,7 @@ struct gate_mount {
 	/* of these, those that may not be refused; not counted against max_parked */
 	uint64_t must_run, must_run_bytes;
 	uint64_t max_parked, max_parked_bytes;
-	/* bit per class of operations: something on this mount limits it for somebody */
+	/* bit per class of operations: something on this mount limits it for some callers */
 	_Atomic uint32_t limited;
 
 	/* gate_device.c */

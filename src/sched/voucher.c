@@ -114,7 +114,7 @@ void vouchers_lay(struct leaf *f)
 	keys_each(&f->keys, key_lay, NULL);
 }
 
-/* Bypasses the queue, so it cannot use chain_try, which refuses while somebody waits. */
+/* Bypasses the queue, so it cannot use chain_try, which refuses while other requests wait. */
 static bool take_past_queue(const struct chain *ch, const struct cost *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; ch && i < ch->links + ch->permits; i++) {

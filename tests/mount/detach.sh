@@ -34,7 +34,8 @@ grep -q " $MNT/dir " /proc/self/mounts || fail "a mount inside was taken away"
 log_says 'another mount is on it, at .*/dir'
 umount -l "$MNT"
 
-# The parent directory was renamed, and its name leads to somebody else's mount: ours is unmounted, theirs stays.
+# The parent directory was renamed, and its name leads to another mount: ours is unmounted, the
+# other one stays.
 mkdir -p "$TMP/parent/mnt" "$TMP/theirs/mnt"
 mount -t tmpfs theirs "$TMP/theirs/mnt"
 MNT=$TMP/parent/mnt mount_ratefs

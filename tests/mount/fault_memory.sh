@@ -67,9 +67,9 @@ for options in cache=strict cache=strict,read_iops=500,window=1ms; do
 done
 
 # The control plane: one allocation fails while a mount is added or limits are set; every fourth one
-# in turn (every one with RATEFS_TEST_FULL=1).  Not while the configuration is read: iniparser 4.1 does
-# not check its allocations.  The command works or reports that it failed; the daemon and its other
-# mount continue, and the command works afterwards.
+# in turn (every one with RATEFS_TEST_FULL=1).  Not while the configuration is read: iniparser 4.1
+# does not check its allocations.  The command works or reports that it failed; the daemon and its
+# other mount continue, and the command works afterwards.
 mkdir "$SRC/a" "$SRC/b" "$MNT/a" "$MNT/b"
 cat >"$TMP/conf" <<CONF
 [mount:a]

@@ -81,7 +81,7 @@ slay $hog
 settled "after $PARK parked"
 unmount_ratefs
 
-# Short-lived processes: the table of keys stays bounded, and nobody is refused.
+# Short-lived processes: the table of keys stays bounded, and no request is refused.
 mount_ratefs -o iops=5000,fair=process,max_keys=64,attr_timeout=0
 kb=$(daemon_kb)
 equal "$(as_user alice hostile forks "$MNT/file" $FORKS 32)" 0 "processes failed"

@@ -33,7 +33,8 @@ done
 equal "$(awk '/^Max core file size/ { print $5, $6 }' "/proc/$DAEMON/limits")" "0 0" "core dumps are possible"
 ! find "/proc/$DAEMON/fd" -printf '%l\n' | grep -q "^$SRC/file" || fail "an inherited file is still open"
 
-# A crash leaves no core: dumpable is off, so /proc/PID belongs to root whoever runs it.
+# A crash leaves no core: dumpable is off, so /proc/PID belongs to root, whichever user runs the
+# daemon.
 ulimit -c unlimited
 cd "$TMP" || fail "cd"
 kill -ABRT "$DAEMON"

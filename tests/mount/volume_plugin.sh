@@ -108,7 +108,7 @@ exec 7>&-
 asks Remove '{"Name":"box"}'
 [ -z "$(find "$STATE/data" -name 'box-*')" ] || fail "the data of a removed volume is there"
 
-# --- a reference whose container is gone is collected; one whose container is there is not
+# --- a reference whose container is gone is collected; one whose container still exists is not
 asks Unmount '{"Name":"mine","ID":"one"}'
 kill_plugin TERM
 start_plugin --allow-source="$TMP/allowed" --collect-after=2
