@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The one place that every request passes: may it go now?  See request.h for the whole way. */
+/* Decides for every request whether it may proceed now.  See request.h for the whole path of a
+ * request. */
 #include <errno.h>
 
 #include "fs/mirror.h"
 #include "fs/mount_internal.h"
 #include "fs/reply.h"
 
-#define BLOCK 4096U /* what O_DIRECT goes by, at the most */
+#define BLOCK 4096U /* the largest block size that O_DIRECT requires */
 
 static void run_granted(struct request *r)
 {
@@ -14,8 +15,8 @@ static void run_granted(struct request *r)
 	request_run(r);
 }
 
-/* In part where the budget does not cover it all, but only whole blocks where it must be so:
- * *bytes says how much. */
+/* Grants a part if the budget does not cover everything, but only whole blocks if the file requires
+ * them.  *bytes says how much was granted. */
 static enum gate_verdict try_nonblocking(struct request *r, uint64_t *bytes)
 {
 	struct gate_mount *gate = r->mount->gate_mount;
@@ -29,7 +30,7 @@ static enum gate_verdict try_nonblocking(struct request *r, uint64_t *bytes)
 				     tiny ? block.bytes : GATE_PARTIAL_BYTES, &r->grant);
 	if (v != GATE_GO)
 		return v;
-	uint64_t granted = r->grant.cost.bytes; /* what is not moved of it is given back */
+	uint64_t granted = r->grant.cost.bytes; /* bytes that are not moved are refunded */
 	if (r->in_blocks && granted < r->cost.bytes && granted > BLOCK)
 		granted -= granted % BLOCK;
 	*bytes = granted;
@@ -62,7 +63,7 @@ static void run_nonblocking(struct request *r)
 	}
 }
 
-/* A copy may be of any length; one that is limited goes in pieces that the budget can carry. */
+/* A copy may have any length; a limited one is shortened to a piece that the budget can cover. */
 static void limit_copy(struct request *r)
 {
 	struct fuse_copy_file_range_in *arg = r->args;
@@ -71,9 +72,9 @@ static void limit_copy(struct request *r)
 		arg->len = r->cost.bytes = piece;
 }
 
-/* A listing is admitted for what its reply is expected to need, and may not fill more: the kernel
- * asks again for the rest.  So nothing has to be charged afterwards, and what was not filled is given
- * back. */
+/* A listing is charged for the expected size of its reply, which must not be larger: the kernel
+ * asks again for the rest.  So nothing has to be charged afterwards, and unused bytes are
+ * refunded. */
 static void limit_listing(struct request *r)
 {
 	struct fuse_read_in *arg = r->args;
@@ -86,15 +87,15 @@ static void limit_listing(struct request *r)
 	r->cost.bytes = arg->size;
 }
 
-/* Lets a request go that may not wait: it is charged now, or its key pays later. */
+/* Runs a request that must not wait: it is charged now, or its key pays later. */
 static void run_charged(struct request *r)
 {
 	gate_take(r->mount->gate_mount, &r->cost, &r->caller, &r->grant);
 	run_granted(r);
 }
 
-/* An error to a page fault would be SIGBUS, to write-back lost data: those go, and their key
- * is in debt. */
+/* An error would cause SIGBUS for a page fault and lose the data of a write-back: these requests
+ * proceed, and their key is in debt. */
 void refuse(struct request *r, int err)
 {
 	if (r->refusable)
@@ -103,10 +104,10 @@ void refuse(struct request *r, int err)
 		run_charged(r);
 }
 
-/* The mount is ending: what arrives now is refused.  Write-back is not, since nobody would hear of
- * the error and the data would be lost: it passes the limits (and leaves debt), up to the amount that
- * the kernel lets a FUSE mount have dirty.  Page faults, and write-back beyond that, meet the limits
- * as always.  False: not answered yet. */
+/* While the mount is ending, new requests are refused, except write-back: no program would learn of
+ * the error, and the data would be lost.  Write-back bypasses the limits (and leaves debt), up to
+ * the amount of dirty data that the kernel allows a FUSE mount.  Page faults, and write-back beyond
+ * that amount, are subject to the limits as always.  False: not answered yet. */
 static bool answer_draining(struct request *r)
 {
 	struct fs_mount *m = r->mount;
@@ -138,7 +139,7 @@ static void run_limited(struct request *r)
 	if (model)
 		r->cost.ops = gate_ops(m->gate_mount, &r->cost);
 	if (model == GATE_MODEL_TIME) {
-		park(r); /* takes its tokens there, and time in the device */
+		park(r); /* takes tokens, and spends time in the device */
 		return;
 	}
 	switch (gate_try(m->gate_mount, &r->cost, &r->caller, &r->grant)) {

@@ -91,8 +91,8 @@ static uint64_t cgroup_of_thread(uint32_t tid, uint64_t now_ns)
 	return id;
 }
 
-/* The name of the program, not of the thread: threads that io_uring works with have other names.  The
- * kernel adds a newline. */
+/* The name of the program, not of the thread: worker threads of io_uring have names of their own.
+ * The kernel adds a newline. */
 static void program_name(uint32_t tid, char buf[CALLER_NAME_MAX])
 {
 	char text[2 * CALLER_NAME_MAX];
@@ -111,7 +111,7 @@ struct opener opener_of(uint32_t tid)
 
 /* --- for the gate --- */
 
-/* NULL: a caller that can be asked, or nothing was remembered. */
+/* NULL: the caller itself can be looked up, or nothing was remembered about the opener. */
 static const struct opener *opener_remembered(const struct caller *c)
 {
 	return c->opener && c->opener->known ? c->opener : NULL;

@@ -8,8 +8,8 @@
 
 #include "sched/job.h"
 
-/* What rules may ask about whoever opened a file, as of then: the process may be gone, or its number
- * another's, when the kernel writes back what it wrote. */
+/* What rules may ask about the process that opened a file, as of the open: when the kernel writes
+ * back its data, that process may have exited, and its number may belong to another. */
 struct opener {
 	bool known;
 	uint64_t cgroup;

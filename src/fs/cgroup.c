@@ -74,7 +74,8 @@ static bool is_systemd(const char *line)
 	return colon && strncmp(colon, ":name=systemd:", 14) == 0;
 }
 
-/* The path of a line; NULL: it has none, or it is the root, which says nothing. */
+/* The path of a line; NULL: it has none, or it is the root, which does not distinguish
+ * processes. */
 static char *path_below_root(char *line)
 {
 	char *path = strchr(line, '/');
@@ -90,7 +91,8 @@ static char *next_line(char *line)
 	return end && end[1] ? end + 1 : NULL;
 }
 
-/* The path in the first hierarchy that is meant and in which the process is not in the root. */
+/* The path in the first hierarchy that is_meant accepts (NULL: all) and in which the process is not
+ * in the root. */
 static char *find_path(char *text, bool (*is_meant)(const char *line))
 {
 	for (char *line = text; line; line = next_line(line)) {

@@ -13,14 +13,14 @@ uint64_t cgroup_id(const char *path);
 
 /* Remembers the path of an id, for cgroup_path. */
 void cgroup_remember(uint64_t id, const char *path);
-/* False: no request of this cgroup has been seen, or not for long. */
+/* False: no request of this cgroup has been seen recently. */
 bool cgroup_path(uint64_t id, char *buf, size_t size);
 
 /* Finds the path in the text of a /proc/PID/cgroup, and ends it there.  NULL: there is none.  A process can be in several
  * hierarchies, of which some may be unused: cgroup v2 is asked first, then systemd's of v1, then the others; the first in which
  * the process is not in the root is taken. */
 char *cgroup_parse(char *text);
-/* Which hierarchies such a text has, for people. */
+/* Describes for people which hierarchies such a text mentions. */
 const char *cgroup_hierarchies(const char *text);
 
 #endif

@@ -24,8 +24,9 @@ struct caps {
 	struct __user_cap_data_struct set[_LINUX_CAPABILITY_U32S_3];
 };
 
-/* What a thread may do.  For root: everything, or everything but keeping set-id bits.  For others:
- * access what the kernel has let them access, or that with one more capability. */
+/* The capabilities of a thread.  For root: all, or all but CAP_FSETID.  For other callers: those in
+ * caller_caps, because the kernel has checked permissions, and for some calls those in
+ * more_caps. */
 enum power {
 	POWER_FULL,
 	POWER_NO_FSETID,
@@ -195,7 +196,7 @@ void creds_thread_start(void)
 	own_umask();
 	if (syscall(SYS_capget, &head, self.caps[POWER_FULL].set) < 0)
 		memset(&self.caps, 0, sizeof(self.caps));
-	/* The thread that created this one may have been acting as somebody else. */
+	/* The thread that created this one may have been acting as a caller. */
 	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
 		self.caps[POWER_FULL].set[i].effective = self.caps[POWER_FULL].set[i].permitted;
 	self.caps[POWER_NO_FSETID] = self.caps[POWER_FULL];

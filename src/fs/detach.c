@@ -129,8 +129,8 @@ static int open_place(const char *path)
 	return fd < 0 && errno == ENOSYS ? open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC) : (int)fd;
 }
 
-/* For users, whom the kernel does not let unmount.  fusermount3 takes only a path, but checks
- * whose mount is there and does not follow a link in the last component. */
+/* For users, whom the kernel does not allow to unmount.  fusermount3 takes only a path, but checks
+ * who owns the mount at that path, and does not follow a link in the last component. */
 static int run_fusermount(const char *path)
 {
 	const char *const argv[] = {"fusermount3", "-u", "-q", "-z", "--", path, NULL};

@@ -78,7 +78,7 @@ uint32_t durable_generation(const struct durable_ids *d, uint64_t id)
 	return (uint32_t)siphash(d->key, &id, sizeof(id));
 }
 
-/* From what the next daemon finds again but others do not know. */
+/* Derives the key from values that the next daemon finds again but other users cannot know. */
 static void make_key(struct durable_ids *d, const struct fs *fs)
 {
 	struct {

@@ -8,13 +8,14 @@
 
 enum caller_state {
 	CALLER_CALM,	  /* no signal is pending that is not blocked */
-	CALLER_SIGNALLED, /* one is, but the thread survives it */
-	/* The thread is gone or about to die: SIGKILL is pending, or a signal is whose default action ends the
-	 * process and which is neither blocked, caught nor ignored. */
+	CALLER_SIGNALLED, /* such a signal is pending, but the thread survives it */
+	/* The thread is gone or about to die: SIGKILL is pending, or another signal whose default
+	 * action ends the process and which is neither blocked, caught nor ignored. */
 	CALLER_DYING
 };
 
-/* *process is set to the thread's process if that can be found out; *killed says that the whole process is about to die. */
+/* Sets *process to the thread's process if that can be found out, and *killed to whether the whole
+ * process is about to die. */
 enum caller_state caller_look(uint32_t tid, uint32_t *process, bool *killed);
 
 /* True if the whole process has been killed or is exiting.  `tid` is one of its threads, which may have

@@ -33,7 +33,8 @@ char *fs_thread_buffer(void)
 	return buffer;
 }
 
-/* Threads for which there is no memory are retried continually: log it only now and then. */
+/* Threads that could not start for lack of memory are retried continually, so this is logged only
+ * from time to time. */
 static void say_no_memory(void)
 {
 	static _Atomic uint64_t next_ns;
@@ -190,7 +191,7 @@ static bool handles_work(struct fs *fs)
 	return fd >= 0;
 }
 
-#define MOMENT_S 1e-6 /* of whatever is more than 0 the kernel makes a timer tick or two */
+#define MOMENT_S 1e-6 /* the kernel rounds any timeout above 0 up to one or two timer ticks */
 
 static void set_timeouts(struct fs *fs)
 {
@@ -226,7 +227,8 @@ struct fs *fs_new(const struct fs_config *cfg, struct error *err)
 	}
 	fs->source_checks = source_checks(fs);
 	fs->kind = source_kind(fs);
-	/* What one user was told is not for another, where the source tells them apart. */
+	/* If the source checks identity itself, its answers to one user are not valid for
+	 * another. */
 	if (cfg->cache == CACHE_STRICT && cfg->attr_timeout_s < 0 && !fs->source_checks)
 		fs->moment_s = MOMENT_S;
 	fs->by_handle = handles_work(fs);
@@ -307,8 +309,8 @@ static void want_passthrough(struct fs *fs, struct fuse_conn_info *conn)
 		return;
 	if (!fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH))
 		return;
-	/* If the source is itself stacked, we need one more level, and then nothing can be stacked
-	 * on us: do that only there. */
+	/* If the source is itself a stacked filesystem, we need one more level of stacking, and
+	 * then no filesystem can be stacked on us.  So ask for that level only if it is needed. */
 	struct statfs st;
 	bool stacked = fstatfs(fs->root_fd, &st) == 0 &&
 		       (st.f_type == OVERLAYFS_SUPER_MAGIC || st.f_type == FUSE_SUPER_MAGIC);
@@ -345,7 +347,8 @@ static void agree(void *userdata, struct fuse_conn_info *conn)
 		fuse_set_feature_flag(conn, FUSE_CAP_READDIRPLUS);
 		fuse_set_feature_flag(conn, FUSE_CAP_CACHE_SYMLINKS);
 	}
-	/* File handles are offered only if those that a program or an NFS client keeps outlive us. */
+	/* File handles are offered only if those that programs and NFS clients keep remain valid
+	 * for the next daemon. */
 	fuse_unset_feature_flag(conn, FUSE_CAP_EXPORT_SUPPORT);
 	fuse_set_feature_flag(conn, fs->durable.format ? FUSE_CAP_EXPORT_SUPPORT
 						       : FUSE_CAP_NO_EXPORT_SUPPORT);

@@ -33,7 +33,7 @@ struct fs_config {
 	 * decides. */
 	bool own_namespace;
 	bool debug;
-	struct space *space; /* of the tree; NULL: its size is nobody's business */
+	struct space *space; /* counts what the tree holds; NULL: nothing does */
 	struct space_policy space_policy;
 	/* tells whether a class is unlimited, and counts open files; NULL: no limits */
 	struct gate_mount *gate_mount;
@@ -54,13 +54,14 @@ void fs_attach(struct fs *fs, struct fuse_session *se);
 /* True: the source's own mount is read-only.  Mount "ro", so that programs get the same EROFS. */
 bool fs_source_is_read_only(const struct fs *fs);
 
-/* For libfuse, which negotiates with the kernel and nothing else: only init; userdata is the struct fs. */
+/* For libfuse, which only negotiates with the kernel: has init and nothing else; userdata is the
+ * struct fs. */
 extern const struct fuse_lowlevel_ops fs_ops;
 
 /* Per-thread set-up: a umask of its own (unshare CLONE_FS), buffers, credentials.  False: out of
  * memory; the thread must not run operations. */
 bool fs_thread_start(void);
-/* Of this thread: FS_BUFFER_SIZE bytes (request.h), page-aligned. */
+/* The buffer of this thread: FS_BUFFER_SIZE bytes (request.h), page-aligned. */
 char *fs_thread_buffer(void);
 /* Frees what fs_thread_start allocated. */
 void fs_thread_stop(void);
@@ -69,14 +70,14 @@ void fs_thread_stop(void);
  * the source would keep their blocks.  True: call it again after a while. */
 bool fs_close_idle(struct fs *fs);
 
-/* New limits of this mount on the space of its source.  Begins to count if need be. */
+/* Sets new limits of this mount on the space of its source.  Starts counting if necessary. */
 void fs_set_space(struct fs *fs, const struct space_policy *p);
 
 /* For statistics. */
 struct fs_counts {
 	uint64_t inodes, inode_fds, handles;
 	uint64_t passthrough_handles; /* their data bypasses the daemon */
-	uint64_t passthrough_maps;    /* their mappings would */
+	uint64_t passthrough_maps;    /* only mappings of them would */
 };
 /* A process that has files open. */
 struct fs_opener {

@@ -29,7 +29,7 @@ static uint64_t number_of(uint32_t generation, uint32_t place, unsigned shard)
 	return (uint64_t)generation << 32 | (uint64_t)place << HANDLE_SHARD_BITS | shard;
 }
 
-/* All places below n exist; makes the next one.  NULL: out of memory or of numbers. */
+/* Creates place number n; all below it exist.  NULL: out of memory or of numbers. */
 static struct handle_place *grow_locked(struct handle_shard *s)
 {
 	for (unsigned i = 0, first = 0; i < HANDLE_CHUNKS; i++) {
@@ -85,7 +85,7 @@ int handle_table_add(struct handle_table *t, struct handle *h)
 	return p ? 0 : -ENOMEM;
 }
 
-/* Takes a place out of the list of free ones; false: it is not there. */
+/* Takes a place out of the list of free ones; false: it is not in the list. */
 static bool claim_locked(struct handle_shard *s, uint32_t place)
 {
 	for (uint32_t *link = &s->free; *link; link = &handle_place_at(s, *link - 1)->next_free)

@@ -31,7 +31,8 @@ static int reopen_by_name(struct fs *fs, uint64_t parent_id, const char *name)
 	return fd == -ENOENT ? -ESTALE : fd;
 }
 
-/* A file that is open through us can be reached by that handle even if it has no name any more. */
+/* A file that is open through this mount can be reached by its open file even if it has no name any
+ * more. */
 static int reopen_by_open_file(struct fs *fs, struct inode_shard *s, struct inode *inode)
 {
 	int fd = -ESTALE;
@@ -74,7 +75,8 @@ static int reopen(struct fs *fs, struct inode_shard *s, struct inode *inode)
 		res = reopen_by_open_file(fs, s, inode);
 	if (res < 0)
 		return res;
-	/* Name and handle were not read together with the numbers that identify the file. */
+	/* Name and handle were not read together with the inode number: check that they belong to
+	 * it. */
 	AUTO_FD fd = res;
 	struct stat st;
 	if (mirror_stat(fd, &st) < 0 || st.st_dev != inode->dev || st.st_ino != inode->ino ||
@@ -130,7 +132,7 @@ int inode_get_no_fd(struct fs *fs, uint64_t id, struct inode_ref *out)
 
 /* -- end of an inode -- */
 
-/* Frees it if nobody refers to it.  Returns the parent of a freed inode, whose reference must be
+/* Frees an inode without references.  Returns the parent of a freed inode, whose reference must be
  * dropped as well. */
 static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct inode *inode)
 {
@@ -249,8 +251,8 @@ struct inode *inode_add_locked(struct fs *fs, struct inode_shard *s, const struc
 	return inode;
 }
 
-/* Without handles: records where the inode was last seen.  *dir carries a reference, which is
- * exchanged for the one to be dropped. */
+/* If there are no file handles: records where the inode was last seen.  *dir comes with a
+ * reference; on return, *dir is the inode whose reference must be dropped. */
 static void place_locked(struct inode *inode, struct inode **dir, const char *name)
 {
 	if (inode->parent == *dir && strcmp(inode->name, name) == 0)
@@ -374,7 +376,7 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct
 	AUTO_FD fd = -1;
 	uint64_t id = 0;
 	struct fhandle fh;
-	fhandle_of(fs, dir_fd, name, &fh); /* its number may have belonged to another file */
+	fhandle_of(fs, dir_fd, name, &fh); /* the inode number may have been reused */
 	for (int round = 0; round < 2 && !id; round++) {
 		pthread_mutex_lock(&s->lock);
 		struct inode *it = find_key_locked(fs, s, st, fd, &fh);

@@ -114,8 +114,8 @@ bool inode_handle_only(struct fs *fs, struct inode *inode, struct fhandle *out);
  * recorded if there are no handles.  NULL: out of memory. */
 struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const struct fhandle *fh,
 			   struct inode *dir, const char *name);
-/* For an inode that the kernel has forgotten while somebody has a file handle: finds it by its ID
- * alone, as inode_intern does.  0 or -ESTALE. */
+/* For an inode that the kernel has forgotten, but of which a program has a file handle: finds it by
+ * its ID alone, and otherwise does what inode_intern does.  0, -ESTALE or -ENOMEM. */
 int inode_remember(struct fs *fs, uint64_t id, struct stat *st, struct inode **out);
 /* True: the directory of fd is the source or below it. */
 bool inode_is_inside(const struct fs *fs, int fd);
@@ -126,9 +126,9 @@ struct inode *inode_find_pinned(struct fs *fs, const struct stat *st);
 void inode_forget(struct fs *fs, uint64_t id, uint64_t n);
 void inode_unref(struct fs *fs, struct inode *inode, uint64_t n);
 
-/* Call before a name is removed, which may be the only way to its inode: if the kernel knows the
- * inode, holds it by an fd.  Returns its ID, for inode_unpin if the name remains after all; 0 if
- * nothing was held.  st: what it is; st_nlink is 0 if that is not known. */
+/* Call before removing a name, which may be the only way to its inode: if the kernel knows the
+ * inode, pins it by an fd.  Returns its ID, for inode_unpin if the name remains after all; 0 if
+ * nothing was pinned.  Fills *st with its attributes; st_nlink is 0 if these are unknown. */
 uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct stat *st);
 void inode_unpin(struct fs *fs, uint64_t id);
 /* Holds the inode by this O_PATH fd permanently (O_TMPFILE). */

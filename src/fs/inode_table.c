@@ -122,7 +122,7 @@ void inode_set_handle(struct inode *inode, const struct fhandle *fh)
 	if (fh->bytes > FHANDLE_INLINE) {
 		to = malloc(fh->bytes);
 		if (!to)
-			return; /* it keeps its fd */
+			return; /* without a handle, the inode keeps its fd */
 		inode->handle.data = to;
 	}
 	memcpy(to, fh->data, fh->bytes);
@@ -229,9 +229,9 @@ bool inode_table_close_one(struct fs *fs)
 	return false;
 }
 
-/* Only regular files, which may hold many blocks: a directory that was deleted in the source may
- * be somebody's working directory, so it is kept.  True: some were used since the last call or are
- * in use, or the pile is full. */
+/* Only regular files, which may hold many blocks; the fd of a directory is kept, because a
+ * directory that was deleted in the source may still be a working directory.  True: some files were
+ * used since the last call or are in use, or the pile is full. */
 static bool drop_idle(struct fs *fs, struct inode_shard *s, struct fd_pile *pile)
 {
 	bool left = false;

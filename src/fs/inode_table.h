@@ -11,7 +11,7 @@ struct inode_shard *inode_shard_of_key(struct fs *fs, dev_t dev, uint64_t ino);
 struct inode_shard *inode_shard_of_id(struct fs *fs, uint64_t id);
 size_t inode_key_slot(const struct inode_shard *s, dev_t dev, uint64_t ino);
 
-/* A new one, without references; id 0: it gets its own.  NULL: out of memory. */
+/* A new inode, without references; id 0: chooses its ID.  NULL: out of memory. */
 struct inode *inode_add_locked(struct fs *fs, struct inode_shard *s, const struct stat *st,
 			       const struct fhandle *fh, uint64_t id);
 struct inode *inode_find_id_locked(const struct inode_shard *s, uint64_t id);

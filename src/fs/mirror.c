@@ -120,7 +120,7 @@ int fhandle_open_at(int mount_fd, const struct fhandle *fh, int flags)
 	u.h.handle_type = fh->type;
 	memcpy(u.h.f_handle, fh->data, fh->bytes);
 	int fd = open_by_handle_at(mount_fd, &u.h, flags);
-	if (fd < 0 && errno == ENOMEM) /* ext4 says so, too, while it makes a file of that number */
+	if (fd < 0 && errno == ENOMEM) /* ext4 also returns it while it creates that inode */
 		fd = open_by_handle_at(mount_fd, &u.h, flags);
 	return fd < 0 ? -errno : fd;
 }
@@ -146,7 +146,7 @@ void mirror_show_owner(const struct fs *fs, uid_t *uid, gid_t *gid)
 {
 	if (!fs->cfg.own_namespace)
 		return;
-	*uid = geteuid(); /* there is nobody else */
+	*uid = geteuid(); /* the only user in that namespace */
 	*gid = getegid();
 }
 
@@ -195,7 +195,7 @@ void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct st
 	e->entry_timeout = fs->entry_timeout_s;
 }
 
-/* By numbers and file handle: needs no fd for something that may only be looked at. */
+/* Looks up by inode number and file handle: a file that is only looked at needs no fd. */
 static int lookup_by_handle(struct fs *fs, const struct inode_ref *dir, const char *name,
 			    struct fuse_entry_param *e)
 {

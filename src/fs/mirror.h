@@ -16,10 +16,10 @@
 #include "fs/handle.h"
 #include "fs/inode.h"
 
-/* Where the source has its data, which says when its calls may block. */
+/* Where the source keeps its data; this determines when calls to it may block. */
 enum source_kind {
-	SOURCE_UNKNOWN, /* the network, another program: always */
-	SOURCE_DISK,	/* on what the kernel does not have in memory, and on changes */
+	SOURCE_UNKNOWN, /* perhaps on the network or in another program: always */
+	SOURCE_DISK,	/* on data that is not in the kernel's memory, and on changes */
 	SOURCE_MEMORY	/* never */
 };
 
@@ -39,8 +39,9 @@ struct fs {
 	bool by_handle; /* inodes can be reopened with open_by_handle_at */
 
 	double attr_timeout_s, entry_timeout_s;
-	/* cache=strict: the shortest time that the kernel knows, for attributes that the call which is
-	 * going on needs again.  0: not even that. */
+	/* cache=strict: how long attributes are valid for the system call that is in progress,
+	 * which may need them twice: the shortest time that the kernel can handle.  0: not at
+	 * all. */
 	double moment_s;
 	uint64_t generation; /* of counted node IDs: different for each mount */
 	struct durable_ids durable;
@@ -51,7 +52,8 @@ struct fs {
 	struct habits habits;
 	struct listings listings;
 
-	/* What this mount may use of cfg.space, besides what all of its mirrors may; 0: no limit. */
+	/* The limits of this mount, in addition to those of cfg.space for all of its mirrors; 0:
+	 * none. */
 	_Atomic uint64_t limit_bytes, limit_inodes;
 	_Atomic bool quota_is_edquot;
 	bool attached; /* to cfg.space */
@@ -62,7 +64,7 @@ struct fs {
 	struct handle_table handle_table;
 };
 
-/* "/proc/self/fd/N": the way from an O_PATH fd to calls that want a path or a real open. */
+/* "/proc/self/fd/N": lets an O_PATH fd be used in calls that need a path or a real open. */
 struct fd_path {
 	char text[32];
 };
@@ -107,13 +109,15 @@ int mirror_entry_of_fd(struct fs *fs, const struct inode_ref *dir, const char *n
 /* How long the kernel may cache attributes: not at all if they can change without its notice.
  * `inode` may be NULL for anything but regular files.
  *
- * With cache=strict nothing is cached beyond a call, but within one call the kernel would ask for some attributes twice:
- * for a permission check it needs those of each directory on the path and of a file to be opened, and after a lookup
- * those of the file found.  Therefore the attributes of a directory are valid for a moment (until the next timer tick but
- * one), and so are those of a file that nobody has open, if a lookup brings them.  Every call still reaches the
- * daemon: with its lookup, or with what it asks of an open file. */
+ * With cache=strict nothing is cached beyond one system call, but within a call the kernel would
+ * ask for some attributes twice: for a permission check it needs those of each directory on the
+ * path and of a file to be opened, and after a lookup those of the file found.  So the attributes
+ * of a directory are valid for a moment (until the second timer tick from now), and so are those
+ * that a lookup returns for a file that nobody has open.  Every call still reaches the daemon, with
+ * its lookup or with its request on an open file. */
 double mirror_attr_timeout_s(const struct fs *fs, const struct inode *inode, mode_t mode);
-/* Before a file that was looked up is open, and fstat can be asked of it: the moment is over. */
+/* Invalidates the attributes that a lookup returned, before the reply to an open: fstat must ask
+ * for them again. */
 void mirror_end_moment(const struct fs *fs, uint64_t ino);
 void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct stat *st,
 		       struct fuse_entry_param *e);

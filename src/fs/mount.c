@@ -164,8 +164,9 @@ static int open_dead_fd(void)
 	return fds[1];
 }
 
-/* --- the answer to INIT, where io_uring is wanted ---
- * libfuse makes it and does not know io_uring: it is taken along on its way to the kernel. */
+/* --- the answer to INIT, if io_uring is wanted ---
+ * libfuse composes the answer, but does not know io_uring: write_init adds its flag before the
+ * answer is sent to the kernel. */
 
 static _Thread_local struct fs_mount *initialized;
 
@@ -337,7 +338,7 @@ static void *detach(void *arg)
 {
 	struct fs_mount *m = arg;
 	/* After umount -f or an abort the mount is still there.  But without a unique ID, the
-	 * mount at that place may be somebody else's. */
+	 * mount at that path may be another one. */
 	if (!atomic_load(&m->ended) || m->place.unique_id)
 		mount_place_detach(&m->place, m->mountpoint, monotonic_ns() + STOP_GRACE_NS,
 				   &m->abandon);
@@ -350,7 +351,8 @@ static void start_detaching(struct fs_mount *m)
 	m->detaches = pthread_create(&m->detacher, NULL, detach, m) == 0;
 	if (!m->detaches)
 		detach(m);
-	/* First, because a mount inside ours, which may be ending as well, is reached through us. */
+	/* Wait for this first: a mount inside ours, which may be ending as well, is reached through
+	 * ours. */
 	wait_for(m, is_detached, NULL, monotonic_ns() + DETACH_NS);
 }
 
@@ -370,15 +372,16 @@ static void drain(struct fs_mount *m, uint64_t grace_ns, uint64_t limit_ns)
 	gate_mount_drain(m->gate_mount, true);
 	wait_for(m, nothing_waits, NULL, grace_ns);
 	gate_mount_drain(m->gate_mount, false);
-	/* From here on only requests in the source are waited for.  Receivers continue and refuse. */
+	/* From here on we wait only for requests in the source.  Receivers continue and refuse new
+	 * ones. */
 	wait_for(m, nothing_queued, NULL, limit_ns);
 	struct runners_seen seen;
 	runners_see(m, &seen);
 	wait_for(m, none_remains, &seen, limit_ns);
 }
 
-/* The kernel replies to everybody who waits; replies of threads that are still in the source are
- * discarded. */
+/* Closes the connection.  The kernel then ends all requests that programs wait for; replies of
+ * threads that are still in the source are discarded. */
 static void cut_connection(struct fs_mount *m)
 {
 	const struct timespec nap = {.tv_nsec = LOOK_MS * NSEC_PER_MSEC};
@@ -418,7 +421,7 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	*left = (struct fs_source_look){.oldest_op = ""};
 	if (m->fd < 0)
 		return true;
-	/* the one who stops it need not be notified of the end */
+	/* our caller stops the mount, so it need not be notified of the end */
 	atomic_store(&m->ended_once, true);
 	start_detaching(m);
 	bool clean = true;
@@ -443,8 +446,9 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	return clean;
 }
 
-/* Closes libfuse's end.  libfuse would unmount the path again, which may be somebody else's mount
- * by now; it does not if the fd reports an error, as a pipe without a reader does. */
+/* Closes libfuse's end of the connection.  libfuse would unmount the path again, which may be
+ * another mount by now; it does not do so if the fd reports an error, as a pipe without a reader
+ * does. */
 static void close_fds(struct fs_mount *m)
 {
 	if (m->se)

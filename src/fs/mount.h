@@ -26,7 +26,7 @@ struct mount_policy {
 	enum interrupt_mode interrupt;
 };
 
-/* How requests come from the kernel. */
+/* How requests arrive from the kernel. */
 enum mount_transport { TRANSPORT_AUTO, TRANSPORT_DEV, TRANSPORT_URING };
 
 struct mount_config {
@@ -65,7 +65,7 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 void fs_mount_abandon(struct fs_mount *m);
 /* True: the kernel has ended the connection, by umount or abort. */
 bool fs_mount_has_ended(const struct fs_mount *m);
-/* True: it has been detached, or will never be. */
+/* True: the mount has been detached, or the attempt to detach it has failed for good. */
 bool fs_mount_is_detached(const struct fs_mount *m);
 /* Waits for all threads, including abandoned ones. */
 void fs_mount_free(struct fs_mount *m);
@@ -81,7 +81,7 @@ unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, uns
 /* The transport in use, "dev" or "uring".  *why_not (never NULL): the reason why a mount with transport=uring does not
  * use it, else "". */
 const char *fs_mount_transport(const struct fs_mount *m, const char **why_not);
-/* No mount of this process may use io_uring: its system calls are forbidden. */
+/* Call if the system calls of io_uring are forbidden: no mount of this process uses it then. */
 void uring_forbid(void);
 
 /* What is in the source now. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of a mount share: mount.c (life), transport_dev.c and receive.c (messages and threads), admit.c (may it go),
- * parked.c (requests that wait), watch.c (whose caller to look at), running.c (those in the source), delayed.c
- * (those that found no room), poll.c (who asks when), watchdog.c (who is stuck or dying), detach.c (out of
- * the tree).
+/* What the files of a mount share: mount.c (start and end), transport_dev.c and receive.c (messages
+ * and threads), admit.c (admission), parked.c (waiting requests), watch.c (which caller to check
+ * next), running.c (requests in the source), delayed.c (delayed refusals), poll.c (polls),
+ * watchdog.c (threads that are stuck, callers that die), detach.c (unmounting).
  *
  * Lock order: parked.lock or polls.lock → the gate's lock.  None is held over a backing call, a
  * reply, or a look into /proc. */
@@ -64,7 +64,7 @@ struct runner {
 	bool worker;		   /* reads the clock itself */
 	_Atomic bool taken;	   /* of a worker: a thread uses it */
 	pthread_mutex_t lock;	   /* guards the two below */
-	bool holds;		   /* permits, by … */
+	bool holds;		   /* the request holds permits, by `grant` */
 	struct grant grant;
 };
 
@@ -74,7 +74,7 @@ struct receiver {
 	_Atomic uint64_t served;
 	struct runner runner;
 	uint64_t interrupted;	/* parked.lock: its request that was interrupted */
-	uint64_t served_before; /* the watchdog's */
+	uint64_t served_before; /* used by the watchdog only */
 	_Atomic int kick;	/* enum receiver_kick */
 	_Atomic int state;	/* enum receiver_state */
 	pthread_t thread;
@@ -95,7 +95,7 @@ struct fs_mount {
 	struct fs *fs;
 	struct fuse_session *se;
 	int fd;
-	int dead_fd; /* a pipe without a reader: what stands for fd when the connection is cut */
+	int dead_fd; /* a pipe without a reader: replaces fd when the connection is cut */
 	struct mount_place place;
 	char *mountpoint, *fuse_options;
 	struct workers *workers;
@@ -116,12 +116,12 @@ struct fs_mount {
 	struct poll_table polls;
 
 	struct receiver receiver[RECEIVERS_ALL];
-	unsigned receivers_busy;  /* as many are there while requests come … */
-	unsigned receivers_floor; /* … or now; the watchdog's */
+	unsigned receivers_busy;  /* how many receivers to keep while requests arrive … */
+	unsigned receivers_floor; /* … and now; used by the watchdog only */
 	_Atomic unsigned receivers_wanted;
-	unsigned calm_ticks;	       /* the watchdog's */
+	unsigned calm_ticks;	       /* used by the watchdog only */
 	_Atomic bool draining;	       /* new requests are refused */
-	_Atomic uint64_t waived_bytes; /* write-back that bypassed the limits since then */
+	_Atomic uint64_t waived_bytes; /* write-back that bypassed the limits while draining */
 	uint64_t waived_max;
 	_Atomic bool abandon;  /* do not wait for the source any more */
 	_Atomic bool cut;      /* the connection has been cut */
@@ -142,7 +142,7 @@ struct fs_mount {
 	pthread_cond_t watchdog_cond;
 	_Atomic bool watchdog_sleeps;
 	bool watchdog_stop; /* watchdog_lock */
-	bool watchdog_look; /* watchdog_lock: a caller has got a signal */
+	bool watchdog_look; /* watchdog_lock: a caller has received a signal */
 	bool watchdog_started;
 	bool started;
 };
@@ -190,7 +190,7 @@ static inline bool watchdog_lies_down(struct fs_mount *m, uint64_t begun)
 	return receivers_begun(m) == begun;
 }
 
-/* Around the operation, on the thread that carries it out. */
+/* Bracket the operation, on the thread that carries it out. */
 static inline void runner_enter(struct runner *r, uint32_t opcode, const struct grant *grant)
 {
 	atomic_store_explicit(&r->since_ns, r->worker ? monotonic_ns() : 0, memory_order_relaxed);
@@ -232,12 +232,12 @@ void park(struct request *r);
 /* The same for an admitted request: passes it to the mount's device. */
 void park_granted(struct request *r);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
-/* Checks callers that may be leaving, and ends the waits of those that are.  Until due_until_ns it
- * checks all that are due, then only those that cannot be postponed.  True: until_ns came before
- * it was done. */
+/* Checks callers that may be dying, and ends the waits of those that are.  Until due_until_ns it
+ * checks all that are due, then only those that cannot be postponed.  True: until_ns was reached
+ * before all had been checked. */
 bool parked_look(struct fs_mount *m, uint64_t due_until_ns, uint64_t until_ns);
 bool parked_watches(struct fs_mount *m);   /* there are callers to check, or delayed replies */
-unsigned parked_count(struct fs_mount *m); /* that wait or are being run by a worker */
+unsigned parked_count(struct fs_mount *m); /* requests that wait or are being run by a worker */
 
 /* running.c */
 void runners_init(struct fs_mount *m);
@@ -247,9 +247,9 @@ bool runner_start_worker(void *mount);		 /* hooks of the pool */
 void runner_stop_worker(void *mount);
 /* Called by the watchdog: dates requests that have been running since its last look. */
 void runners_note(struct fs_mount *m, uint64_t now_ns);
-/* Releases the permits of requests in the source: nobody waits for them any more. */
+/* Releases the permits of requests in the source, because these have been abandoned. */
 void runners_give_up(struct fs_mount *m);
-/* Which requests are in the source now; used later to count those that still are. */
+/* Records which requests are in the source now, to count later how many of them still are. */
 struct runners_seen {
 	uint64_t entered[RECEIVERS_ALL + WORKERS_MAX]; /* 0: was not there */
 };
@@ -259,8 +259,8 @@ unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);
 /* delayed.c: delays a refusal, so that callers that retry in a loop do not slow others down.
  * Replies EAGAIN when it is due, or when the caller gets a signal. */
 void delayed_refuse(struct request *r);
-/* Called with parked.lock held, which it releases if the request was a delayed one; false: it was
- * not. */
+/* Called with parked.lock held, which it releases if the request was a delayed one.  False: it was
+ * not, and the lock is still held. */
 bool delayed_interrupt_unlock(struct fs_mount *m, uint64_t unique);
 /* Replies to up to n requests that are due. */
 void delayed_answer(struct fs_mount *m, uint64_t now_ns, unsigned n);
@@ -281,14 +281,16 @@ void mount_init(struct fs_mount *m, void *message, size_t len);
 
 /* rings.c */
 #define INIT_OVER_IO_URING (1U << (41 - 32)) /* in flags2 of INIT */
-/* Makes the rings where they are wanted and can be had; else m->why_not_uring says why.  Before the first message. */
+/* Creates the rings, if possible; if not, m->why_not_uring says why.  Call before the first message
+ * is read. */
 void rings_start(struct fs_mount *m);
-/* The kernel offers io_uring or does not: true: take it.  Then, when it has been told: */
+/* Decides, given whether the kernel offers io_uring, whether to use it.  Call rings_go when the
+ * kernel has been told. */
 bool rings_at_init(struct fs_mount *m, bool offered);
 void rings_go(struct fs_mount *m, bool go);
 void rings_stop(struct fs_mount *m); /* returns immediately */
 bool rings_are_gone(struct fs_mount *m);
-void rings_free(struct fs_mount *m); /* waits for their threads; nobody holds a request any more */
+void rings_free(struct fs_mount *m); /* waits for their threads; no request may be held any more */
 
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
@@ -297,14 +299,15 @@ void connection_ended(struct fs_mount *m);
 bool receiver_is_surplus(const struct receiver *r);
 void receiver_let_kick_come(struct receiver *r);
 int receivers_start(struct fs_mount *m);
-void receivers_rest(struct fs_mount *m); /* the watchdog's: no request has come for a while */
+void receivers_rest(struct fs_mount *m); /* the watchdog calls it when no request arrives */
 bool receivers_have_served(const struct fs_mount *m); /* anything yet */
-/* The watchdog's, each tick, with how many requests came since the last; false: some are missing. */
+/* The watchdog calls it on each tick, with the number of requests since the last one.  False:
+ * receivers are missing. */
 bool receivers_adapt(struct fs_mount *m, uint64_t came);
 unsigned receivers_alive(const struct fs_mount *m);
-/* Also notices that the connection has ended, since nobody reads it then. */
+/* Also notices that the connection has ended, because no receiver reads from it then. */
 bool receivers_all_stuck(struct fs_mount *m);
-/* Makes those look at ->stopping that are waiting for a message; returns how many there were. */
+/* Makes receivers that are waiting for a message check ->stopping; returns how many there were. */
 unsigned receivers_kick(struct fs_mount *m);
 void receivers_join(struct fs_mount *m); /* waits for all of them, when no more are started */
 
@@ -315,6 +318,6 @@ int watchdog_start(struct fs_mount *m);
 void watchdog_ask_to_stop(struct fs_mount *m);
 void watchdog_stop(struct fs_mount *m);
 void watchdog_wake(struct fs_mount *m);
-void watchdog_look(struct fs_mount *m); /* a caller has got a signal */
+void watchdog_look(struct fs_mount *m); /* a caller has received a signal */
 
 #endif

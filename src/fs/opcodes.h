@@ -41,7 +41,7 @@ enum handle_at {
 /* Whether its system calls may block the thread; see request.h, no_wait. */
 enum blocking {
 	BLOCKS_ON_DISK,	   /* not if the source is in memory */
-	BLOCKS_IF_COLD,	   /* asks a disk for what is in memory, if it must not block */
+	BLOCKS_IF_COLD,	   /* not if a disk's data is in memory, and finds that out itself */
 	BLOCKS_NEVER,	   /* makes no call to the source */
 	BLOCKS_ON_ANYTHING /* takes long on any source */
 };

@@ -17,7 +17,7 @@
 
 #define DIRECT_ALIGN 4096
 
-/* O_DIRECT can be switched while the file is open, and each request says what it is now. */
+/* O_DIRECT can be switched while the file is open; each request carries the current flags. */
 static bool direct_now(struct handle *h, int flags_now)
 {
 	int was = atomic_load_explicit(&h->flags, memory_order_relaxed);
@@ -31,7 +31,8 @@ static bool direct_now(struct handle *h, int flags_now)
 	return flags_now & O_DIRECT;
 }
 
-/* A signal for this thread ends no transfer: a disk file never returns EINTR. */
+/* A signal to this thread must not end a transfer: reads and writes of a disk file never return
+ * EINTR. */
 static ssize_t read_some(int fd, char *buf, size_t size, off_t off)
 {
 	ssize_t n;
@@ -64,7 +65,8 @@ ssize_t data_read_all(int fd, char *buf, size_t size, off_t off)
 	return (ssize_t)done;
 }
 
-/* Nor is a part of what comes from pages written again. */
+/* Writes everything: if a part of a page's data were left out, the kernel would not send it
+ * again. */
 static ssize_t write_all(int fd, const char *buf, size_t size, off_t off)
 {
 	size_t done = 0;
@@ -77,8 +79,9 @@ static ssize_t write_all(int fd, const char *buf, size_t size, off_t off)
 	return (ssize_t)done;
 }
 
-/* The kernel cuts a transfer that is longer than a request at the pages of the caller's memory.  Where
- * that does not begin on a page, the pieces are no whole blocks though the transfer is. */
+/* The kernel splits a transfer that is longer than a request at page boundaries of the caller's
+ * memory.  If that memory does not begin on a page, the pieces are not whole blocks, although the
+ * transfer is. */
 static bool is_piece(size_t size, off_t off)
 {
 	size_t end = ((size_t)off + size) % DIRECT_ALIGN;
@@ -87,8 +90,8 @@ static bool is_piece(size_t size, off_t off)
 	return size == FS_MAX_TRANSFER || end == 0;
 }
 
-/* The file without O_DIRECT, for a piece that was refused with it; < 0: the refusal stands, and errno
- * with it. */
+/* Opens the file without O_DIRECT, for a piece that was refused with it.  < 0: the refusal is
+ * final, and errno is still its error. */
 static int open_for_piece(struct fs *fs, const struct handle *h, int access, size_t size, off_t off)
 {
 	int flags = atomic_load_explicit(&h->flags, memory_order_relaxed);
@@ -99,7 +102,8 @@ static int open_for_piece(struct fs *fs, const struct handle *h, int access, siz
 	return fd;
 }
 
-/* Large reads go from file to kernel without a copy, where the transport can.  True: answered. */
+/* Sends large reads from the file to the kernel without a copy, if the transport can.  True:
+ * answered. */
 static bool read_from_file(struct request *req, const struct fuse_read_in *in)
 {
 	const struct handle *h = req->handle;
@@ -113,7 +117,8 @@ static bool read_from_file(struct request *req, const struct fuse_read_in *in)
 	return true;
 }
 
-/* Reads what the page cache of the source holds.  False: it would block, or gives a part only. */
+/* Reads from the page cache of the source.  False: the read would block, or returned only a
+ * part. */
 static bool read_cached(struct request *req, size_t size, off_t off, ssize_t *n)
 {
 	struct handle *h = req->handle;
@@ -138,7 +143,7 @@ void op_read(struct request *req)
 	struct handle *h = req->handle;
 	off_t off = (off_t)in->offset;
 	size_t size = min_u64(in->size, FS_BUFFER_SIZE);
-	/* What goes past the page cache says for whom. */
+	/* Only reads that bypass the page cache carry a lock owner; all others fill pages. */
 	if (!(in->read_flags & FUSE_READ_LOCKOWNER))
 		overwrite_pages_filled(&h->inode->open->overwrites, in->offset, in->size);
 	if (read_from_file(req, in))
@@ -169,7 +174,8 @@ static int write_flags(const struct handle *h, int flags)
 	int rwf = 0;
 	if (flags & O_APPEND)
 		rwf |= RWF_APPEND;
-	/* RWF_SYNC and RWF_DSYNC of a single call; a file opened so has it anyway. */
+	/* RWF_SYNC and RWF_DSYNC of a single call; a file opened with O_SYNC or O_DSYNC needs no
+	 * flag. */
 	if ((flags & O_SYNC & ~O_DSYNC) && !(h->flags & O_SYNC & ~O_DSYNC))
 		rwf |= RWF_SYNC;
 	else if ((flags & O_DSYNC) && !(h->flags & O_DSYNC))
@@ -200,7 +206,7 @@ static void answer_write(struct request *req, struct handle *h, ssize_t n)
 	reply_written(req, (size_t)n);
 }
 
-/* What of these bytes no direct write has changed since the kernel read them. */
+/* Writes those of these bytes that no direct write has changed since the kernel read them. */
 static ssize_t write_unless_overwritten(struct overwrites *o, int fd, const char *buf, size_t size,
 					off_t off)
 {
@@ -218,13 +224,14 @@ static ssize_t write_unless_overwritten(struct overwrites *o, int fd, const char
 	return res;
 }
 
-/* Mapped pages come without a caller, by any handle of the file, and end where the file ends: not
- * through an O_DIRECT file, which would refuse the odd length. */
+/* Mapped pages come without a caller, through any handle of the file, and end where the file ends.
+ * They are not written through an O_DIRECT descriptor, which would refuse a length that is not
+ * whole blocks. */
 static void write_back(struct request *req, struct handle *h, const char *buf, size_t size,
 		       off_t off)
 {
 	if (h->append_only) {
-		reply_status(req, -EPERM); /* at its end is not where it was stored */
+		reply_status(req, -EPERM); /* it would be appended instead of written in place */
 		return;
 	}
 	int res = creds_be_mapper(req->fs, h->uid, h->gid);
@@ -244,7 +251,7 @@ static void write_back(struct request *req, struct handle *h, const char *buf, s
 					     plain >= 0 ? plain : h->fd, buf, fits, off);
 	int err = res < 0 ? -res : errno;
 	space_write_end(&space, h->fd, n);
-	if (n >= 0 && fits < size) { /* nobody tries the rest again: the program hears of it */
+	if (n >= 0 && fits < size) { /* the kernel does not retry the rest: report an error */
 		n = -1;
 		err = -space_refuse(req->fs);
 	}

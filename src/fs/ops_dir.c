@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on open directories.  Offsets are the backing's own (d_off), so a position stays good
- * whatever happens to the directory. */
+/* Operations on open directories.  Offsets are those of the source (d_off), so a position stays
+ * valid whatever happens to the directory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 #define DENTS_MAX (64U << 10)
 #define DENTS_MIN 1024U
-/* A reply entry with attributes is some times as long as the backing's. */
+/* How many times longer an entry with attributes is in a reply than in the source. */
 #define PLUS_RATIO 5
 
 struct dent {
@@ -64,7 +64,7 @@ void op_opendir(struct request *req)
 		AUTO_FD fd = openat(ref.fd, ".", flags);
 		if (fd < 0 && errno == EMFILE && fdlimit_make_room(16))
 			fd = openat(ref.fd, ".", flags);
-		/* To read a directory one need not be allowed to search it, as "." demands. */
+		/* Opening "." needs search permission, which is not needed to read a directory. */
 		if (fd < 0 && errno == EACCES)
 			fd = mirror_reopen(fs, ref.fd, flags);
 		else if (fd < 0)
@@ -84,14 +84,14 @@ void op_opendir(struct request *req)
 		handle_free(fs, h);
 }
 
-/* More entries into the buffer.  1, 0 at the end, -errno. */
+/* Reads more entries into the buffer.  1; 0: the end of the directory; or -errno. */
 static int refill(struct handle *h, size_t want)
 {
 	struct dir_stream *d = h->dir;
 	if (!d->buf && !(d->buf = malloc(DENTS_MAX)))
 		return -ENOMEM;
-	/* About as much as the reply will hold: what waits here while the directory changes is not
-	 * what a program would see of the backing. */
+	/* Read about as much as the reply will hold: entries that stay in the buffer become
+	 * outdated when the directory changes. */
 	if (want < DENTS_MIN)
 		want = DENTS_MIN;
 	ssize_t n = syscall(SYS_getdents64, h->fd, d->buf, min_u64(want, DENTS_MAX));
@@ -105,7 +105,7 @@ static bool is_dot(const char *name)
 	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
-/* One entry into the reply.  Bytes used, 0 if it does not fit, -1 to leave it out. */
+/* Adds one entry to the reply.  Returns the bytes used; 0: it does not fit; -1: leave it out. */
 static ssize_t add_entry(struct request *req, struct handle *h, const struct dent *de, char *out,
 			 size_t room, bool plus)
 {
@@ -129,7 +129,7 @@ static ssize_t add_entry(struct request *req, struct handle *h, const struct den
 	return (ssize_t)fuse_add_direntry_plus(NULL, out, room, de->d_name, &e, de->d_off);
 }
 
-/* Bytes of the reply in req->buffer, or -errno.  *cut: there was more. */
+/* Fills req->buffer.  Returns the bytes of the reply, or -errno.  *cut: there are more entries. */
 static ssize_t fill(struct request *req, struct handle *h, size_t size, off_t off, bool plus,
 		    bool *cut)
 {
@@ -165,7 +165,7 @@ static ssize_t fill(struct request *req, struct handle *h, size_t size, off_t of
 	return (ssize_t)used;
 }
 
-/* The kernel did not take the reply: it does not know these entries. */
+/* The kernel did not accept the reply: drops the references that it would have held. */
 static void forget_entries(struct fs *fs, const char *buf, size_t used)
 {
 	for (size_t at = 0; at < used;) {
@@ -211,7 +211,7 @@ void op_readdirplus(struct request *req)
 void op_releasedir(struct request *req)
 {
 	struct handle *h = req->handle;
-	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed nevertheless */
+	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed even if this fails */
 	handle_free(req->fs, h);
 	reply_status(req, 0);
 }

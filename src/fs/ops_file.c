@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations that make, keep and end open files: open, create, tmpfile, flush, release, fsync. */
+/* Operations that open, sync and close files: open, create, tmpfile, flush, release, fsync. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -16,9 +16,9 @@
 #include "fs/space_hooks.h"
 #include "fs/wire.h"
 
-/* What of the caller's flags the backing file gets.  Not O_NONBLOCK: waiting is our business.  Not
- * O_APPEND: each write says whether it appends, since fcntl can change that and write-back of
- * mapped pages never does. */
+/* Which of the caller's flags the backing file is opened with.  Not O_NONBLOCK, which concerns
+ * limits only (admit.c).  Not O_APPEND: each write says whether it appends, since fcntl can change
+ * that and write-back of mapped pages never appends. */
 #define BACKING_FLAGS (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME)
 
 static int open_known(struct fs *fs, struct inode *inode, int path_fd, int flags)
@@ -55,10 +55,11 @@ static int open_backing(struct fs *fs, const struct inode_ref *ref, int caller_f
 {
 	int flags = caller_flags & BACKING_FLAGS;
 	int fd = open_known(fs, ref->inode, ref->fd, flags);
-	/* An append-only file must be opened so. */
+	/* An append-only file must be opened with O_APPEND. */
 	if (fd == -EPERM && (caller_flags & O_APPEND))
 		fd = open_known(fs, ref->inode, ref->fd, flags | O_APPEND);
-	/* Deleted behind our back but open through us: the long way knows how. */
+	/* Deleted directly in the source but open through us: inode_get finds it by its open
+	 * file. */
 	if (fd == -ESTALE && ref->fd < 0) {
 		struct inode_ref held;
 		int res = inode_get(fs, ref->inode->id, &held);
@@ -70,7 +71,7 @@ static int open_backing(struct fs *fs, const struct inode_ref *ref, int caller_f
 	return fd;
 }
 
-/* fd or -errno, and the file's attributes. */
+/* Opens the file and fills *st with its attributes.  fd or -errno. */
 static int open_inode(struct request *req, const struct inode_ref *ref, int caller_flags,
 		      struct stat *st)
 {
@@ -98,8 +99,9 @@ static int open_inode(struct request *req, const struct inode_ref *ref, int call
 
 static void fill_open(const struct handle *h, struct fuse_file_info *fi)
 {
-	/* A flush brings mapped pages to the backing file.  None where nothing can be changed, or
-	 * where mappings are the backing file's own: one message less when it is closed. */
+	/* A flush writes mapped pages to the backing file.  It is not needed if nothing can be
+	 * changed, or if the kernel maps the backing file itself: this saves a message per
+	 * close. */
 	fi->noflush = (h->flags & O_ACCMODE) == O_RDONLY || h->mode == IO_PASS;
 }
 
@@ -154,8 +156,8 @@ void op_open(struct request *req)
 		end_handle(fs, h);
 }
 
-/* The kernel asks for a name that it believes is free.  If it is not (somebody behind the mount was
- * quicker), only a regular file may be opened here. */
+/* The kernel asks for a name that it believes is free.  If it is not, because somebody has just
+ * created it directly in the source, only a regular file may be opened here. */
 static int create_or_open(struct request *req, const struct inode_ref *dir, const char *name,
 			  mode_t mode, int caller_flags, bool *made)
 {
@@ -177,11 +179,12 @@ static int create_or_open(struct request *req, const struct inode_ref *dir, cons
 	if (res < 0)
 		return res;
 	if (!S_ISREG(st.st_mode))
-		return -ESTALE; /* the kernel looks it up again and does what is right for it */
+		return -ESTALE; /* the kernel looks it up again and treats it by its type */
 	return mirror_reopen(fs, path_fd, caller_flags & BACKING_FLAGS);
 }
 
-/* From the fd of a file, which may be new (`made`), to the answer.  dir is put here, space is ended. */
+/* Answers a create, given the fd of the file, which may be new (`made`), or -errno.  Puts `dir`,
+ * and ends `space`. */
 static void answer_created(struct request *req, struct inode_ref *dir, const char *name, int new_fd,
 			   struct fuse_file_info *fi, struct space_op *space, bool made)
 {
@@ -196,7 +199,7 @@ static void answer_created(struct request *req, struct inode_ref *dir, const cha
 		res = inode_get_no_fd(fs, e.ino, &ref);
 	struct handle *h = NULL;
 	if (res == 0) {
-		/* A file without a name can be reached by fd only. */
+		/* A file without a name can be reached only by an fd. */
 		AUTO_FD path_fd = -1;
 		if (!name && ref.fd < 0)
 			path_fd = openat(AT_FDCWD, fd_path(fd).text, O_PATH | O_CLOEXEC);
@@ -296,11 +299,12 @@ void op_tmpfile(struct request *req)
 
 void op_flush(struct request *req)
 {
-	/* Locks are the kernel's, and what was written is at the backing already. */
+	/* Locks are kept by the kernel, and all data has been written to the source already. */
 	reply_status(req, 0);
 }
 
-/* The last close of a file that has no name deletes it, and one that was written to may be written out. */
+/* The last close of a file that has no name deletes it, and closing a file that was written to may
+ * flush it. */
 static bool closing_may_block(const struct handle *h)
 {
 	struct stat st;
@@ -308,7 +312,7 @@ static bool closing_may_block(const struct handle *h)
 	return (flags & O_ACCMODE) != O_RDONLY || mirror_stat(h->fd, &st) < 0 || st.st_nlink == 0;
 }
 
-/* Needs no memory: what is given back must not be lost where there is none. */
+/* Allocates nothing: a handle must be released even if memory is exhausted. */
 void op_release(struct request *req)
 {
 	struct handle *h = req->handle;
@@ -316,7 +320,7 @@ void op_release(struct request *req)
 	if (req->again)
 		return;
 	poll_forget(req->mount, h->number);
-	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed nevertheless */
+	(void)creds_be_opener(req->fs, h->uid, h->gid); /* it is closed even if this fails */
 	end_handle(req->fs, h);
 	reply_status(req, 0);
 }

@@ -20,7 +20,8 @@
 #include "fs/space_hooks.h"
 #include "fs/wire.h"
 
-/* "." and "..": looked up for a caller that has a file handle, to find the file and connect it to the tree. */
+/* Looks up "." or "..", which the kernel asks for when a caller uses a file handle, to find the
+ * file and to connect it to the tree. */
 static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *name,
 		       struct fuse_entry_param *e)
 {
@@ -45,7 +46,7 @@ static int lookup_dots(struct fs *fs, const struct inode_ref *dir, const char *n
 	return 0;
 }
 
-/* "." of an id that is not in the table. */
+/* Looks up "." of an ID that is not in the table. */
 static int lookup_forgotten(struct fs *fs, uint64_t id, struct fuse_entry_param *e)
 {
 	struct inode *inode;
@@ -56,7 +57,8 @@ static int lookup_forgotten(struct fs *fs, uint64_t id, struct fuse_entry_param 
 	return res;
 }
 
-/* The inode with an fd.  Opening one may block. */
+/* Like inode_get.  If the thread must not block and the inode has no fd, sets req->again, because
+ * opening one may block. */
 static int get_inode(struct request *req, struct inode_ref *out)
 {
 	if (!req->no_wait)
@@ -98,8 +100,8 @@ void op_lookup(struct request *req)
 		inode_put(fs, &dir);
 	}
 	if (res < 0) {
-		/* ENOENT as an error, so that the kernel does not remember it: the name may be made in
-		 * the source, and nobody tells us. */
+		/* ENOENT is sent as an error, so that the kernel does not cache it: the name may be
+		 * created directly in the source, which we would not notice. */
 		reply_status(req, res);
 	} else {
 		if (!S_ISDIR(e.attr.st_mode))
@@ -140,7 +142,7 @@ void op_getattr(struct request *req)
 	reply_attr(req, &st, timeout_s);
 }
 
-/* -- setattr, one attribute at a time as the system calls have it -- */
+/* -- setattr: one attribute at a time, because each has its own system call -- */
 
 static int set_mode(int fd, mode_t mode)
 {
@@ -211,12 +213,12 @@ static int set_all(struct request *req, const struct inode_ref *ref, const struc
 		if (res == 0)
 			res = cut(fs, ref->inode, fd, attr->st_size, req->handle);
 	}
-	/* Nothing but the change time, and set-id bits: chown(-1, -1), which is not even sent as
-	 * such; the kernel also does it for who writes, which need not be the owner. */
+	/* No attribute is set: chown(-1, -1), which changes only the change time and set-id bits.
+	 * The kernel also sends this on behalf of a writer, which need not be the owner. */
 	bool touch = !(to_set & (FUSE_SET_ATTR_SIZE | SET_OWNER | FUSE_SET_ATTR_MODE | SET_TIMES));
-	/* The groups of the caller decide to which one it may give the file, and whether it may be
-	 * set-group-id.  Owner before mode: a change of owner clears set-id bits that are given with
-	 * it. */
+	/* The caller's groups decide to which group it may give the file, and whether the file may
+	 * be set-group-id.  The owner is set before the mode, because a change of owner clears
+	 * set-id bits. */
 	bool membership = (to_set & FUSE_SET_ATTR_GID) ||
 			  ((to_set & FUSE_SET_ATTR_MODE) && (attr->st_mode & S_ISGID));
 	if (res == 0)
@@ -228,7 +230,7 @@ static int set_all(struct request *req, const struct inode_ref *ref, const struc
 	if (res == 0 && (to_set & FUSE_SET_ATTR_MODE))
 		res = set_mode(fd, attr->st_mode & 07777);
 	if (res == 0 && (to_set & SET_TIMES)) {
-		/* "Now" is for everybody who may write, and comes with a truncation. */
+		/* Every writer may set times to "now", which also accompanies a truncation. */
 		if (!explicit_times(to_set))
 			res = creds_be_toucher(fs, req);
 		if (res == 0)
@@ -310,7 +312,7 @@ void op_statfs(struct request *req)
 
 /* -- ioctl: file flags, project ids, versions -- */
 
-/* What the kernel passes as an int though the number says long. */
+/* The size of the data.  Some commands pass an int, although their number says long. */
 static size_t ioctl_size(unsigned int cmd)
 {
 	switch (cmd) {

@@ -14,7 +14,7 @@
 #include "fs/reply.h"
 #include "fs/space_hooks.h"
 
-/* `space` is ended here.  is_new: not another name of an old inode. */
+/* Answers the creation of a name; ends `space` and puts `dir`.  is_new: the inode is new, too. */
 static void answer_made(struct request *req, struct inode_ref *dir, const char *name,
 			struct space_op *space, bool is_new, int res)
 {
@@ -114,7 +114,8 @@ void op_link(struct request *req)
 	}
 	res = space_link_begin(&space, fs, &dir);
 	space_moving(&space, fs, ref.fd, "");
-	/* The fd holds the inode itself, so "follow" ends at it, a symbolic link included. */
+	/* The path leads to the inode of the fd, even to a symbolic link: it is not followed
+	 * further. */
 	if (res == 0 &&
 	    linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0)
 		res = -errno;
@@ -160,7 +161,7 @@ void op_rmdir(struct request *req)
 	remove_name(req, AT_REMOVEDIR);
 }
 
-/* over: what has the new name so far, and is to be removed. */
+/* over: the file that has the new name so far and will be removed. */
 static int rename_counted(struct fs *fs, const struct inode_ref *from, const char *name,
 			  const struct inode_ref *to, const char *newname, unsigned int flags,
 			  const struct slot_victim *over)
@@ -194,7 +195,7 @@ static int do_rename(struct request *req, const struct inode_ref *from, const ch
 		have_b = (flags & RENAME_EXCHANGE) &&
 			 mirror_stat_child(fs, to->fd, newname, &b) == 0;
 	}
-	/* A whiteout is made. */
+	/* RENAME_WHITEOUT creates a whiteout, so the caller's umask must not apply. */
 	req->umask = 0;
 	int res = flags & RENAME_WHITEOUT ? creds_be_maker(fs, req, S_IFCHR) : 0;
 	if (res < 0)

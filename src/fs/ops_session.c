@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel and the mount say to each other: the beginning and the end, forgotten inodes, interrupted
- * callers, and operations that ratefs does not have. */
+/* Messages about the connection itself: its start and end, forgotten inodes, interrupted callers;
+ * and operations that ratefs does not support. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "fs/ops.h"
 #include "fs/reply.h"
 
-/* libfuse knows which abilities the kernel has and what to answer: it asks fs_ops.init, and replies itself. */
+/* libfuse handles INIT: it knows the capabilities of the kernel, calls fs_ops.init, and replies
+ * itself. */
 void op_init(struct request *req)
 {
 	mount_init(req->mount, req->in, sizeof(*req->in) + req->payload_len);
@@ -21,7 +22,7 @@ void op_destroy(struct request *req)
 	reply_status(req, 0);
 }
 
-/* Neither of these may need memory: what is given back would be lost where there is none. */
+/* These two allocate nothing: references must be dropped even if memory is exhausted. */
 void op_forget(struct request *req)
 {
 	const struct fuse_forget_in *in = req->args;

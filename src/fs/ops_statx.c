@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* statx with what GETATTR cannot say: the time of birth. */
+/* statx, which also returns what GETATTR cannot: the time of birth. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>

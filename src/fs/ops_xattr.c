@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Extended attributes, ACLs among them.  An O_PATH fd takes none of the f*xattr calls, its path in
- * /proc does, and ends at the inode itself, a symbolic link included. */
+/* Extended attributes, including ACLs.  The f*xattr calls do not accept an O_PATH fd, so its path
+ * in /proc is used instead; it leads to the inode itself, even if that is a symbolic link. */
 #include <errno.h>
 #include <linux/limits.h>
 #include <string.h>
@@ -16,9 +16,10 @@
 #define ACL_ACCESS "system.posix_acl_access"
 #define CAPABILITY "security.capability"
 
-/* To change an attribute is the caller's own doing, whatever its name.  Who changes an ACL from outside
- * the file's group takes its set-group-id bit away.  File capabilities also go when somebody writes:
- * the kernel then removes them by a message from the writer, who could not by itself. */
+/* Attributes are changed with the caller's rights.  A caller outside the file's group that changes
+ * an ACL clears the set-group-id bit, so its groups are needed.  File capabilities are also removed
+ * when somebody writes: the kernel then sends the message on behalf of the writer, who could not do
+ * it itself. */
 static int be_changer(struct request *req, const char *name)
 {
 	if (req->in->uid != 0 && !strcmp(name, ACL_ACCESS))
@@ -28,7 +29,7 @@ static int be_changer(struct request *req, const char *name)
 	return creds_be_plain_caller(req->fs, req);
 }
 
-/* Of an attribute: its name, and the inode.  0 or -errno. */
+/* Finds the name of the attribute, and the inode.  0 or -errno. */
 static int get_named(struct request *req, const char **name, struct inode_ref *ref)
 {
 	*name = request_name(req, 0);
@@ -78,7 +79,8 @@ void op_removexattr(struct request *req)
 	reply_status(req, res);
 }
 
-/* n: what the system call gave; the caller asked for `size` bytes, or with 0 for their number. */
+/* n: result of the system call.  The caller asked for `size` bytes, or (size 0) for their
+ * number. */
 static void answer(struct request *req, ssize_t n, size_t size)
 {
 	if (n < 0) {
@@ -118,7 +120,7 @@ void op_listxattr(struct request *req)
 	size_t size = in->size;
 	ssize_t n = inode_get(fs, req->in->nodeid, &ref);
 	if (n == 0) {
-		n = creds_be_plain_caller(fs, req); /* trusted.* is for the privileged */
+		n = creds_be_plain_caller(fs, req); /* only CAP_SYS_ADMIN may see trusted.* */
 		if (n == 0) {
 			n = listxattr(fd_path(ref.fd).text, req->buffer, XATTR_LIST_MAX);
 			if (n < 0)

@@ -42,7 +42,8 @@ static const struct byte_range *running_in(const struct list *running, const str
 	return NULL;
 }
 
-/* Drops the oldest: it is the least likely to belong to the newest write(2). */
+/* If the record is full, drops the oldest range: it is the least likely to belong to the newest
+ * write(2). */
 static void add_done_locked(struct overwrites *o, struct byte_range r)
 {
 	if (o->n_done && o->done[o->n_done - 1].to == r.from) {
@@ -77,7 +78,7 @@ void overwrite_end(struct overwrites *o, struct range_io *io, int64_t written)
 	pthread_mutex_unlock(&o->lock);
 }
 
-/* Writes in progress stay: the pages may be filled with older data. */
+/* Does not affect writes in progress: the pages may be filled with data from before them. */
 void overwrite_pages_filled(struct overwrites *o, uint64_t off, uint64_t size)
 {
 	struct byte_range filled = {off, off + size}, old[OVERWRITES_MAX];

@@ -57,7 +57,8 @@ void overwrites_destroy(struct overwrites *o);
 void overwrite_begin(struct overwrites *o, struct range_io *io, uint64_t off, uint64_t size);
 void overwrite_end(struct overwrites *o, struct range_io *io, int64_t written);
 
-/* Call before reading the source to fill pages, or when a write(2) has gone through them. */
+/* Call before reading the source to fill pages, or when the data of a write(2) is already in the
+ * pages. */
 void overwrite_pages_filled(struct overwrites *o, uint64_t off, uint64_t size);
 
 /* Bracket the writes of a write-back to the source.  In between, write_back_next returns the parts

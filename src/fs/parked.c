@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that wait: each is kept (by its transport) and has a place in the gate's queue.
+/* Requests that wait: each is kept (by its transport) and is queued in the gate.
  *
  *	park ─▶ in the table, in the gate ─▶ run (worker) ─▶ answered, out of the table
  *	                │                └─▶ refused (max_wait, end of the mount)
- *	                └─ interrupt: gate_cancel says whose it is
+ *	                └─ interrupt: gate_cancel says who ends it
  *
- * A request stays in the table until it is answered; whoever ends it takes it out under the table's lock,
- * so that an interrupt never meets one that is gone.  Guarded by that lock: hash, watch, entering (gate_park has
- * not returned yet), interrupted (while entering). */
+ * A request stays in the table until it is answered; the thread that ends it removes it under the
+ * table's lock, so that an interrupt never finds a request that has been freed.  Guarded by that
+ * lock: hash, watch, entering (gate_park has not returned yet), interrupted (while entering). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "fs/reply.h"
 #include "fs/wire.h"
 
-#define LARGE_MESSAGE (64U << 10) /* worth a look whether there is room before it is copied */
+#define LARGE_MESSAGE (64U << 10) /* from this size on, check for room before copying it */
 
 static struct list *hash_of(struct parked_table *t, uint64_t unique)
 {
@@ -62,7 +62,7 @@ static void forget(struct request *p)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* Takes it out of the table and gives it back to its transport. */
+/* Removes a request from the table and returns it to its transport. */
 static void finish(struct request *p)
 {
 	forget(p);
@@ -81,7 +81,8 @@ static void parked_run(struct job *job)
 	struct request *p = container_of(job, struct request, job);
 	struct fs_mount *m = p->mount;
 	uint64_t abort_after = atomic_load_explicit(&m->abort_after_ns, memory_order_relaxed);
-	/* What may not be refused is run however late it is, as long as the source answers. */
+	/* Requests that must not be refused are run however late it is, unless the source has been
+	 * abandoned. */
 	if ((abort_after && !job->must_run && monotonic_ns() > abort_after) ||
 	    atomic_load_explicit(&m->abandon, memory_order_relaxed)) {
 		reply_status(p, -ENDING_ERRNO);
@@ -113,7 +114,8 @@ static void parked_refuse(struct job *job, enum grant_result why)
 
 static const struct job_ops parked_ops = {.run = parked_run, .refuse = parked_refuse};
 
-/* Ends the wait of p, if it still waits: the caller of the request is leaving. */
+/* Ends the wait of p, if it still waits, because its caller is dying.  Call with the table's lock
+ * held; releases it. */
 static void cancel_unlock(struct fs_mount *m, struct request *p)
 {
 	struct parked_table *t = &m->parked;
@@ -132,11 +134,11 @@ static void cancel_unlock(struct fs_mount *m, struct request *p)
 /* True when an interrupt alone ends the wait. */
 static bool any_signal_ends(const struct fs_mount *m, const struct request *p)
 {
-	/* A page fault that is answered with EINTR is a SIGBUS: not for any signal. */
+	/* EINTR for a page fault would cause SIGBUS, so not every signal ends its wait. */
 	return atomic_load(&m->interrupt) == INTERRUPT_ANY && !p->job.must_run;
 }
 
-/* The caller of p got a signal.  Called with the table's lock held; drops it. */
+/* The caller of p got a signal.  Call with the table's lock held; releases it. */
 static void interrupted_unlock(struct fs_mount *m, struct request *p)
 {
 	struct parked_table *t = &m->parked;
@@ -144,15 +146,15 @@ static void interrupted_unlock(struct fs_mount *m, struct request *p)
 		cancel_unlock(m, p);
 		return;
 	}
-	/* Whether it is a fatal one is for the watchdog to find out: a thousand interrupts of one user
-	 * must not stand before the one of another. */
+	/* The watchdog finds out whether the signal is fatal: a thousand interrupts of one user
+	 * must not delay one of another user. */
 	watch_add(&t->watch, &p->watch, p->in->uid, 0, true, monotonic_ns());
 	pthread_mutex_unlock(&t->lock);
 	watchdog_look(m);
 }
 
-/* True when a receive thread has the request in hand: it runs it, or is about to park it and will
- * then find the mark.  Table lock held. */
+/* True: a receive thread handles the request: it runs it, or is about to park it and will then find
+ * the mark.  Call with the table's lock held. */
 static bool mark_receiver_locked(struct fs_mount *m, uint64_t unique)
 {
 	for (unsigned i = 0; i < RECEIVERS_ALL; i++)
@@ -170,15 +172,16 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	struct request *p = find_locked(t, unique);
 	if (p && p->entering) {
 		p->interrupted = true;
-		mark_receiver_locked(m, unique); /* it may find no room */
+		mark_receiver_locked(m, unique); /* in case it is not parked for lack of room */
 	} else if (p) {
 		interrupted_unlock(m, p);
 		return;
 	} else if (delayed_interrupt_unlock(m, unique)) {
 		return;
 	} else if (!mark_receiver_locked(m, unique)) {
-		/* Another thread has read the request but not got as far as saying so (or it has been
-		 * answered, then the kernel ignores this): ask the kernel to say it again. */
+		/* Another thread has read the request but has not announced it yet, or the request
+		 * has been answered.  Ask the kernel to repeat the interrupt, which it does only in
+		 * the first case. */
 		pthread_mutex_unlock(&t->lock);
 		wire_reply(m->fd, unique | FUSE_INT_REQ_BIT, -EAGAIN, NULL, 0);
 		return;
@@ -186,7 +189,7 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* What must be known for a look at a caller; a copy, since its request may end meanwhile. */
+/* What is needed to check a caller; a copy, since its request may end meanwhile. */
 struct looked_at {
 	uint64_t unique;
 	uint32_t pid, process;
@@ -195,7 +198,8 @@ struct looked_at {
 	bool any_signal;
 };
 
-/* The thread that waits asynchronously may have ended: that says nothing. */
+/* True: the caller may have a signal that the kernel did not report.  Not for O_DIRECT, which may
+ * be asynchronous: the thread that submitted the request may have ended, which proves nothing. */
 static bool is_unsure(const struct request *p)
 {
 	return p->transport->misses_signals && !p->in_blocks;
@@ -269,8 +273,8 @@ bool parked_watches(struct fs_mount *m)
 	return any;
 }
 
-/* gate_park has returned: from now on an interrupt may take it out of the gate.  By number, since
- * the request may be answered and freed already. */
+/* gate_park has returned: from now on an interrupt may cancel the request in the gate.  Finds the
+ * request by its number, since it may have been answered and freed already. */
 static void entered(struct fs_mount *m, uint64_t unique)
 {
 	struct parked_table *t = &m->parked;
@@ -306,7 +310,7 @@ static struct job job_of(const struct request *r)
 	return job;
 }
 
-/* Keeps it and enters it into the table; NULL: out of memory. */
+/* Keeps the request and adds it to the table; NULL: out of memory. */
 static struct request *parked_new(struct request *r, const struct job *job)
 {
 	struct request *p = request_keep(r, true);

@@ -53,9 +53,9 @@ static bool limited(const struct fs *fs)
 				       gate_unlimited(fs->cfg.gate_mount, COST_WRITE));
 }
 
-/* 0: not for this file.  The kernel transfers the data with the credentials of the thread that
- * registers the file.  Without CAP_FSETID, writes clear set-id bits, as they do for nearly every
- * caller. */
+/* 0: not possible for this file.  The kernel transfers the data with the credentials of the thread
+ * that registers the file.  Without CAP_FSETID, writes clear set-id bits, as they do for nearly
+ * every caller. */
 static int32_t register_backing(struct fs *fs, const struct handle *h)
 {
 	struct fuse_backing_map map = {.fd = h->fd};
@@ -86,14 +86,15 @@ static bool needs_us(const struct handle *h, const struct stat *st)
 	return (h->flags & O_ACCMODE) != O_RDONLY && (st->st_mode & (S_ISUID | S_ISGID));
 }
 
-/* While space is counted nothing is opened in passthrough, not even for reading: once somebody else has the file open for
- * writing, its maps are the backing file's, and what is stored there bypasses us. */
+/* While space is counted, no file is opened in passthrough, not even for reading: if another handle
+ * then opened the file for writing, the kernel would map the backing file for it, and stores into
+ * that mapping would bypass us. */
 static enum io_mode choose_locked(struct fs *fs, const struct handle *h, struct open_state *o,
 				  const struct stat *st)
 {
 	if (fs->cfg.cache == CACHE_PAGE)
 		return IO_CACHED;
-	/* Reserved blocks and quotas depend on who writes. */
+	/* Reserved blocks and quotas depend on the user who writes. */
 	bool others = o->n_pass && o->backing_uid != h->uid && (h->flags & O_ACCMODE) != O_RDONLY;
 	bool direct = limited(fs) || needs_us(h, st) || others || (o->n_pass && space_counts(fs));
 	if (o->n_pass)
@@ -144,7 +145,7 @@ static bool cache_is_fresh_locked(struct open_state *o, const struct stat *st)
 	return fresh;
 }
 
-/* Enters a handle whose mode is decided into the state of its inode. */
+/* Adds a handle, whose mode has been chosen, to the open_state of its inode. */
 static void enter_locked(struct handle *h, struct open_state *o)
 {
 	list_push_tail(&o->handles, &h->of_inode);

@@ -2,10 +2,10 @@
 /* poll, select and epoll on a throttled handle: it is ready when a transfer would be admitted.  If
  * it is not ready, a probe is parked: a job that takes its turn in the gate like a transfer, but
  * is not charged.  When its turn comes the kernel is notified and asks again.
- * An edge-triggered epoll asks only after a notification.  So a handle that was reported ready while
- * somebody listens is remembered, and gets its probe when a transfer has been granted less than it
- * wanted.
- * One probe per handle and direction.  A poller is freed by whoever removes it from the list. */
+ * An edge-triggered epoll asks only after a notification.  So a handle that was reported ready to a
+ * listener is remembered, and gets its probe when a transfer has been granted less than it wanted.
+ * There is one probe per handle and direction.  A poller is freed by the thread that removes it
+ * from the list. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ struct poller {
 	struct list link; /* polls.lock */
 	uint64_t id;	  /* never reused, unlike its address */
 	uint64_t fh, kh;  /* polls.lock: kh */
-	bool wanted;	  /* polls.lock: somebody sleeps until notified */
-	bool joined;	  /* polls.lock: more than one does */
+	bool wanted;	  /* polls.lock: a program sleeps until notified */
+	bool joined;	  /* polls.lock: more than one program does */
 	bool entering;	  /* polls.lock: gate_park has not returned yet */
 	bool over; /* polls.lock: was dropped while entering, or the kernel is being notified */
 };
@@ -35,7 +35,7 @@ static void unlink_locked(struct poll_table *t, struct poller *p)
 		pthread_cond_broadcast(&t->empty);
 }
 
-/* Its turn has come, or never will: in both cases the kernel should ask again. */
+/* The probe's turn has come, or never will: in both cases the kernel should ask again. */
 static void wake(struct poller *p)
 {
 	struct fs_mount *m = p->mount;
@@ -126,14 +126,14 @@ static bool enlist(struct poll_table *t, struct poller *p)
 	return !old;
 }
 
-/* Would a transfer like this be admitted now?  If not, and somebody will sleep, the kernel is
- * notified when it would. */
+/* Would a transfer like this be admitted now?  If not, and a program will sleep, the kernel is
+ * notified when it would be. */
 static bool probe(struct fs_mount *m, const struct poller *like)
 {
 	struct poll_table *t = &m->polls;
 	struct poller *p = malloc(sizeof(*p));
 	if (!p)
-		return true; /* a transfer that fails with EAGAIN is better than sleeping forever */
+		return true; /* a transfer that fails with EAGAIN is better than an endless sleep */
 	*p = *like;
 	if (!enlist(t, p)) {
 		free(p);

@@ -2,14 +2,14 @@
 /* The receive threads of a mount: each reads a message, admits it, and in the common case carries
  * it out and replies itself, so that a request costs one wake-up.
  *
- * A mount at rest has two: one for a request, and one that hears of its interruption meanwhile.  While requests
- * come there are a few more than CPUs, and the kernel's scheduler places them.  (One pinned to each CPU
- * looks better where the client's is known; but the kernel wakes whoever waits longest, on whatever
- * CPU, and a client that stays on its own then pays two wake-ups across CPUs for every other
- * request.  Many more have cold buffers.)  While all of them are stuck in the backing filesystem the
- * watchdog adds more; they leave when they are no longer wanted.
- * libfuse's own loop is not used: it allocates per request, and starts threads by the load instead
- * of by need. */
+ * An idle mount has two: one for a request, and one that receives an interrupt of that request.
+ * While requests arrive, there are a few more threads than CPUs, and the kernel's scheduler places
+ * them.  (One thread pinned to each CPU would seem better if the CPU of the client were known.  But
+ * the kernel wakes the thread that has waited longest, on any CPU, and a client that stays on its
+ * own CPU then pays two wake-ups across CPUs for every other request.  With many more threads,
+ * buffers would be cold.)  While all of them are stuck in the source, the watchdog adds more; these
+ * exit when they are no longer needed.  libfuse's own loop is not used: it allocates memory for
+ * each request, and starts threads by load, not by need. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -26,8 +26,8 @@
 #define RETRY_TICKS    20
 #define MORE_THAN_CPUS 8
 #define RESTING	       2
-#define LIVELY	       4 /* requests in a tick: more receivers than at rest are worth their making */
-#define REST_ROUNDS    10 /* a kick may come between two looks of its receiver */
+#define LIVELY	       4  /* requests per tick from which more receivers than at rest pay off */
+#define REST_ROUNDS    10 /* a kick may arrive before its receiver starts to read */
 #define REST_NAP_NS    NSEC_PER_MSEC
 
 static _Thread_local struct receiver *self;
@@ -56,7 +56,8 @@ bool receiver_is_surplus(const struct receiver *r)
 	       atomic_load_explicit(&m->receivers_wanted, memory_order_relaxed);
 }
 
-/* A receiver that has just read a message lets a signal come that is on its way, before it goes anywhere. */
+/* A receiver that has just read a message waits for a signal that is on its way before it handles
+ * the message. */
 void receiver_let_kick_come(struct receiver *r)
 {
 	while (atomic_load_explicit(&r->kick, memory_order_seq_cst) == KICK_SENT)
@@ -84,7 +85,7 @@ static int start_one(struct fs_mount *m, unsigned i)
 	atomic_store(&r->kick, KICK_NONE);
 	atomic_store(&r->state, RECEIVER_STARTING);
 	int rc = pthread_create(&r->thread, NULL, receiver_main, r);
-	int starting = RECEIVER_STARTING; /* else it has ended already */
+	int starting = RECEIVER_STARTING; /* if it is not, the thread has ended already */
 	atomic_compare_exchange_strong(&r->state, &starting, rc ? RECEIVER_UNUSED : RECEIVER_ALIVE);
 	return -rc;
 }
@@ -96,14 +97,15 @@ static void on_kick(int sig)
 		atomic_store(&self->kick, KICK_CAME);
 }
 
-/* Whoever kicks says so, then asks whether a message is being carried out; the receiver says that one is, then
- * asks whether a kick is on its way.  All four are sequentially consistent: so either it is not kicked, or it
- * waits for the signal before it enters the source. */
+/* The kicking thread announces the kick, then checks whether the receiver handles a message; the
+ * receiver announces its message, then checks whether a kick is on its way.  All four accesses are
+ * sequentially consistent: so either the receiver is not kicked, or it waits for the signal before
+ * it enters the source. */
 static void kick(struct receiver *r)
 {
 	int kick = atomic_load(&r->kick);
 	if (kick == KICK_SENT || !atomic_compare_exchange_strong(&r->kick, &kick, KICK_SENT))
-		return; /* somebody else does */
+		return; /* another thread kicks it */
 	if (atomic_load(&r->current) || pthread_kill(r->thread, SIGUSR2) != 0)
 		atomic_store(&r->kick, KICK_NONE);
 }
@@ -141,7 +143,7 @@ static void start_missing(struct fs_mount *m, unsigned wanted)
 			break;
 }
 
-/* Requests come in numbers: there are as many as that is worth. */
+/* Many requests arrive: starts the receivers that were stopped at rest. */
 static void rouse(struct fs_mount *m)
 {
 	m->receivers_floor = m->receivers_busy;
@@ -150,8 +152,9 @@ static void rouse(struct fs_mount *m)
 	start_missing(m, m->receivers_floor);
 }
 
-/* All stuck since the last look: double them.  Not all stuck for a second: halve them.  Those that should always
- * be there may have found no memory: they are tried again. */
+/* If all receivers have been stuck since the last tick, doubles their number; if not all have been
+ * stuck for a second, halves it.  Starts receivers again that could not start before, for lack of
+ * memory. */
 bool receivers_adapt(struct fs_mount *m, uint64_t came)
 {
 	unsigned stuck = 0, alive = 0;
@@ -189,7 +192,7 @@ bool receivers_adapt(struct fs_mount *m, uint64_t came)
 	return true;
 }
 
-/* True: some are left that wait for a message. */
+/* Kicks the receivers beyond those at rest.  True: there were some. */
 static bool kick_surplus(struct fs_mount *m)
 {
 	bool any = false;
@@ -211,8 +214,8 @@ static bool any_runs(const struct fs_mount *m)
 	return false;
 }
 
-/* Those that stay could be the ones that are stuck in the source, with nobody left to read what comes: so all
- * stay while any is. */
+/* The receivers that remain could be stuck in the source, with none left to read messages.  So none
+ * is stopped while any receiver handles a request. */
 void receivers_rest(struct fs_mount *m)
 {
 	const struct timespec nap = {.tv_nsec = REST_NAP_NS};
@@ -238,7 +241,7 @@ unsigned receivers_alive(const struct fs_mount *m)
 	return n;
 }
 
-/* Not those that are in the source: a signal could make its call fail. */
+/* Does not kick receivers that are in the source: a signal could make the call fail. */
 unsigned receivers_kick(struct fs_mount *m)
 {
 	unsigned n = 0;

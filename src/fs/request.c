@@ -217,8 +217,8 @@ void request_shorten(struct request *r, uint64_t bytes)
 
 /* --- carrying it out ---------------------------------------------------------------------------- */
 
-/* Most errors are normal answers of a filesystem: no such file, permission denied.  These mean that it is broken or
- * full. */
+/* Most errors are normal answers of a filesystem: no such file, permission denied.  Those in
+ * `failures` mean that the source is broken or full. */
 static enum gate_outcome outcome_of(int err)
 {
 	static const int failures[] = {

@@ -54,14 +54,14 @@ struct ring {
 	bool started;
 	struct uring u;
 	int wake_fd;
-	uint64_t wakes;			  /* what was read from it */
+	uint64_t wakes;			  /* buffer for reading wake_fd */
 	_Atomic(struct entry *) answered; /* by other threads */
 	struct entry *made;
 	struct entry *unused;	    /* could not be registered; NULL: none */
 	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
 	unsigned spares;	    /* how many should wait */
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
-	bool kick; /* requests may wait in the kernel, because there was no entry for them when they came */
+	bool kick; /* requests may wait in the kernel, because none of the entries was free then */
 	uint64_t file; /* node ID of a file that the kernel knows; 0: none */
 	bool served;   /* a request has arrived */
 	_Atomic bool stop, ended;
@@ -89,17 +89,18 @@ void ring_serve(struct ring *ring);
 void ring_keep_spares(struct ring *ring);
 /* Answers, and makes the entry wait for another request. */
 void ring_commit(struct ring *ring, struct entry *e);
-/* Lets the ring thread commit it.  By any thread. */
+/* Passes an entry to its ring thread, which commits it.  Callable from any thread. */
 void ring_hand_back(struct entry *e);
 void ring_take_back(struct ring *ring);
-/* Lets the thread return from waiting.  By any thread. */
+/* Makes the ring thread return from waiting.  Callable from any thread. */
 void ring_wake(const struct ring *ring);
 bool ring_wait_to_be_woken(struct ring *ring);
 /* A request is not answered immediately, so its entry does not fetch another. */
 void ring_has_kept(struct ring *ring);
-/* Makes the kernel send a message that nobody waits for: its commit fetches a request that waits, a new entry would not. */
+/* Makes the kernel send a message that no caller waits for: committing it fetches a request that
+ * waits in the kernel, which registering a new entry would not do. */
 void ring_kick(struct ring *ring);
-/* Commits that message; true: a request came for it, and there may be more. */
+/* Commits that message.  True: this fetched a request, and there may be more. */
 bool ring_commit_kick(struct ring *ring, struct entry *e);
 /* Releases most of the payload's memory, which would add up if many requests have waited. */
 void entry_give_back_payload(struct entry *e);

@@ -4,10 +4,10 @@
  * A request without a free entry waits in the kernel until an answer is committed on its queue.  If every entry is held
  * by a parked request, that may take long.  Therefore
  *	- a queue has spare entries in the kernel: for each one that is parked, the same system call registers another;
- *	- if a burst used them up nevertheless, the queue is kicked.  New entries serve new requests but not those that wait
- *	  already: only a commit fetches these, one at a time.  The kernel does not say whether any wait.  But while they came, all
- *	  spare entries had requests that the daemon had not taken; so the queue is kicked whenever it has kept a part of that
- *	  number, and again as long as the commit of a kick fetches a request. */
+ *	- if a burst has used them up nevertheless, the queue is kicked.  New entries serve new requests, but not those that
+ *	  wait already: only a commit fetches these, one at a time.  The kernel does not say whether any wait.  But when they
+ *	  arrived, all spare entries held requests that the daemon had not taken yet; so the queue is kicked whenever it has
+ *	  kept a part of that number, and again as long as the commit of a kick fetches a request. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -162,8 +162,9 @@ void ring_kick(struct ring *ring)
 	ring->kick = false;
 	ring->n_kept = 0;
 	uring_enter(&ring->u,
-		    false); /* without an entry that waits the message would only join the others */
-	/* If the kernel does not know the file any more, the requests that wait come with the next answers. */
+		    false); /* without a waiting entry, the message would only join the queue */
+	/* If the kernel does not know the file any more, the next commits fetch the requests that
+	 * wait. */
 	if (ring->file)
 		wire_notify_retrieve(ring->mount->fd, ring->file);
 }

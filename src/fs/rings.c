@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rings of a mount: one thread for each CPU, their start, which INIT decides about, and their end. */
+/* The rings of a mount, one thread for each CPU: how they are started (INIT decides whether they
+ * are used) and ended. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -18,12 +18,12 @@
 #include "fs/space_internal.h"
 #include "fs/space_hooks.h"
 
-#define WAIT_NS (50 * NSEC_PER_MSEC) /* between looks at *cancel */
+#define WAIT_NS (50 * NSEC_PER_MSEC) /* between checks of *cancel */
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
-#define INLINE_EXTENTS 4 /* that an inode of ext4 or XFS has room for */
+#define INLINE_EXTENTS 4 /* how many fit into an inode of ext4 or XFS */
 
 struct space *space_new(const char *state_dir)
 {
@@ -77,7 +77,8 @@ static void set_phase(struct space *sp, int res)
 			sp->source, strerror(-res));
 }
 
-/* Sleeps for `ns`, until a rescan is requested, or (for_long) until there is a file to look at again.  False: stop. */
+/* Sleeps for `ns`, until a rescan is requested, or (for_long) until there is a file to check again.
+ * False: stop. */
 static bool keeper_waits(struct space *sp, uint64_t ns, bool for_long, bool *rescan)
 {
 	uint64_t until_ns = add_sat_u64(monotonic_ns(), ns);

@@ -18,7 +18,7 @@
 
 #define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
-/* Of the operation that this thread carries out. */
+/* True: space_refuse was called for the operation that this thread carries out. */
 static _Thread_local bool refused;
 
 int space_refuse(struct fs *fs)
@@ -86,7 +86,8 @@ bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const 
 	return done;
 }
 
-/* Constant writers can outdate every result; then a later stat corrects the count. */
+/* If the file is written to constantly, every result may be outdated; then a later stat corrects
+ * the count. */
 static int enter_fd(struct space *sp, struct space_slot *s, int fd)
 {
 	for (int tries = 0; tries < 4; tries++) {
@@ -343,7 +344,7 @@ int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *in
 	return res < 0 ? give_up(op, res) : 0;
 }
 
-/* The directory may grow by one block; the new inode needs what its type needs. */
+/* The directory may grow by one block; what the new inode needs depends on its type. */
 int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
 			  mode_t type, size_t link_size)
 {

@@ -75,7 +75,7 @@ static inline int space_errno(const struct fs *fs)
 
 /* Counts a request that does not fit; returns its -errno. */
 int space_refuse(struct fs *fs);
-/* Whether that happened on this thread since the last call. */
+/* Whether space_refuse was called on this thread since the last call of this function. */
 bool space_was_refused(void);
 
 int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, int mode,
@@ -147,8 +147,8 @@ static inline void space_write_end(struct space_op *op, int fd, ssize_t n)
 		space_write_end_slow(op, fd, n);
 }
 
-/* Something was created; st: what mirror_entry_of_fd or mirror_lookup found, which need not be asked again; NULL: they failed.
- * Call it before space_end. */
+/* Something was created.  st: its attributes as mirror_entry_of_fd or mirror_lookup found them;
+ * NULL: they failed.  Call before space_end. */
 void space_made_slow(struct space_op *op, const struct stat *st);
 static inline void space_made_fd(struct space_op *op, struct fs *fs, int fd, const struct stat *st)
 {
@@ -228,7 +228,7 @@ static inline void space_opened(struct fs *fs, struct handle *h)
 	if (space_counts(fs))
 		space_opened_slow(fs, h);
 }
-/* It was open before counting began: writes may be in progress that nobody counts. */
+/* The file was open before counting began: writes to it may be in progress that are not counted. */
 void space_adopt(struct fs *fs, struct handle *h);
 void space_closing(struct fs *fs, struct handle *h); /* before its fd is closed */
 void space_closed(struct fs *fs, struct handle *h);

@@ -42,7 +42,7 @@ struct space {
 	bool overallocates; /* preallocates blocks for open files, and frees them later */
 	bool delays;	    /* allocates blocks when it writes the data */
 	bool dirs_are_free; /* directories have no blocks, however many names are in them */
-	uint64_t plain_max; /* a file of at most so many bytes, without holes, has no other blocks */
+	uint64_t plain_max; /* files up to this size without holes have only data blocks */
 
 	char *state_dir, *source;
 	struct space_state state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counting by the daemon: the part of the keeper thread. */
+/* Counting by the daemon: what the keeper thread does. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 #define ATTEMPTS  3
 #define SLOTS_MAX (1U << 20) /* files changed during a scan; with more, it is repeated later */
 #define IDLE_KEEP (1U << 15) /* files changed recently that are kept to be checked again */
-#define DUE	  256	     /* of these, per round */
+#define DUE	  256	     /* how many of these to check per round */
 #define ROUNDS	  32
 #define TEND_NS	  NSEC_PER_SEC
 #define SAY_NS	  (5 * NSEC_PER_SEC)
@@ -125,7 +125,7 @@ static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
 
 static int counted_recount(struct space *sp, bool slowly)
 {
-	/* Usually nothing is changed yet when the tree is counted for the first time. */
+	/* When the tree is counted for the first time, usually nothing is changing it yet. */
 	int res = atomic_load(&sp->scans) ? 1 : scan_once(sp, slowly, true, false);
 	for (int i = 1; i <= ATTEMPTS && res == 1; i++)
 		res = scan_once(sp, slowly, false, i == ATTEMPTS);
@@ -223,7 +223,7 @@ static uint64_t counted_tend(struct space *sp)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* All files that may have changed since they were last checked. */
+/* Checks all files that may have changed since they were last checked. */
 static void look_at_all(struct space *sp)
 {
 	uint64_t n = atomic_load(&sp->table.idle);

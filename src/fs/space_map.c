@@ -12,7 +12,8 @@
 
 #define EXTENTS 32
 
-/* The next hole at or after `at` and before `end`: [*from, *to).  False: there is none. */
+/* The functions below find the first hole at or after `at` and before `end`.  1: *h is that hole;
+ * 0: there is none. */
 struct hole {
 	uint64_t from, to;
 };

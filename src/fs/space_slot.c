@@ -41,8 +41,9 @@ void slot_uncount_locked(struct space_table *t, struct space_slot *s)
 
 /* -- counting -- */
 
-/* A file that is empty is known to have no blocks; any other knowledge is from table_prove, and only lost here, if somebody
- * has changed the file directly in the source. */
+/* An empty file is known to have no blocks.  Everything else about allocated blocks comes from
+ * table_prove and table_write_end; here it is only discarded, if the file was changed directly in
+ * the source. */
 static void note_solid_locked(struct space_slot *s, const struct slot_stat *st, uint64_t ticket)
 {
 	if ((uint64_t)st->bytes < s->solid_to || st->size < s->solid_to) {
@@ -105,7 +106,7 @@ void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *o
 	pthread_mutex_unlock(&sh->lock);
 }
 
-/* The total has been told. */
+/* Records the new size of a file that the total already includes. */
 static void moved_locked(struct space_slot *s, int64_t bytes)
 {
 	s->bytes = bytes;

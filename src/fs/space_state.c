@@ -75,7 +75,7 @@ static int take_lock(struct space_state *s)
 
 int state_open(struct space_state *s, const char *dir, const char *source, int root_fd)
 {
-	static const uint64_t key[2] = {0x7261746566732031, 0x7370616365206f66}; /* any will do */
+	static const uint64_t key[2] = {0x7261746566732031, 0x7370616365206f66}; /* arbitrary */
 	*s = (struct space_state){.dir_fd = -1, .lock_fd = -1};
 	if (!dir)
 		return 0;

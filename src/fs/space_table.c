@@ -8,8 +8,9 @@
 
 #define BUCKETS_MIN 64
 
-/* When a file is checked again after its last change, and after each check.  Data is written within about half a minute, at
- * any time, which may allocate blocks for the file's block map: the count is wrong for five seconds at most.  XFS frees
+/* After how many seconds a file is checked again: after its last change, then after each check.
+ * The kernel writes data to disk at any time within about half a minute, which may allocate blocks
+ * for the file's block map; the count is then wrong for at most five seconds.  XFS frees
  * preallocated blocks beyond the end of a file within five minutes. */
 static const uint16_t look_after_s[] = {1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 30, 100, 300};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Accounting behind the total of a tree: a slot for each file that is being changed.
  *
- * A file that nobody is changing has no slot; the total includes its st_blocks.  An operation that changes a file first takes
+ * A file that is not being changed has no slot; the total includes its st_blocks.  An operation
+ * that changes a file first takes
  * its slot, which stores how much of the total belongs to the file.  Afterwards the operation settles: it adds the difference
  * between the current st_blocks and the stored value to the total, and stores the new value.  So concurrent writers of one
  * file never count a block twice, and the total ends up with the final st_blocks.
@@ -62,15 +63,15 @@ struct space_slot {
 	_Atomic uint64_t ticket;
 	uint64_t born;	   /* lock: the ticket when it was counted as a new file */
 	uint64_t applied;  /* lock: the ticket of the newest stat that was applied */
-	uint64_t solid_to; /* lock: all blocks below are allocated */
-	bool solid_end;	   /* lock: and none above */
-	uint8_t proof_in; /* lock: after so many writes of unknown cost, find out what solid_to is */
+	uint64_t solid_to; /* lock: all blocks below this offset are allocated … */
+	bool solid_end;	   /* … lock: and none above */
+	uint8_t proof_in; /* lock: after this many writes of unknown cost, find out what solid_to is */
 	uint64_t guessed; /* lock: the ticket of the last write that was counted without a stat */
 	_Atomic bool unverified; /* written with lock: there was such a write since the last stat */
 	unsigned busy;		 /* lock: changes in progress that may free blocks */
 	unsigned unsure;	 /* lock: writes in progress whose cost is unknown */
-	unsigned epoch;		 /* lock: number of both so far */
-	uint64_t changed;	 /* lock: the ticket when the last of them ended */
+	unsigned epoch;		 /* lock: number of such changes and writes so far */
+	uint64_t changed;	 /* lock: the ticket when the last of these ended */
 	struct list idle;	 /* lock: in shard->idle while refs is 0 */
 	uint64_t due_ns;	 /* lock: when to check it again */
 	uint8_t looks;		 /* lock: how often it was checked */
@@ -95,8 +96,8 @@ struct space_table {
 	_Atomic uint64_t
 		drops; /* slots dropped so far: stats of files without a slot may be outdated */
 	_Atomic bool scanning;
-	_Atomic bool alone;	/* the scan relies on that nothing is changed meanwhile */
-	_Atomic bool disturbed; /* something was */
+	_Atomic bool alone;	/* the scan assumes that nothing is changed meanwhile */
+	_Atomic bool disturbed; /* something was changed */
 	_Atomic uint64_t moves; /* renames of directories */
 	/* Renames and links in progress, by even and odd epoch: a scan waits for those that began before it. */
 	_Atomic unsigned epoch, moving[2];
@@ -105,7 +106,7 @@ struct space_table {
 
 void table_init(struct space_table *t);
 void table_destroy(struct space_table *t);
-/* Empties the table.  Nobody may hold a slot; others may read the totals. */
+/* Empties the table.  No slot may be held; other threads may read the totals. */
 void table_reset(struct space_table *t);
 
 /* Takes a reference of the slot of a file, which is created if necessary; NULL: out of memory. */
@@ -120,7 +121,7 @@ void table_put(struct space_table *t, struct space_slot *s, uint64_t now_ns);
 /* Turns an operation's reference into that of an open file, and drops it.  fh: to find the file later. */
 void table_opened(struct space_table *t, struct space_slot *s, bool bypassing,
 		  const struct fhandle *fh);
-/* Changes of the file that nobody counted may be in progress. */
+/* Changes of the file that are not counted may be in progress. */
 void table_suspect(struct space_table *t, struct space_slot *s);
 void table_closed(struct space_table *t, struct space_slot *s, bool bypassing, uint64_t now_ns);
 
@@ -181,8 +182,9 @@ void table_cut(struct space_table *t, struct space_slot *s);
 uint64_t table_kept(struct space_table *t, struct space_slot *s);
 void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *out);
 
-/* A file that is about to lose its last name.  Its slot is taken after a stat, which told its number.  st: that stat.  False:
- * it may be outdated, because the slot was dropped meanwhile; call table_base with a new one. */
+/* A file that is about to lose its last name.  `st` is the stat by which its inode number was
+ * found, before the slot was taken.  False: that stat may be outdated, because the slot was dropped
+ * meanwhile; call table_base with a new one. */
 struct slot_victim {
 	struct space_slot *slot;
 	uint64_t born;

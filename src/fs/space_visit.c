@@ -129,7 +129,8 @@ void table_scan_end(struct space_table *t, int64_t bytes, int64_t inodes)
 		const struct space_shard *sh = &t->shard[i];
 		for (size_t b = 0; b < sh->buckets; b++)
 			for (const struct space_slot *s = sh->bucket[b]; s; s = s->next) {
-				/* Not changed: the count of the scan is right.  Unseen: no longer in the tree. */
+				/* Not known: not changed, so the scan counted it right.  Unseen:
+				 * not in the tree. */
 				if (!s->known || s->unseen)
 					continue;
 				bytes += s->bytes - (s->in_scan ? s->base : 0);

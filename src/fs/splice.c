@@ -46,9 +46,9 @@ void splice_thread_start(void)
 		have_pipe();
 }
 
-/* Fewer bytes than the header promised: the end of the file, or the pipe is full of small pieces.
- * Take them out of the pipe again, read what may follow and send it all with a header that is
- * right. */
+/* The pipe got fewer bytes than the header promised: the file ended, or the pipe is full of small
+ * pieces.  Takes them out of the pipe again, reads what may follow, and sends everything with a
+ * correct header. */
 static ssize_t send_short(int dev_fd, uint64_t unique, size_t got, int fd, size_t size, off_t off)
 {
 	char *buffer = fs_thread_buffer();

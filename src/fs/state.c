@@ -27,7 +27,8 @@ struct head {
 	uint64_t n_inodes, n_handles;
 };
 
-/* What the open files of an inode agree on; the number of each kind follows from the handles. */
+/* The open_state of an inode; the number of handles in each mode follows from the handle
+ * records. */
 struct open_record {
 	int32_t backing_id;
 	uint32_t backing_uid;
@@ -40,7 +41,7 @@ struct open_record {
 
 struct inode_record {
 	uint64_t id, nlookup, ino, dev, parent; /* parent: an id, 0: none */
-	int64_t fd;				/* place in fds, -1: none */
+	int64_t fd;				/* index in fds; -1: none */
 	uint32_t type;
 	int32_t handle_type;
 	uint32_t handle_bytes, name_bytes; /* both follow the record */
@@ -74,7 +75,7 @@ static int put(struct fs_state *s, const void *bytes, size_t n)
 	return 0;
 }
 
-/* The place of a descriptor, or -errno. */
+/* Adds a descriptor; returns its index in fds, or -errno. */
 static int64_t put_fd(struct fs_state *s, int fd)
 {
 	if (s->n_fds == s->fds_room) {
@@ -121,7 +122,7 @@ static int save_inode(struct fs_state *s, const struct inode *inode)
 	r.has_open = inode->open != NULL;
 	if (inode->open)
 		fill_open_record(inode->open, &r.open);
-	/* What can be opened again by its handle needs no descriptor. */
+	/* An inode that can be reopened by its file handle needs no descriptor. */
 	bool goes_with_fd = inode->fd >= 0 && (inode->pinned || !fh.bytes);
 	r.fd = goes_with_fd ? put_fd(s, inode->fd) : -1;
 	if (goes_with_fd && r.fd < 0)
@@ -267,7 +268,7 @@ static int load_open(struct inode *inode, const struct open_record *r)
 	return 0;
 }
 
-/* Into the shard, without its parent: that may come later. */
+/* Adds an inode to its shard, without its parent, whose record may come later. */
 static int load_inode(struct fs *fs, struct reader *in)
 {
 	struct inode_record r;
@@ -308,7 +309,7 @@ static struct inode *find_inode(struct fs *fs, uint64_t id)
 				  : inode_find_id_locked(inode_shard_of_id(fs, id), id);
 }
 
-/* The second time over the same records. */
+/* Sets the parent, in a second pass over the same records. */
 static int load_parent(struct fs *fs, struct reader *in)
 {
 	struct inode_record r;
@@ -325,7 +326,7 @@ static int make_dir_stream(struct handle *h)
 	if (!h->dir)
 		return -ENOMEM;
 	pthread_mutex_init(&h->dir->lock, NULL);
-	(void)lseek(h->fd, 0, SEEK_SET); /* where a new stream takes it to stand */
+	(void)lseek(h->fd, 0, SEEK_SET); /* a new stream starts at position 0 */
 	return 0;
 }
 
@@ -348,7 +349,7 @@ static struct handle *new_handle(struct fs *fs, const struct handle_record *r, i
 	for (unsigned i = 0; i < 2; i++)
 		atomic_store(&h->listener[i], r->listener[i]);
 	list_init(&h->of_inode);
-	fdlimit_client_add(r->uid); /* open is open, whatever the limits are now */
+	fdlimit_client_add(r->uid); /* the file is already open, so limits cannot refuse it */
 	h->counted = fs->cfg.gate_mount ? gate_open_try(fs->cfg.gate_mount, &opener) : NULL;
 	return h;
 }

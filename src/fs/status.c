@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_BYTES 4096U /* enough for nearly everybody */
+#define FIRST_BYTES 4096U /* enough for nearly every process */
 
 ssize_t proc_read(const char *path, char *buf, size_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests by /dev/fuse: a receive thread reads a message, admits it, and in the common case carries it out and
- * replies itself, so that a request costs one wake-up. */
+/* Requests that arrive through /dev/fuse: a receive thread reads a message, admits it, and in the
+ * common case carries it out and replies itself, so that a request costs one wake-up. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests by io_uring: a ring thread takes them, admits them, and in the common case carries them out and commits the
- * answers itself.  See ring.h.
+/* Requests that arrive through io_uring: a ring thread takes them, admits them, and in the common
+ * case carries them out and commits the answers itself.  See ring.h.
  *
- * A ring thread must not block, since no other thread can take the requests of its CPU.  So it carries out only what
- * cannot: everything if the source is in memory; if it is a disk, what the kernel's caches have (enum blocking in opcodes.h);
- * otherwise nothing but refusals and the like.  Workers carry out the rest.
+ * A ring thread must not block, since no other thread can take the requests of its CPU.  So it
+ * carries out only requests that cannot block: nearly all if the source is in memory; if the source
+ * is a disk, those that the kernel's caches can answer (enum blocking in opcodes.h); otherwise only
+ * those that make no call to the source.  Workers carry out the rest.
  *
  * /dev/fuse remains in use for INIT, FORGET and INTERRUPT, and for everything else until the rings are ready.  The kernel
  * never reports a signal that the caller got before the daemon took the request; so the callers of parked requests are

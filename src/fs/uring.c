@@ -39,7 +39,7 @@ static int map_rings(struct uring *u, const struct io_uring_params *p)
 	u->cqes = (struct io_uring_cqe *)(base + p->cq_off.cqes);
 	unsigned *array = (unsigned *)(base + p->sq_off.array);
 	for (unsigned i = 0; i < p->sq_entries; i++)
-		array[i] = i; /* submissions are used in their order */
+		array[i] = i; /* submissions are used in the order of their slots */
 	return 0;
 }
 
@@ -67,7 +67,8 @@ int uring_open(struct uring *u, unsigned entries, unsigned completions, int file
 		uring_close(u);
 		return res;
 	}
-	/* Saves a look into the table of descriptors for every call; where it is refused nothing is lost. */
+	/* An optimization: saves a lookup in the table of descriptors for every call.  Failure is
+	 * harmless. */
 	struct io_uring_rsrc_update own = {.offset = UINT32_MAX, .data = (uint64_t)u->fd};
 	if (register_with(u, IORING_REGISTER_RING_FDS, &own, 1) == 1) {
 		u->enter_fd = (int)own.offset;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One io_uring, as far as FUSE needs it: 128-byte submissions, one registered file, completions in a batch.
- * By system call, since the functions that a release's liburing has differ.
- * Threads  all of it belongs to the thread that called uring_open.
+ * Uses system calls directly, because liburing has different functions in different releases.
+ * Threads  a ring belongs to the thread that called uring_open.
  * Errors   0 or -errno. */
 #ifndef FS_URING_H
 #define FS_URING_H
@@ -27,13 +27,14 @@ struct uring {
 /* `file` becomes registered file 0. */
 int uring_open(struct uring *u, unsigned entries, unsigned completions, int file);
 void uring_close(struct uring *u);
-/* An empty submission; hands what is queued to the kernel if there is no room.  NULL: it does not take it. */
+/* An empty submission.  If there is no room, submits what is queued first.  NULL: the kernel does
+ * not accept it. */
 struct io_uring_sqe *uring_get(struct uring *u);
 /* Submits, and waits for a completion if `wait`. */
 int uring_enter(struct uring *u, bool wait);
 /* Takes the next completion; false: there is none. */
 bool uring_take(struct uring *u, struct io_uring_cqe *out);
-/* True if a completion with this user_data is there to be taken. */
+/* True if a completion with this user_data can be taken. */
 bool uring_has(const struct uring *u, uint64_t user_data);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define CROWDED_TRIES                                                                              \
-	8 /* how many processes whose callers were looked at recently are skipped in search of an overdue one */
+	8 /* how many processes to try in search of one that has a caller due for a check */
 
 static void to_tail(struct list *head, struct list *n)
 {
@@ -36,7 +36,7 @@ void watch_init(struct watch *w)
 	user_init(&w->nobody, 0);
 }
 
-/* One more caller of this user. */
+/* Finds or creates the user, and counts one more of its callers. */
 static struct watch_user *user_get(struct watch *w, uint32_t uid)
 {
 	struct list *hash = &w->user_hash[uid % WATCH_USER_HASH];

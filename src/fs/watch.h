@@ -79,9 +79,9 @@ void watch_add(struct watch *w, struct watched *c, uint32_t uid, uint32_t proces
 	       uint64_t now_ns);
 /* Does nothing if it is not watched. */
 void watch_remove(struct watch *w, struct watched *c);
-/* Whose turn it is; NULL: nobody's.  `due` false: only callers that are fresh or leaving. */
+/* The caller to check next; NULL: none.  `due` false: only callers that are fresh or leaving. */
 struct watched *watch_next(struct watch *w, bool due, uint64_t now_ns);
-/* It was checked and continues to wait; it belongs to this process. */
+/* The caller was checked and continues to wait; it belongs to this process. */
 void watch_stays(struct watch *w, struct watched *c, uint32_t process, uint64_t now_ns);
 /* Its whole process has been killed: its other callers leave as well. */
 void watch_killed(struct watch *w, struct watched *c, uint32_t process);

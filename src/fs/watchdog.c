@@ -22,7 +22,7 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
 }
 
-/* Sleeps until then, or until a caller has to be checked; false: stop. */
+/* Sleeps until `ns`, or until a caller has to be checked; false: stop. */
 static bool sleep_until(struct fs_mount *m, uint64_t ns)
 {
 	struct timespec until = timespec_of(ns);
@@ -36,7 +36,7 @@ static bool sleep_until(struct fs_mount *m, uint64_t ns)
 	return go_on;
 }
 
-/* True: the sweep was due, and another one will be. */
+/* Closes what is no longer used, if that is due.  True: call again later. */
 static bool sweep(struct fs_mount *m, uint64_t *due_ns)
 {
 	if (monotonic_ns() < *due_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/wire.h"
 
-/* A notification is an answer to nothing, with its kind where an error would be. */
+/* A notification has the format of an answer to request 0, with its kind in place of the error. */
 static int notify(int fd, int kind, const void *data, size_t len)
 {
 	const struct iovec body = {(void *)data, len};

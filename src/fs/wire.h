@@ -33,7 +33,8 @@ struct wire_open_out {
 
 #define WIRE_PIECES 3 /* of an answer, at most */
 
-/* Answers.  0 or -errno; -ENOENT means that the caller is gone already: not an error here. */
+/* Sends an answer.  0 or -errno; -ENOENT means that the caller no longer waits, which is not an
+ * error here. */
 static inline int wire_reply(int fd, uint64_t unique, int error, const struct iovec *data,
 			     unsigned n)
 {
@@ -47,9 +48,10 @@ static inline int wire_reply(int fd, uint64_t unique, int error, const struct io
 }
 
 int wire_notify_poll(int fd, uint64_t kh);
-/* Asks for nothing of a file's data.  The kernel answers with a message, NOTIFY_REPLY. */
+/* Asks the kernel for zero bytes of a file's cached data; it answers with a message,
+ * NOTIFY_REPLY. */
 int wire_notify_retrieve(int fd, uint64_t ino);
-/* What the kernel remembers of an inode's attributes is not true any more. */
+/* Invalidates the attributes of an inode in the kernel's cache. */
 int wire_notify_attr(int fd, uint64_t ino);
 
 #endif

@@ -51,7 +51,7 @@ static void write_line(struct bucket_line *l, const struct params *p)
 	atomic_store_explicit(&l->horizon_ns, p->horizon_ns, memory_order_release);
 }
 
-/* When a leased line ends; a plain one never does. */
+/* When the supply ends: at the end of a lease; NEVER for a line without one. */
 static uint64_t end_ns(const struct params *p)
 {
 	return p->epoch_ns == BUCKET_LEASED ? p->horizon_ns : NEVER;
@@ -81,7 +81,8 @@ static struct params line_through(u128 supply, uint64_t now_ns, const struct buc
 	return p;
 }
 
-/* The same for a lease.  One that ends does so long before its horizon, which is its end instead. */
+/* The same for a lease.  A lease that ends does so long before the horizon of its line, so
+ * horizon_ns holds the end of the lease instead. */
 static struct params leased_line_through(u128 supply, uint64_t now_ns, const struct bucket_lease *l)
 {
 	uint64_t milli = min_u64(l->milli_per_sec, BUCKET_RATE_MAX);
@@ -120,7 +121,7 @@ static struct bucket_view view_of(const struct params *p, uint64_t seen, uint64_
 		.past_horizon = p->rate && now_ns >= p->horizon_ns && p->epoch_ns != BUCKET_LEASED,
 	};
 	i128 level = (int64_t)(v.supply - seen);
-	if (v.past_horizon) { /* what the line has brought since it began, less what was used since then */
+	if (v.past_horizon) { /* supplied since the line began, minus used since then */
 		u128 start = supply_at(p, p->epoch_ns);
 		uint64_t dt = now_ns - p->epoch_ns;
 		u128 part = (u128)dt * (uint64_t)p->rate + (uint64_t)start;
@@ -143,7 +144,7 @@ static bool try_writing(struct bucket *b)
 	return atomic_exchange_explicit(&b->writing, 1, memory_order_acquire) == 0;
 }
 
-/* Held for a few instructions only, by a thread that changes or settles the bucket. */
+/* A spin lock: held for a few instructions only, by a thread that changes or settles the bucket. */
 static void begin_writing(struct bucket *b)
 {
 	while (!try_writing(b))
@@ -194,7 +195,7 @@ ALWAYS_INLINE struct bucket_view settled_view(struct bucket *b, uint64_t now_ns)
 	return LIKELY(bucket_view_plain(b, now_ns, &v)) ? v : settle_and_view(b, now_ns);
 }
 
-/* Discards what has overflowed by now_ns. */
+/* Discards the tokens that have overflowed by now_ns. */
 static void spill(struct bucket *b, uint64_t now_ns)
 {
 	struct bucket_view v;
@@ -203,8 +204,9 @@ static void spill(struct bucket *b, uint64_t now_ns)
 	while (v.from != v.seen && !bucket_swap(b, &v, v.from));
 }
 
-/* Replaces the line.  The old and the new one agree on the supply at now_ns, to the last fraction of a
- * token.  Overflow is discarded first by the old capacity, so that a larger one creates no tokens, and then
+/* A change of the line is begin_change, which returns the supply at now_ns, then end_change with a
+ * new line through that supply, so that both lines agree at now_ns to the last fraction of a token.
+ * Overflow is discarded first by the old capacity, so that a larger one creates no tokens, and then
  * by the new one. */
 static u128 begin_change(struct bucket *b, uint64_t now_ns)
 {

@@ -11,15 +11,16 @@
  *	  └───────────────────────────▶ time      overflow is lost; one-time burst is counted apart
  *
  * Units    tokens as the caller counts them; times in ns of one monotonic clock.
- * Locking  safe from any thread and lock-free, except: init, before other threads see the bucket; and
- *          reconfigure and restart, which one caller at a time may use while others read.
+ * Locking  safe from any thread and lock-free, except: call init before other threads see the
+ *          bucket; reconfigure, restart and lease may run while others use the bucket, but only
+ *          one at a time.
  * Errors   none: "not now" is a result.  With a rate of 0 bucket_wait_ns returns NEVER.
  * Ranges   rate ≤ 2^53 per second, capacity and one-time burst ≤ 2^60, one request ≤ 2^60.
  *
  * A request larger than the capacity waits for a full bucket, is charged in full and leaves debt.  One-time
  * burst is spent last and never comes back.  A request for no tokens is granted unless the bucket is in debt.
- * If the clock goes back, the supply shrinks until the clock has caught up; no tokens are created.  No
- * counter overflows in centuries. */
+ * If the clock is set back, the supply shrinks until the clock has caught up; no tokens are
+ * created.  No counter overflows in centuries. */
 #ifndef LIMIT_BUCKET_H
 #define LIMIT_BUCKET_H
 
@@ -53,7 +54,7 @@ struct bucket_line {
 	_Atomic uint64_t rate, rate_part; /* tokens per ns */
 	_Atomic uint64_t capacity;
 	_Atomic uint64_t rate_per_sec;
-	_Atomic uint64_t epoch_ns; /* when it began; BUCKET_LEASED: it ends at horizon_ns */
+	_Atomic uint64_t epoch_ns; /* when the line began; BUCKET_LEASED: it ends at horizon_ns */
 };
 
 struct bucket {
@@ -61,7 +62,8 @@ struct bucket {
 	_Alignas(CACHE_LINE) _Atomic uint64_t used;
 	_Atomic uint64_t once_left;
 	_Atomic uint64_t once; /* as configured */
-	/* How many waiters must not be overtaken.  The scheduler writes it, chain_try refuses unless it is 0. */
+	/* How many waiters must not be overtaken.  The scheduler sets it; chain_try refuses unless
+	 * it is 0. */
 	_Atomic uint32_t waiters;
 
 	/* line[seq & 1] is in force.  A change writes the other one and then increments `seq`, so readers
@@ -80,8 +82,9 @@ bool bucket_try(struct bucket *b, uint64_t tokens, uint64_t now_ns);
 /* Always takes the tokens; the bucket may go into debt. */
 void bucket_take(struct bucket *b, uint64_t tokens, uint64_t now_ns);
 
-/* How long until bucket_try would grant `tokens`, in ns from now_ns: 0 means now, NEVER that the rate is 0.
- * Exact: it would be refused one ns earlier.  Takes nothing. */
+/* How long until bucket_try would grant `tokens`, in ns from now_ns: 0 means now; NEVER means that
+ * the rate is 0 or that a lease ends too early.  Exact: one ns earlier, bucket_try would refuse.
+ * Takes nothing. */
 uint64_t bucket_wait_ns(const struct bucket *b, uint64_t tokens, uint64_t now_ns);
 
 /* Gives back tokens that were taken.  They become steady tokens, even if they were one-time burst. */
@@ -98,15 +101,16 @@ void bucket_reconfigure(struct bucket *b, const struct bucket_config *cfg, uint6
 /* For a limit that was off: like bucket_reconfigure, but the bucket starts full, with all of cfg->once. */
 void bucket_restart(struct bucket *b, const struct bucket_config *cfg, uint64_t now_ns);
 
-/* An empty bucket without a supply, which bucket_lease gives it. */
+/* An empty bucket that gets no tokens until bucket_lease gives it a supply. */
 void bucket_init_leased(struct bucket *b, uint64_t now_ns);
 
 /* Replaces rate and capacity from now_ns on, like bucket_reconfigure, until the lease ends; from then on
- * nothing is added, and bucket_wait_ns returns NEVER for what is not there.  A lease creates no tokens: not
- * if it comes twice, late or in the wrong order.  To bucket_rate it is at least 1, because 0 is a mistake. */
+ * nothing is added, and bucket_wait_ns returns NEVER for tokens that the bucket does not hold.  A
+ * lease never creates tokens, even if it is applied twice, late or out of order.  bucket_rate
+ * returns at least 1 for a leased bucket, because 0 stands for a misconfigured limit. */
 void bucket_lease(struct bucket *b, const struct bucket_lease *lease, uint64_t now_ns);
 
-/* For display: outdated as soon as they return. */
+/* For display: the results may be outdated as soon as these functions return. */
 int64_t bucket_level(const struct bucket *b,
 		     uint64_t now_ns); /* budget, once_left included; < 0: debt */
 uint64_t bucket_capacity(const struct bucket *b);

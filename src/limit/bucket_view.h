@@ -20,16 +20,17 @@
 /* What a bucket looks like at one moment.  level = supply − from ≤ capacity. */
 struct bucket_view {
 	uint64_t seen; /* `used` as read */
-	uint64_t from; /* the same, after what has overflowed is lost */
+	uint64_t from; /* `used` once overflow has been discarded */
 	uint64_t supply;
 	uint64_t capacity;
-	bool past_horizon; /* for looking only: settle the bucket before taking from it */
+	bool past_horizon; /* this view may only be read: settle the bucket before taking from it */
 };
 
-/* Works in every case. */
+/* Handles every case, with 128-bit arithmetic. */
 struct bucket_view bucket_view(const struct bucket *b, uint64_t now_ns);
 
-/* The same in 64 bits.  False: the rate is 0 or the horizon is past; use bucket_view. */
+/* The same in 64 bits.  False: the rate is 0, or the horizon or the end of a lease is past; use
+ * bucket_view. */
 ALWAYS_INLINE bool bucket_view_plain(const struct bucket *b, uint64_t now_ns, struct bucket_view *v)
 {
 	uint64_t horizon_ns, base, base_part, rate, rate_part, capacity;
@@ -79,7 +80,7 @@ ALWAYS_INLINE bool bucket_swap(struct bucket *b, const struct bucket_view *v, ui
 	return false;
 }
 
-/* What a grant took, so that it can be undone whole. */
+/* What a grant took, so that all of it can be returned. */
 struct bucket_taken {
 	uint64_t tokens, once_part;
 };

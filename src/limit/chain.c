@@ -4,8 +4,9 @@
  * compare-and-swap per limit.  If another thread takes the last tokens between the two steps, what was
  * taken is given back and both steps are repeated.
  *
- * There is one fast path, try_plainly.  With six limits it takes about 32 ns of a request of 11 us, and 50 ns more or
- * less change the time of a request by 0.6 % (bench_before.sh), so further special cases would not pay. */
+ * There is one fast path, try_plainly.  With six limits it takes about 32 ns of the 11 us of a
+ * request, and 50 ns more or less change the time of a request by 0.6 % (bench_before.sh), so
+ * further special cases would not pay. */
 #include "limit/chain.h"
 
 #include <stdlib.h>
@@ -33,8 +34,8 @@ static struct chain_link bucket_link(enum cost_class cls, struct limiter *l, uns
 	};
 }
 
-/* Adds the buckets of one scope.  The last limit comes first, so that of several in one scope iops is
- * the one that a refusal names. */
+/* Adds the buckets of one scope, the last kind of limit first: a refusal names the last link that
+ * refuses, so if several limits of the scope do, it names iops. */
 static unsigned add_buckets(struct chain_link *link, enum cost_class cls, struct limiter *l,
 			    unsigned rank)
 {
@@ -146,7 +147,7 @@ static void look_at_links(const struct chain *ch, const struct cost *c, uint64_t
 			refuse_link(r, l, GRANT_WOULD_BLOCK);
 	}
 	if (others_wait && r->wait_ns == 0)
-		r->wait_ns = NEVER; /* there are tokens, but others wait for them */
+		r->wait_ns = NEVER; /* the buckets hold enough tokens, but others wait for them */
 }
 
 static void look_at_permits(const struct chain *ch, struct refusal *r)
@@ -202,8 +203,9 @@ static bool take_from_all(const struct chain *ch, const struct cost *c, uint64_t
 	return true;
 }
 
-/* The common case of both steps: the second one takes from what the first has seen, so that every bucket is
- * read once.  True: granted.  *gave_back: another thread was faster at one of them. */
+/* The common case of both steps: the second step starts from the values that the first has read, so
+ * that every bucket is read once.  True: granted.  *gave_back: tokens were taken and returned,
+ * because another thread was faster at a later bucket. */
 #define PLAIN_LINKS 8
 static bool try_plainly(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			bool *gave_back)
@@ -247,7 +249,7 @@ enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64
 	}
 }
 
-/* Lowers *most to the bytes that all buckets hold now, and *least to the smallest capacity. */
+/* Lowers *most to what every bucket holds now, in bytes, and *least to the smallest capacity. */
 static void look_at_bytes(const struct chain *ch, uint64_t now_ns, uint64_t *most, uint64_t *least)
 {
 	for (unsigned i = 0; i < ch->links; i++) {

@@ -44,8 +44,8 @@ struct refusal {
 	unsigned role;		       /* enum bucket_role, where kind is not -1 */
 	uint64_t wait_ns;	       /* until all buckets would grant; NEVER: only an event helps
 					 * (a permit comes back, a queue runs empty) */
-	bool gave_back;		       /* something was taken and given back: a waiter may have been
-					 * refused because of it, so wake the waiters */
+	bool gave_back;		       /* something was taken and returned: a waiter may have been
+					 * refused meanwhile, so wake the waiters */
 };
 
 /* The most scopes and buckets that a chain can have. */
@@ -63,8 +63,8 @@ static inline uint64_t chain_tokens(const struct chain_link *l, const struct cos
 }
 
 /* Compiles the chain of `cls` through n scopes, of which some may be NULL.
- * Returns NULL when nothing limits the class; *oom (if given) tells that from no memory.
- * free() ends it. */
+ * Returns NULL if nothing limits the class or if memory is exhausted; *oom (if given) tells which.
+ * Free the chain with free(). */
 struct chain *chain_compile(enum cost_class cls, struct limiter *const narrow_to_wide[], unsigned n,
 			    bool *oom);
 /* True when compiling anew would give the same chain. */
@@ -76,8 +76,8 @@ bool chain_equal(const struct chain *a, const struct chain *b);
 enum grant_result chain_try(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			    struct refusal *why);
 
-/* The same, but may grant fewer bytes: at least min(c->bytes, floor_bytes, capacity).  On success c->bytes
- * is what was granted. */
+/* Like chain_try, but may grant fewer bytes: at least min(c->bytes, floor_bytes, capacity).  On
+ * success c->bytes is what was granted. */
 enum grant_result chain_try_partial(const struct chain *ch, struct cost *c, uint64_t floor_bytes,
 				    uint64_t now_ns, struct refusal *why);
 
@@ -85,8 +85,9 @@ enum grant_result chain_try_partial(const struct chain *ch, struct cost *c, uint
 enum grant_result chain_look(const struct chain *ch, const struct cost *c, uint64_t now_ns,
 			     struct refusal *why);
 
-/* Always takes tokens and permits, even if that leaves debt.  Returns how long the request would have waited
- * for tokens: 0 if it would have been granted, 1 if only a permit was missing, NEVER if a rate is 0. */
+/* Always takes tokens and permits, even if that leaves debt.  Returns how long chain_try would have
+ * refused the request, in ns: 0 if not at all, 1 if only a permit was missing, NEVER if a rate is
+ * 0. */
 uint64_t chain_take(const struct chain *ch, const struct cost *c, uint64_t now_ns);
 
 /* True if the request needs tokens of a limit whose rate is 0. */

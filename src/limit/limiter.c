@@ -132,7 +132,7 @@ static void configure_bucket(struct limiter *l, unsigned k, enum bucket_role rol
 	struct bucket_config old = bucket_config_of(&l->config.limit[k], role, l->config.window_ns);
 	struct bucket_config new = bucket_config_of(&cfg->limit[k], role, cfg->window_ns);
 	if (!has_bucket(&cfg->limit[k], role))
-		return; /* kept, because admitted requests may still refund tokens to it */
+		return; /* an existing bucket stays: admitted requests may refund tokens to it */
 	if (role == BUCKET_POOL) {
 		static const struct bucket_lease none = {.capacity = 1, .until_ns = NEVER};
 		if (!has_bucket(&l->config.limit[k], role))
@@ -170,7 +170,7 @@ static uint32_t kinds_for(uint32_t enabled, enum cost_class cls)
 	};
 	uint32_t kinds = charged[cls];
 	if (kinds & ~enabled & BIT(LIMIT_META_IOPS))
-		kinds |= BIT(LIMIT_IOPS); /* in its place */
+		kinds |= BIT(LIMIT_IOPS); /* in place of meta_iops */
 	return kinds & enabled;
 }
 

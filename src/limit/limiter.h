@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The limits of one scope: global, an fs, a mount, a class of callers, or one caller (a key).
- * Each limit owns one or two buckets in series; a limit that was never enabled uses no memory.
- * A limiter must not move or be freed while a chain refers to it.
+ * Each limit has up to three buckets in series (enum bucket_role); a limit that was never enabled
+ * has none.  A limiter must not move or be freed while a chain refers to it.
  * Locking  limiter_prepare and limiter_configure: one caller at a time.  Everything else may run
  *          concurrently with them. */
 #ifndef LIMIT_LIMITER_H
@@ -32,7 +32,7 @@ enum scope_kind {
 	SCOPE_MOUNT,
 	SCOPE_CLASS,
 	SCOPE_KEY,
-	SCOPE_POOL, /* of many hosts: not in the tree; scopes of it take part by a bucket of their own */
+	SCOPE_POOL, /* shared by many hosts: not in the tree; its members have a BUCKET_POOL each */
 	SCOPE_KINDS
 };
 
@@ -40,7 +40,7 @@ enum scope_kind {
 enum bucket_role {
 	BUCKET_STEADY, /* rate, window, burst */
 	BUCKET_PEAK,   /* <limit>_peak: how fast saved-up tokens may be spent */
-	BUCKET_POOL,   /* what is leased here of a limit over many hosts */
+	BUCKET_POOL,   /* this host's lease of a limit that many hosts share */
 	BUCKET_ROLES
 };
 
@@ -50,8 +50,9 @@ struct limit_config {
 	uint64_t burst;	       /* tokens beyond the steady window */
 	uint64_t once;	       /* extra tokens at start that never come back */
 	uint64_t peak_per_sec; /* 0: saved-up tokens may be spent at any speed */
-	/* The rate of the pool that the scope takes part in, for all hosts together; 0: it does not.  How
-	 * much of it may be used here is leased (limiter_lease); at the start nothing. */
+	/* The rate, for all hosts together, of the pool that the scope belongs to; 0: it belongs to
+	 * none.  This host's share is leased (bucket_lease), and is nothing until the first
+	 * lease. */
 	uint64_t pool_per_sec;
 };
 

@@ -2,7 +2,7 @@
 /* A limit on concurrency: at most `limit` holders at a time.  Lock-free, safe from any thread.
  * Each successful permits_try needs exactly one permits_release; one too many fails an assertion in debug
  * builds and is ignored otherwise.
- * The limit may change while permits are held; a lower one takes no permit away. */
+ * The limit may change while permits are held; lowering it revokes no permit. */
 #ifndef LIMIT_PERMITS_H
 #define LIMIT_PERMITS_H
 
@@ -21,7 +21,7 @@ struct permits {
 };
 
 struct permits_snapshot {
-	int64_t limit, available, in_flight; /* for display: outdated as soon as it is read */
+	int64_t limit, available, in_flight; /* for display: may be outdated already */
 };
 
 /* A negative limit becomes 0, with a warning in the log. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who made a request.  The kernel tells the thread, user and group; the rest is looked up only if
- * a rule or fairness needs it. */
+/* Who made a request.  The kernel reports the thread, user and group; everything else is looked up
+ * only if a rule or fairness needs it. */
 #ifndef SCHED_CALLER_H
 #define SCHED_CALLER_H
 
@@ -14,12 +14,13 @@ struct caller {
 	uint32_t tid; /* 0: unknown, cannot be looked up */
 	uint32_t uid, gid;
 	uint64_t handle; /* an open file; 0: none */
-	/* The request has no caller: these are the ids of the process that opened `handle`, which may be gone, and
-	 * what caller_ops remembers of it.  NULL: a caller that can be looked up. */
+	/* Not NULL: the request came without a caller; uid, gid and tid are those of the process
+	 * that opened `handle`, which may have exited, and this is what caller_ops remembers of
+	 * it. */
 	const struct opener *opener;
 };
 
-/* What a fair share belongs to.  Requests with equal keys share one turn. */
+/* Who competes for fair shares.  Requests with equal keys share one turn. */
 enum fair_kind {
 	FAIR_NONE,
 	FAIR_HANDLE,
@@ -42,12 +43,13 @@ const char *fair_kind_name(enum fair_kind kind);
 struct caller_ops {
 	/* The caller's process. */
 	uint64_t (*process)(const struct caller *c, uint64_t now_ns);
-	/* A number for the caller's cgroup; 0: unknown.  Of an opener: the one in which it opened. */
+	/* A number for the caller's cgroup; 0: unknown.  For an opener: its cgroup when it opened
+	 * the file. */
 	uint64_t (*cgroup)(const struct caller *c, uint64_t now_ns);
-	/* Its path ("/ci/job1"), "" when it is unknown. */
+	/* The path of that cgroup ("/ci/job1"); "": unknown. */
 	void (*cgroup_path)(uint64_t cgroup, char *buf, size_t size);
-	/* The name of the caller's program, as the program chose it; "" when it is gone.  Of an opener: the
-	 * name with which it opened. */
+	/* The name of the caller's program, which programs can choose; "": it has exited.  For an
+	 * opener: its name when it opened the file. */
 	void (*name)(const struct caller *c, char buf[CALLER_NAME_MAX]);
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Classes: finds the leaf of a mount that a request belongs to.
  *
- * Each thread caches where similar requests went, so that rules are evaluated once for each kind of
- * caller and operation; if rules ask for cgroups or names, once per second for each calling thread.
- * classes_id is part of the cache key, so that the next request sees a change. */
+ * Each thread caches the leaves of similar requests, so that rules are evaluated once for each kind
+ * of caller and operation; if rules ask for cgroups or names, once per second for each calling
+ * thread.  classes_id is part of the cache key, so that a change applies to the next request. */
 #include <string.h>
 
 #include "sched/gate_internal.h"
@@ -15,7 +15,7 @@ struct remembered {
 	uint64_t second; /* 0 if the rules ask for nothing that changes */
 	uint32_t tid, uid, gid;
 	enum cost_class cls;
-	uint64_t opened; /* the handle, where nobody called */
+	uint64_t opened; /* for a request without a caller: its handle; otherwise 0 */
 	struct leaf *leaf;
 };
 static _Thread_local struct remembered remembered[REMEMBERED];

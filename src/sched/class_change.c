@@ -2,7 +2,7 @@
 /* Changes the classes of a mount at run time, as a part of a change of the gate (gate_change.c).
  *
  * The memory of a removed class is kept until the mount ends, because a request may be about to enter
- * it.  It is reused for the next class that is added once no grant refers to it. */
+ * the class.  Once no grant refers to it, the memory is reused for the next class that is added. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct class_plan {
 	struct class_table *table;
 	uint64_t now_ns;
 	bool committed;
-	struct list jobs; /* that wait, while they are in no class */
+	struct list jobs; /* waiting jobs, from class_plan_commit to class_plan_place_jobs */
 	unsigned n;
 	struct plan_row row[];
 };
@@ -125,7 +125,8 @@ static int plan_table(struct class_plan *p)
 	return 0;
 }
 
-/* Reserves room in every queue for everything that may be below it, whatever the parents. */
+/* Reserves room in every queue for everything that may be below it, whichever classes are its
+ * parents. */
 static int plan_room(struct class_plan *p)
 {
 	for (unsigned i = 0; i <= p->n; i++) {
@@ -237,7 +238,7 @@ void class_plan_free(struct class_plan *p)
 
 /* --- the change itself --- */
 
-/* Moves the counts of the leaf to the mount, and starts it at zero. */
+/* Adds the counts of the leaf to those of the mount, and restarts the leaf at zero. */
 static void leaf_hand_over(struct leaf *f)
 {
 	struct counter_sums now = {0}, since;
@@ -280,8 +281,8 @@ static void settle_row(struct class_plan *p, struct plan_row *row)
 	atomic_store(&f->fair, cfg->fair);
 	f->node.weight = cfg->weight ? cfg->weight : 1;
 	if (f->node.parent != &row->parent->node) {
-		forget_place(&f->node);			 /* among its former siblings */
-		memset(f->waited, 0, sizeof(f->waited)); /* other scopes are above it now */
+		forget_place(&f->node);			 /* its siblings have changed */
+		memset(f->waited, 0, sizeof(f->waited)); /* so have the scopes above it */
 	}
 	f->node.parent = &row->parent->node;
 	f->max_wait_ns = cfg->max_wait_ns;
@@ -312,7 +313,7 @@ static void collect_jobs(struct leaf *f, void *arg)
 	jobs_each(f, collect_job, arg);
 }
 
-/* Merge sort by arrival: there may be thousands. */
+/* Merge sort by arrival, because there may be thousands of jobs. */
 static void sort_jobs(struct list *jobs)
 {
 	struct list left = LIST_INIT(left), right = LIST_INIT(right);
@@ -353,8 +354,8 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 		a->probe = j;
 }
 
-/* Retires removed classes: the mount keeps their counts, and adds what requests still under way
- * count there; their limits forget whom they knew. */
+/* Retires removed classes.  The mount takes over their counts, and later includes what requests
+ * that are still running add to them (node_sums); their limits are switched off. */
 static void retire(struct gate_mount *m, struct list *removed, uint64_t now_ns)
 {
 	static const struct limiter_config none;

@@ -38,7 +38,7 @@ unsigned counters_claim_shard(void)
 	counters_my_shard = index + 1;
 	if (pthread_setspecific(at_exit, (void *)(uintptr_t)(index + 1)) &&
 	    index != COUNTER_SHARED) {
-		/* nobody would release it at the thread's end */
+		/* the shard would not be released at the end of the thread */
 		release_shard((void *)(uintptr_t)(index + 1));
 		index = COUNTER_SHARED;
 	}

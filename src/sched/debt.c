@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* Debts: requests that must not wait are charged afterwards, to the key that made them.
  *
- * A close must not wait, but a program that closes all day must not take the time of others either.
- * So a request that may not wait and finds no tokens goes, and its key owes.  While it does, a job of
- * the gate's own stands in the key's queue: it has its turns like a request, takes the tokens, and
- * nobody runs it.  Requests of the key that come later wait behind it; other keys have their shares.
- * A debt is paid in instalments of about a millisecond, so that it delays others by no more.
+ * A close must not wait, but a program that keeps closing files must not use up the tokens of
+ * others either.  So a request that must not wait and finds no tokens proceeds, and its key owes
+ * the tokens.  Until they are paid, a job of the gate's own is parked in the key's queue: it gets
+ * its turns like a request and takes the tokens, but is never run.  Later requests of the key wait
+ * behind it; other keys keep their shares.  A debt is paid in instalments of about a millisecond,
+ * so that no instalment delays others by more than that.
  *
- * Operations are owed up to DEBT_SECONDS of the slowest limit, and forgiven beyond: a loop of dup and close makes
- * tens of thousands a second, and its key, whose process may be gone by then, would be paying for days out of a
- * share that others could use.  Bytes, which only requests of some size can owe, are owed in full. */
+ * A key owes at most the operations that its slowest limit grants in DEBT_SECONDS; the rest is
+ * forgiven.  A loop of dup and close makes tens of thousands of requests per second, and its key,
+ * whose process may have exited by then, would keep paying for days out of a share that others
+ * could use.  Bytes are owed in full: only requests that transfer data can owe them. */
 #include "sched/gate_internal.h"
 
 #define DEBT_SECONDS	 10
 #define INSTALMENT_NS	 NSEC_PER_MSEC
 #define INSTALMENT_BYTES 4096 /* at least */
 
-/* Tokens that a rate yields during one instalment; everything if nothing limits. */
+/* The tokens that a rate yields in INSTALMENT_NS, at least `least`; UINT64_MAX if there is no
+ * limit. */
 static uint64_t instalment(uint64_t token_ns_32, uint64_t least)
 {
 	return token_ns_32 ? max_u64((INSTALMENT_NS << 32) / token_ns_32, least) : UINT64_MAX;
@@ -81,7 +84,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 	struct key *key = keys_get(f, id, now_ns);
 	const struct chain *own = key->node.own[c->cls];
 	if ((!ch && !own) || chain_misconfigured(ch, c) || chain_misconfigured(own, c))
-		return; /* nothing to pay, or it can never be paid */
+		return; /* nothing is limited, or a rate is 0 and the debt could never be paid */
 	grant->chain = ch;
 	grant->own = own;
 	if (own) {
@@ -89,7 +92,7 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
 	}
 	struct account *a = account_get(f, key, c->cls);
-	if (!a) { /* out of memory: charge it to everybody rather than to nobody */
+	if (!a) { /* out of memory: take the tokens now, at the expense of all keys */
 		if (ch)
 			chain_take(ch, c, now_ns);
 		if (own)

@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-#define PIECE_SHIFT 20 /* the pieces of a file are spread over the device */
+#define PIECE_SHIFT 20 /* pieces of 1 MiB, spread over the device (device.h) */
 #define STREAMS	    64 /* files whose transfers can be merged concurrently */
 
 /* Consecutive transfers of one file. */
@@ -16,7 +16,7 @@ struct stream {
 	enum device_op op;
 };
 
-/* A Poisson process: the next stall that is not over, and the generator for those after it. */
+/* A Poisson process: the first stall that is not over yet, and the generator for those after it. */
 struct stalls {
 	uint64_t state, begin_ns;
 };
@@ -111,8 +111,8 @@ static int later_first(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* Keeps the work that the old queue still has to do; if there are fewer slots now, that which
- * takes longest. */
+/* Takes over the work that the old queue still has to do; if there are fewer slots now, only the
+ * work that takes longest. */
 static void take_slots(struct device *d, const struct device *old)
 {
 	uint64_t n = d->cfg.queue_depth, n_old = old->cfg.queue_depth, all[DEVICE_QUEUE_MAX];
@@ -255,7 +255,7 @@ static uint64_t through_stalls_ns(struct device *d, uint64_t at_ns, uint64_t sta
 	return done_ns;
 }
 
-/* Occupies the first slot until then, and restores the heap. */
+/* Occupies the first slot until until_ns, and restores the heap. */
 static void slot_take(struct device *d, uint64_t until_ns)
 {
 	uint64_t n = d->cfg.queue_depth, i = 0, *slot = d->slot_free_ns;

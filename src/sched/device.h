@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A model of a storage device: it tells when a request that arrives now would be finished.
+/* A model of a storage device: it computes when a request that arrives now would be finished (its
+ * date).
  *
  *	at_ns ─▶ wait for a slot (queue_depth) ─▶ latency + seek + rotation ─▶ date
  *	                                  stalls stop all of it
@@ -16,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a request is to the device. */
+/* What a request looks like to the device. */
 enum device_op { DEVICE_META, DEVICE_READ, DEVICE_WRITE, DEVICE_SYNC, DEVICE_COPY };
 
 struct device_access {

@@ -11,7 +11,8 @@ static bool is_on(const struct limiter_config *cfg)
 	return limiter_config_kinds(cfg) != 0;
 }
 
-/* Classes with the same limits share a chain, because there may be 100,000 keys: saves a tenth of the memory of each. */
+/* Classes with the same limits share a chain.  This saves a tenth of the memory of each key, of
+ * which there may be 100,000. */
 static void share_chain(struct key_limits *l, enum cost_class cls)
 {
 	for (unsigned c = 0; c < cls; c++)
@@ -34,8 +35,8 @@ static void limits_free(struct key_limits *l)
 	free(l);
 }
 
-/* Frees replaced limits that no grant can refer to any more.  Checks under the lock under which
- * requests pin the key: whoever pins it later sees the new limits. */
+/* Frees replaced limits that no grant can refer to any more.  Checks the pins under the lock under
+ * which requests pin the key: a request that pins it later sees the new limits. */
 static void free_older(struct key *key)
 {
 	struct key_limits *l = atomic_load(&key->limits);
@@ -94,7 +95,7 @@ static void key_apply(struct key *key, const struct limiter_config *cfg, uint64_
 {
 	struct key_limits *next = key->next_limits, *now = atomic_load(&key->limits);
 	if (!next)
-		return; /* it had no limits and gets none */
+		return; /* the key had no limits and gets none */
 	limiter_configure(key->node.limiter, cfg, now_ns);
 	key->next_limits = NULL;
 	if (now && same_chains(now, next)) {

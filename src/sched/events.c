@@ -160,7 +160,7 @@ void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns)
 	put(&g->events, &e);
 }
 
-/* A thread that is refused again and again is looked up once per second: that reads /proc. */
+/* Looks up a thread that is refused repeatedly only once per second, because that reads /proc. */
 static void refused_name(const struct gate *g, const struct caller *c, struct event *e)
 {
 	static _Thread_local struct {
@@ -193,8 +193,9 @@ static bool find_full(const struct chain *ch, struct refusal *why)
 	return false;
 }
 
-/* Asks the limits once more, because requests that nobody listens to need not know which one refused them.  If tokens have
- * arrived meanwhile, the limit stays unknown.  Call with gate->lock held. */
+/* Asks the limits once more: the refusal did not record which one it was, because that is needed
+ * only while somebody subscribes to events.  If tokens have arrived meanwhile, the limit stays
+ * unknown.  Call with gate->lock held. */
 static void find_refusing_limit(struct event *e, const struct leaf *f)
 {
 	enum cost_class cls = e->cost.cls;

@@ -157,8 +157,9 @@ struct fq_item *fq_front(struct fq *q, uint64_t now_ns)
 		heap_remove(&q->later, top);
 		insert(q, it);
 	}
-	/* If nobody is eligible, the earliest start tag wins.  V does not jump there before it is
-	 * served, so that an item with an older tag that arrives meanwhile still comes first. */
+	/* If no item is eligible, the earliest start tag wins.  V does not advance to that tag
+	 * before the item is served, so that an item with an older tag that arrives meanwhile still
+	 * comes first. */
 	top = heap_top(q->eligible.n ? &q->eligible : &q->later);
 	return top ? container_of(top, struct fq_item, at) : NULL;
 }

@@ -39,7 +39,7 @@
 struct fq_item {
 	struct heap_item at;
 	uint64_t start, finish;
-	uint64_t left_ns;     /* when it left the queue */
+	uint64_t left_ns;     /* when it last left the queue; 0: never */
 	uint32_t weight;      /* ≥ 1; change it with fq_set_weight while queued */
 	bool eligible;	      /* which of the two heaps */
 	struct heap_item due; /* in fq->reserved */
@@ -48,7 +48,7 @@ struct fq_item {
 struct fq {
 	uint64_t vtime;
 	uint64_t weights; /* sum over all queued items */
-	uint64_t idle_ns; /* when it became empty */
+	uint64_t idle_ns; /* when the queue became empty */
 	uint64_t largest; /* largest cost served at a time; decays slowly */
 	uint64_t turns; /* number of items ever added: equal tags are served in order of arrival */
 	struct heap eligible; /* by finish tag */
@@ -77,11 +77,11 @@ static inline bool fq_queued(const struct fq_item *it)
 /* Adds an item; `cost` is that of its next request. */
 void fq_add(struct fq *q, struct fq_item *it, uint64_t cost, uint64_t now_ns);
 void fq_remove(struct fq *q, struct fq_item *it, uint64_t now_ns);
-/* Its next request has changed. */
+/* The item's next request has changed: sets its cost. */
 void fq_set_cost(struct fq *q, struct fq_item *it, uint64_t cost);
 void fq_set_weight(struct fq *q, struct fq_item *it, uint32_t weight);
 
-/* From due_ns on, picks a queued item before others; NEVER: by its tags. */
+/* From due_ns on, a queued item is picked before others; NEVER: only by its tags. */
 void fq_set_due(struct fq *q, struct fq_item *it, uint64_t due_ns);
 /* The earliest date; NEVER: no item has one. */
 uint64_t fq_due_ns(const struct fq *q);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fast path of requests that need not wait, and the end of all requests. */
+/* The fast path for requests that need not wait, and the end of every request. */
 #include "sched/gate.h"
 
 #include "sched/gate_internal.h"
@@ -45,7 +45,7 @@ static void count_at_once(struct leaf *f, const struct cost *c)
 
 enum given_back { PERMITS_ONLY, BYTES, ALL };
 
-/* True: somebody waits for what is returned to this chain.  Call after returning it: waiters
+/* True: requests wait for what is returned to this chain.  Call after returning it: waiters
  * announce themselves first and then check the tokens again, so that no wake-up is lost. */
 static bool anybody_waits(const struct chain *ch, enum given_back what)
 {
@@ -142,7 +142,7 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 {
 	struct gate *g = f->node.gate;
 	struct fair_key id = caller_key(caller, g->callers, atomic_load(&f->fair), now_ns);
-	/* When a permit will be released is not known: count the shortest wait. */
+	/* For a permit, the length of the wait is unknown: count the shortest possible one. */
 	uint64_t wait_ns = why->wait_ns == NEVER || !why->wait_ns ? 1 : why->wait_ns;
 	gate_lock(g);
 	leaf_waited(f, c->cls, wait_ns);
@@ -164,9 +164,9 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 		key_describe(f->mount, caller, c->cls, now_ns);
 }
 
-/* A dry run never waits.  A request that would have waited takes what is left, so that the next
- * one finds an empty bucket, but causes no debt: others would have to pay it, and everybody once
- * the dry run ends. */
+/* In a dry run no request waits.  A request that would have waited takes what is left, so that the
+ * next one finds an empty bucket, but causes no debt, which other mounts would have to pay, and all
+ * requests once the dry run ends. */
 static enum gate_verdict go_dry(struct leaf *f, const struct way *paused_or_not,
 				const struct caller *caller, struct grant *grant, uint64_t now_ns)
 {
@@ -193,7 +193,7 @@ static enum gate_verdict go_dry(struct leaf *f, const struct way *paused_or_not,
 		if (w.own)
 			chain_release(w.own);
 	}
-	way_wake(g, &w, ALL); /* it may have held something for a moment */
+	way_wake(g, &w, ALL); /* tokens or permits may have been taken and returned */
 	count_dry_wait(f, caller, c, &why, now_ns);
 	return GATE_GO;
 }
@@ -219,7 +219,8 @@ static enum gate_verdict refused(struct leaf *f, const struct way *w, const stru
 	return GATE_WOULD_BLOCK;
 }
 
-/* True: jobs of the same lane are parked; if keys have limits of their own, jobs of this key. */
+/* True: jobs of the same lane are parked in the leaf (if its keys have limits of their own: under
+ * this key), and the request must not overtake them. */
 static bool must_queue(const struct leaf *f, const struct way *w, enum cost_class cls)
 {
 	uint32_t waiting = atomic_load_explicit(&f->waiting, memory_order_relaxed);
@@ -250,7 +251,8 @@ static enum gate_verdict try_way(struct leaf *f, const struct way *w, const stru
 	return GATE_GO;
 }
 
-/* Finds the key whose limits apply, pinned until the request is settled. */
+/* Finds the key whose own limits apply, and pins it; it stays pinned until the request is
+ * settled. */
 static void find_own(struct leaf *f, const struct caller *c, enum cost_class cls, struct way *w,
 		     uint64_t *now_ns)
 {

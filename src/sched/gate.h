@@ -12,7 +12,7 @@
  * Lanes      classes that are subject to the same kinds of limits queue together; others do not
  *            delay each other, except that they take turns at a bucket that they share.
  * Locking    one mutex inside, never held during a call of run or refuse.  gate_try takes it only if
- *            it has to tell the scheduler something.  Lock order: the caller's locks, then the gate's.
+ *            it has to wake waiters or find a new key.  Lock order: the caller's locks, then ours.
  * Time       every decision takes its time from the clock table, so that tests can step it. */
 #ifndef SCHED_GATE_H
 #define SCHED_GATE_H
@@ -123,29 +123,31 @@ struct gate_change {
  * they change and others after, as with a single scope.)  0, -ENOMEM or -EINVAL, as above. */
 int gate_apply(struct gate *g, const struct gate_change *changes, unsigned n);
 
-/* True: cgroups or names of programs decide what becomes of a request, so those of whoever opens a file
- * must be remembered for requests that come without a caller. */
+/* True: rules or fairness depend on cgroups or names of programs.  The cgroup and name of each
+ * process that opens a file must then be remembered, for later requests on that file that come
+ * without a caller. */
 bool gate_asks_for_openers(const struct gate_mount *m);
 
-/* A scope that takes part in a limit over many hosts (limit_config.pool_per_sec): the narrowest that is
- * named. */
+/* A scope that belongs to a pool, whose limits many hosts share (limit_config.pool_per_sec): the
+ * class if one is named, else the mount, else the fs, else the global scope. */
 struct gate_pool_scope {
 	struct gate *gate;
 	struct gate_fs *fs;
 	struct gate_mount *mount;
 	const char *class; /* of the mount */
 };
-/* What may be used here of each limit of the pool, from now on.  Takes effect immediately for waiting jobs, and
- * rebuilds nothing: O(1), beside the jobs that it lets go.  False: there is no such class. */
+/* Sets what this scope may use of each limit of its pool, from now on.  Takes effect immediately,
+ * even for waiting jobs, and rebuilds nothing: O(1), apart from the jobs that it admits.  False:
+ * there is no such class. */
 struct gate_lease {
 	struct bucket_lease limit[LIMIT_KINDS];
 };
 bool gate_lease(const struct gate_pool_scope *s, const struct gate_lease *lease);
-/* What was used of it: counters that only grow, but for what is given back. */
+/* What this scope has used of its pool.  `tokens` only grows, except for refunds. */
 struct gate_pool_use {
 	uint64_t tokens[LIMIT_KINDS];
-	uint64_t blocking_ns[LIMIT_KINDS]; /* during which somebody waited for the pool */
-	bool waiting[LIMIT_KINDS];	   /* somebody does so now */
+	uint64_t blocking_ns[LIMIT_KINDS]; /* time during which requests waited for the pool */
+	bool waiting[LIMIT_KINDS];	   /* requests are waiting for it now */
 	int64_t level[LIMIT_KINDS];
 };
 bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out);
@@ -160,8 +162,8 @@ enum gate_verdict {
 	GATE_PARKED,	  /* the gate owns it now; the caller must not touch it any more */
 	GATE_WOULD_BLOCK, /* not now */
 	GATE_FULL,	  /* max_inflight with on_full=reject */
-	/* max_parked is reached; a key that has as much parked as is left cannot use the last
-	 * quarter */
+	/* max_parked or max_parked_bytes is reached; for a key that has as much parked as there is
+	 * room left, already at three quarters of it */
 	GATE_NO_ROOM,
 	GATE_MISCONFIGURED,
 };
@@ -199,9 +201,9 @@ enum gate_verdict gate_park(struct gate_mount *m, struct job *job);
 /* What the device model of a mount requires before gate_try. */
 enum gate_model {
 	GATE_MODEL_OFF,
-	GATE_MODEL_COST, /* gate_ops tells how many operations a transfer costs */
-	/* The same; besides, requests are admitted by gate_park, with job->access filled in,
-	 * instead of gate_try, and what gate_try_nonblocking admits goes through gate_device. */
+	GATE_MODEL_COST, /* call gate_ops to find out how many operations a transfer costs */
+	/* As GATE_MODEL_COST.  In addition, call gate_park, with job->access filled in, instead of
+	 * gate_try, and pass jobs that gate_try_nonblocking admits to gate_device. */
 	GATE_MODEL_TIME,
 };
 enum gate_model gate_model(const struct gate_mount *m);
@@ -238,12 +240,12 @@ enum gate_outcome {
 	/* an ordinary error such as ENOENT: counted as ok, but nothing was transferred */
 	OUTCOME_ERROR,
 	OUTCOME_FAILED,	  /* the source failed */
-	OUTCOME_NO_SPACE, /* refused by size or inodes of the tree */
+	OUTCOME_NO_SPACE, /* refused by the options size or inodes */
 	OUTCOME_CANCELLED
 };
 void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t bytes_moved);
 
-/* True: it counts for max_inflight until gate_done. */
+/* True: the grant counts against max_inflight until gate_done. */
 static inline bool gate_holds_permits(const struct grant *grant)
 {
 	return (grant->chain && grant->chain->permits) || (grant->own && grant->own->permits);
@@ -251,7 +253,7 @@ static inline bool gate_holds_permits(const struct grant *grant)
 
 /* Ends a mount: admits all of its parked jobs without limits (`run`), or refuses them with
  * GRANT_CANCELLED, except those that must run.  Limits remain in force for later requests; the
- * caller must keep these away. */
+ * caller must see to it that none arrive. */
 void gate_mount_drain(struct gate_mount *m, bool run);
 
 /* Admits in fair order what may proceed at now_ns, dispatches it, and arms the clock.  Returns the
@@ -264,7 +266,7 @@ struct open_way;
 const struct open_way *gate_open_try(struct gate_mount *m, const struct caller *caller);
 void gate_open_release(const struct open_way *way);
 
-/* Copies statistics.  Operations are not blocked for longer than the copy takes. */
+/* Copies statistics.  Operations that need the gate's lock wait no longer than the copy takes. */
 void gate_stats_global(struct gate *g, struct scope_stats *out);
 void gate_stats_fs(struct gate_fs *fs, struct scope_stats *out);
 void gate_stats_mount(struct gate_mount *m, struct scope_stats *out);
@@ -280,11 +282,12 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
  * key is a snapshot of a different moment. */
 unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_stats *out,
 			 unsigned n);
-/* How long requests waited, by limit: of requests that no class takes, or of those of one class.  Only limits that
- * anybody waited for; returns how many of `out` were filled in. */
+/* How long requests waited, by limit: requests that belong to no class (class NULL), or to one
+ * class.  Lists only limits that requests have waited for; returns how many of `out` were filled
+ * in. */
 unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_wait *out,
 			  unsigned n);
-/* The same for one class; false: there is no class of that name. */
+/* Like gate_stats_mount, for one class; false: there is no class of that name. */
 bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats *out);
 void gate_stats_reset(struct gate *g); /* all scopes */
 

@@ -89,8 +89,8 @@ static int prepare(struct change *ch, uint64_t now_ns)
 	return rc;
 }
 
-/* Chains are compiled from the configuration in the limiters, so these temporarily have the new one.
- * Buckets and permits follow when nothing can fail any more. */
+/* Chains are compiled from the configuration in the limiters, so the limiters temporarily contain
+ * the new one.  Buckets and permits follow when nothing can fail any more. */
 static void swap_limits(struct changes *all)
 {
 	for (unsigned i = 0; i < all->n; i++) {
@@ -134,7 +134,8 @@ static void drop(struct change *ch)
 
 /* --- taking effect: nothing here can fail --- */
 
-/* True: other kinds of limits apply, so that requests may queue in other lanes. */
+/* True: the change enables or disables kinds of limits, so classes may have to be regrouped into
+ * lanes. */
 static bool regroups(const struct change *ch)
 {
 	return ch->classes ||

@@ -60,7 +60,8 @@ void leaf_free_chains(struct leaf *f)
 	list_init(&f->open_ways);
 }
 
-/* Handles refer to the limiters that count them, so these live as long as the leaf, too. */
+/* Open handles refer to the list of limiters that count them, so these lists live as long as the
+ * leaf, too. */
 static int compile_open(struct leaf *f, struct limiter *const way[], unsigned n)
 {
 	size_t size = n * sizeof(way[0]);
@@ -112,7 +113,8 @@ static uint64_t token_ns(uint64_t rate_per_sec)
 	return rate_per_sec ? (NSEC_PER_SEC << 32) / rate_per_sec : 0;
 }
 
-/* What is leased of a pool changes all the time; turns are weighed by the pool's rate. */
+/* The rate by which turns are weighed.  For a pool it is the rate of the whole pool, because leases
+ * change all the time. */
 static uint64_t link_rate(const struct chain_link *l)
 {
 	return l->role == BUCKET_POOL ? l->limiter->config.limit[l->kind].pool_per_sec

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Admitted jobs in the device of their mount: the gate holds them until the date that the model
- * gave.  They hold their permits and have spent their tokens; max_wait does not apply to them. */
+ * computed.  They hold their permits and have spent their tokens; max_wait does not apply to
+ * them. */
 #include <errno.h>
 
 #include "sched/gate_internal.h"
@@ -62,7 +63,8 @@ static void count(const struct job *j, uint64_t by)
 		n->branch->device_now[j->cost.cls] += by;
 }
 
-/* Those of classes that were removed count in the mount. */
+/* Where a job in the device is counted now: in its class, or in the mount if that class was
+ * removed. */
 static struct leaf *leaf_now(struct gate_mount *m, struct leaf *f)
 {
 	list_for_each (it, &m->class_leaves)

@@ -8,7 +8,8 @@
 #include "sched/events.h"
 #include "sched/leaf.h"
 
-/* A late wake-up is treated as if it had come when it was due, but at most this long ago. */
+/* After a late wake-up, requests are admitted as of the time when they were due, but at most this
+ * long ago. */
 #define BACKDATE_NS (5 * NSEC_PER_MSEC)
 #define COALESCE_NS (200 * NSEC_PER_USEC) /* least time between two wake-ups */
 #define COALESCE_DATES_NS                                                                          \
@@ -22,11 +23,11 @@ struct gate {
 	void *ctx;
 
 	struct node global;
-	struct limiter closed; /* has no permits: what a paused class is subject to … */
-	struct chain *paused;  /* … in this chain */
+	struct limiter closed; /* has no permits, so it refuses everything … */
+	struct chain *paused;  /* … in this chain, to which paused leaves are subject */
 	unsigned lanes, lane_of[COST_CLASSES];
 	uint32_t classes_of[LANES];	 /* bit per class */
-	unsigned lane_was[COST_CLASSES]; /* before the change in progress */
+	unsigned lane_was[COST_CLASSES]; /* lane_of before the change in progress */
 	uint64_t lines;	       /* number of times that a lane has joined the end of a line */
 	struct heap due;       /* of struct resource */
 	struct heap deadlines; /* of struct job */
@@ -57,7 +58,7 @@ void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct c
 /* gate_step.c: call all of these with the lock held */
 /* Admits what may proceed, in fair order, starting at at_ns (≤ now_ns). */
 void gate_dispatch_locked(struct gate *g, uint64_t at_ns, uint64_t now_ns);
-/* The same, but refuses nobody: jobs whose max_wait has passed are left to the next step. */
+/* The same, but refuses no job: jobs whose max_wait has passed are left to the next step. */
 void gate_release_locked(struct gate *g, uint64_t at_ns, uint64_t now_ns);
 /* Admits what was due before now as of the time when it was due. */
 void gate_catch_up_locked(struct gate *g, uint64_t now_ns);
@@ -84,7 +85,7 @@ void jobs_each(struct leaf *f, void (*fn)(struct job *j, void *arg), void *arg);
 /* Groups classes that are subject to the same kinds of limits into lanes, and moves all parked
  * jobs to their lanes.  Call between change_begin and change_end of the whole tree. */
 void gate_lanes_locked(struct gate *g);
-/* Bracket a change of a node and everything below it.  In between nothing of it is queued, so that
+/* Bracket a change of a node and everything below it.  In between none of it is in a queue, so that
  * limits and weights can be set. */
 void change_begin(struct node *n, uint64_t now_ns);
 void change_end(struct node *n, uint64_t now_ns);
@@ -117,13 +118,14 @@ void job_leave_device(struct gate *g, struct job *j, uint64_t now_ns);
 /* The job will not run: its permits are released, its tokens stay spent. */
 void job_abandon_locked(struct job *j, uint64_t now_ns);
 void device_drain(struct gate_mount *m, bool run, uint64_t now_ns);
-/* Around a change of the classes: what is in the device counts in no scope meanwhile, and then in those that its
- * leaf is in now. */
+/* Bracket a change of the classes: the first removes the jobs in the device from the counts of all
+ * scopes, the second adds them to those of the scopes that they belong to now. */
 void device_uncount(struct gate_mount *m);
 void device_count(struct gate_mount *m);
 
-/* class_change.c: the next set of classes of a mount, in the order of these calls.  All but the first and
- * the last with the lock held. */
+/* class_change.c: replaces the set of classes of a mount.  Make these calls in this order, with the
+ * lock held; only class_plan_new, and class_plan_free of a plan that was never prepared, need no
+ * lock. */
 struct class_plan;
 /* `cfg` must stay until class_plan_free.  NULL: out of memory. */
 struct class_plan *class_plan_new(struct gate_mount *m, const struct gate_class_config *cfg,
@@ -134,8 +136,8 @@ int class_plan_prepare(struct class_plan *p, uint64_t now_ns);
 void class_plan_swap_limits(struct class_plan *p);
 int class_plan_compile(struct class_plan *p);	  /* after tree_compile; 0 or -ENOMEM */
 void class_plan_begin(struct class_plan *p);	  /* before change_begin */
-void class_plan_commit(struct class_plan *p);	  /* waiting jobs are in no class from now on */
-void class_plan_place_jobs(struct class_plan *p); /* … until here, once lanes are known */
+void class_plan_commit(struct class_plan *p);	  /* from here on, waiting jobs have no class … */
+void class_plan_place_jobs(struct class_plan *p); /* … to here; call it once lanes are known */
 void class_plan_free(struct class_plan *p);	  /* also one that was not committed */
 void classes_free(struct gate_mount *m);
 

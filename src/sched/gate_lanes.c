@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes, and the frame of every change while jobs are parked: everything in the changed part is
- * taken out of the fair queues, changed, and queued again.  The order within a key, every place in
- * the fair order and the order of lanes in line are preserved. */
+/* Lanes, and the steps common to all changes while jobs are parked: everything in the changed part
+ * is taken out of the fair queues, changed, and queued again.  The order within a key, every place
+ * in the fair order and the order of lanes in line are preserved. */
 #include <string.h>
 
 #include "sched/gate_internal.h"
@@ -48,7 +48,8 @@ void change_begin(struct node *n, uint64_t now_ns)
 		change_begin(list_entry(it, struct node, sibling), now_ns);
 }
 
-/* Lanes that were in line for a resource join the line again in their former order. */
+/* Calls fn for the lanes of a node in the order in which they last joined a line, so that they join
+ * it again in that order. */
 static void lanes_in_line(struct node *n, void (*fn)(struct lane *l, uint64_t now_ns),
 			  uint64_t now_ns)
 {
@@ -69,7 +70,8 @@ static void enter(struct lane *l, uint64_t now_ns)
 		lane_enter(l, now_ns);
 }
 
-/* From the leaves towards the root. */
+/* Queues everything below the node again, and then its own lanes: from the leaves towards the
+ * root. */
 static void sort_in(struct node *n, uint64_t now_ns)
 {
 	tags_convert(n, now_ns);
@@ -86,7 +88,7 @@ static void sort_in(struct node *n, uint64_t now_ns)
 void change_end(struct node *n, uint64_t now_ns)
 {
 	sort_in(n, now_ns);
-	/* The front of its ancestors may have changed. */
+	/* The jobs at the front of its ancestors may have changed. */
 	for (struct node *up = n; up; up = up->parent)
 		lanes_in_line(up, lane_touch, now_ns);
 }
@@ -111,7 +113,8 @@ static bool class_meets(const struct limiter *l, enum cost_class cls, unsigned r
 	return kinds & 1U << resource / BUCKET_ROLES;
 }
 
-/* Records which lanes use a limit: what only one lane uses need not be held for it. */
+/* Records which lanes use each limit: tokens of a limit that only one lane uses need not be held
+ * for it. */
 static void mark_lanes(struct gate *g, struct node *n)
 {
 	for (unsigned i = 0; i < RESOURCES; i++)
@@ -129,7 +132,7 @@ static void mark_lanes(struct gate *g, struct node *n)
 
 /* --- regrouping lanes --- */
 
-/* All jobs of a key in the order of their arrival. */
+/* Moves all jobs of a key to `out`, in the order of their arrival. */
 static void merge_jobs(struct key *key, struct list *out)
 {
 	for (;;) {

@@ -12,7 +12,7 @@ static bool node_make(struct node *n, struct gate *g, struct node *parent, enum 
 	return node_init(n, g, parent, kind, name, now_ns) && node_prepare(n, cfg, now_ns) == 0;
 }
 
-/* A node with limits was added or removed. */
+/* Regroups lanes after a node with limits was added or removed. */
 static void relane_locked(struct gate *g, uint64_t now_ns)
 {
 	change_begin(&g->global, now_ns);
@@ -109,7 +109,7 @@ struct gate_fs *gate_fs_new(struct gate *g, const char *name, const struct limit
 	return NULL;
 }
 
-/* Its parent keeps what it has counted. */
+/* Takes the node out of the tree; its parent keeps what the node has counted. */
 static void leave_locked(struct node *n, uint64_t now_ns)
 {
 	node_unlink(n);
@@ -219,9 +219,9 @@ void gate_mount_free(struct gate_mount *m)
 	list_for_each (it, &m->class_leaves)
 		leaf_sums(list_entry(it, struct leaf, of_mount), &m->leaf.node.branch->gone);
 	leave_locked(&m->leaf.node, now_ns);
-	gate_dispatch_locked(g, now_ns, now_ns); /* what its vouchers held is free now */
+	gate_dispatch_locked(g, now_ns, now_ns); /* its vouchers no longer hold tokens */
 	gate_arm_locked(g);
-	gate_unlock_deliver(g); /* others may use it until they have been delivered */
+	gate_unlock_deliver(g); /* others may refer to the mount until delivery is over */
 	gate_lock(g);
 	classes_free(m);
 	leaf_fini(&m->leaf);

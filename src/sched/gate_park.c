@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs into the queues and out of them: park, cancel, time out, drain. */
+/* Puts jobs into the queues and takes them out: park, cancel, refuse. */
 #include "sched/gate_internal.h"
 
 /* --- costs --- */
 
-/* The cost of a turn where nothing limits from here up: the same for everybody. */
+/* The cost of a turn at a node without limits from there to the root: the same for all requests. */
 #define EQUAL_TURN (1ULL << 16)
 
 static uint64_t scaled(uint64_t n, uint64_t ns_32)
@@ -58,8 +58,8 @@ static void count_in_tree(const struct job *j, uint64_t by, uint64_t memory)
 	}
 }
 
-/* Newcomers must not overtake.  If keys have limits of their own, this concerns only their own
- * key. */
+/* Newcomers must not overtake parked jobs; if keys have limits of their own, only those of their
+ * own key. */
 void job_tell_newcomers(const struct job *j)
 {
 	struct leaf *f = j->leaf;
@@ -82,7 +82,7 @@ void job_count_parked(const struct job *j, int by)
 	struct leaf *f = j->leaf;
 	struct key *key = lane_key(j->lane);
 	uint64_t memory = by > 0 ? j->memory_bytes : -j->memory_bytes;
-	if (!j->own) /* the gate's own jobs have nobody waiting for them */
+	if (!j->own) /* for the gate's own jobs, no caller waits */
 		count_in_tree(j, (uint64_t)by, memory);
 	else
 		key->parked_own += (uint64_t)by;
@@ -204,8 +204,8 @@ static bool room_for(const struct gate_mount *m, const struct job *j)
 			       refusable_bytes(m) + j->memory_bytes <= m->max_parked_bytes);
 }
 
-/* The last quarter of the room is reserved for keys that have less parked than is left, so that
- * one key that parks all it can does not get others refused. */
+/* The last quarter of the room is reserved for keys that have less parked than there is room left,
+ * so that one key that parks all it can does not cause requests of others to be refused. */
 static bool takes_too_much(uint64_t own, uint64_t used, uint64_t max)
 {
 	return used >= max - max / 4 && own >= max - used;
@@ -296,7 +296,7 @@ static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_
 	if (!leaf_limits_class(f, cls))
 		return pass_unlimited(f, j, now_ns);
 	if (j->probe && has_voucher(keys_get(f, j->key, now_ns), cls))
-		return GATE_GO; /* it has had its turn, and asks again */
+		return GATE_GO; /* the key has had its turn and has not used it yet */
 	if (!mount_is_dry(m) && chain_misconfigured(limits, &j->cost))
 		return GATE_MISCONFIGURED;
 	if (!room_for(m, j))
@@ -383,7 +383,7 @@ bool gate_cancel(struct gate *g, struct job *j)
 			job_abandon_locked(j, now_ns);
 		}
 		j->state = JOB_DONE;
-		/* Nobody may be refused here: refusing takes the lock that our caller holds. */
+		/* No job may be refused here: refusing takes the lock that our caller holds. */
 		gate_release_locked(g, now_ns, now_ns);
 		gate_arm_locked(g);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The part that scopes of this daemon take in a limit over many hosts: what they may use of it (a lease), and what they have
- * used.  Who divides the limit is none of the gate's business. */
+/* Limits that many hosts share: sets what a scope of this daemon may use of them (a lease), and
+ * reports what it has used.  How a limit is divided among the hosts is decided elsewhere. */
 #include <string.h>
 
 #include "sched/gate_internal.h"

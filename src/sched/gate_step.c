@@ -18,7 +18,7 @@ static bool is_prepaid(const struct resource *r, const struct lane *l)
 	return !r->bytes && r->held[l->index];
 }
 
-/* A job that pays a debt has had its permit already. */
+/* A job that pays a debt needs no permit: the request that it pays for had one. */
 static bool take_link(const struct chain_link *link, const struct lane *l, const struct job *j,
 		      uint64_t at_ns)
 {
@@ -38,7 +38,7 @@ static void untake_link(const struct chain_link *link, const struct lane *l, con
 		bucket_refund(r->bucket, chain_tokens(link, &j->cost));
 }
 
-/* Returns what was taken below `end`, and the first n limits of `end`. */
+/* Returns what was taken from the nodes below `end` and from the first n limits of `end`. */
 static void untake(struct lane *l, const struct lane *end, unsigned n, const struct job *j)
 {
 	for (; l; l = lane_parent(l)) {
@@ -68,7 +68,8 @@ static struct resource *take_way_up(struct lane *bottom, const struct job *j, ui
 	return NULL;
 }
 
-/* What was held has been used; a prepaid amount may differ from the job's cost. */
+/* Settles what the lane held for this job, now that the job is admitted; a prepaid amount may
+ * differ from the job's cost. */
 static void settle_held(struct lane *l, const struct job *j, uint64_t at_ns)
 {
 	const struct chain *own = lane_limits(l, j);
@@ -151,7 +152,7 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 		voucher_issue(key, j, at_ns);
 }
 
-/* Releases the front of a root lane, or blocks the lane on its way that is refused. */
+/* Releases the job at the front of a root lane, or blocks the lane whose node refuses it. */
 static void release_front(struct gate *g, struct lane *root, uint64_t at_ns, uint64_t now_ns)
 {
 	struct lane *bottom = lane_bottom(root, at_ns), *l = bottom;
@@ -185,7 +186,8 @@ static void release_all(struct gate *g, uint64_t at_ns, uint64_t now_ns)
 	} while (more);
 }
 
-/* The front will have its turn at a known date: holds what it needs of the nodes below until then. */
+/* The front job will have its turn at a known date: the lanes below hold what it needs until
+ * then. */
 static void hold_below(struct lane *l, uint64_t date_ns, const struct job *j, uint64_t at_ns)
 {
 	while (l->fq) {
@@ -234,7 +236,7 @@ static uint64_t top_ns(const struct heap *h)
 	return top ? top->key : NEVER;
 }
 
-/* Processes events in the order of their times; those before at_ns as if at at_ns. */
+/* Processes events in the order of their times; those before at_ns as if they happened at at_ns. */
 static void dispatch_events(struct gate *g, uint64_t at_ns, uint64_t now_ns, bool deadlines_too)
 {
 	for (;;) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Histograms of durations.  The index of a bucket is 4 × log2 of the duration, plus the next two bits. */
+/* Histograms of durations.  The index of a bucket is 4 × (log2 of the duration − 1), plus the two
+ * bits that follow the leading one; durations below 4 ns are their own index. */
 #include "base/util.h"
 #include "sched/stats.h"
 

@@ -7,7 +7,7 @@
  *	                            DEVICE -cancel/drain-> DONE
  *
  * Only the gate writes ->state, under its lock.  A parked job is ended by exactly one of run, refuse,
- * and a gate_cancel that returns true; its owner is whoever ended it. */
+ * and a gate_cancel that returns true; it then belongs to the thread that ended it. */
 #ifndef SCHED_JOB_H
 #define SCHED_JOB_H
 
@@ -47,8 +47,8 @@ struct grant {
 	bool probe; /* took nothing and is not counted */
 };
 
-/* A limit on the way of a request: `depth` scopes above its key (0: the key's own), `index` in the resources of
- * that node.  It stays meaningful when limits are replaced. */
+/* Names a limit that applies to a request: `depth` scopes above its key (0: the key's own limit),
+ * `index` in the resources of that node.  Remains valid when limits are replaced. */
 struct limit_ref {
 	bool known;
 	uint8_t depth, index;
@@ -74,14 +74,14 @@ struct job {
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;
 	bool waited;		     /* was not admitted by gate_park itself */
-	struct limit_ref blocked_by; /* what refused it last, when it was at the front */
+	struct limit_ref blocked_by; /* what refused it last while it was at the front */
 	/* in its key's FIFO, in its mount's list of jobs in the device, or among the admitted jobs */
 	struct list link;
 	struct heap_item deadline;
 	struct heap_item date; /* in gate->dates: when the device is done with it */
 	uint64_t device_ns;    /* when it entered the device */
 	struct lane *lane;     /* of its key */
-	/* not NULL: the gate's own job on behalf of a key, which nobody runs */
+	/* not NULL: the gate's own job on behalf of a key, which is never run */
 	struct account *own;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of one leaf: a bounded table.  A key that is idle, has no claim left in the fair order
- * and whose limits are full cannot be distinguished from a new one, so it is evicted when room is
- * needed.  If all are busy, new keys share a few overflow keys (and their limits) by hash; no
- * request is refused. */
+/* The keys of one leaf: a bounded table.  An idle key that has no claim left in the fair order and
+ * whose limits are full is no different from a new one, so it is evicted when room is needed.  If
+ * no key can be evicted, new ones share a few overflow keys (and their limits) by hash; no request
+ * is refused. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ void keys_set_rules(struct keys *k, struct weight_rule *rules, unsigned n)
 	k->n_rules = n;
 }
 
-/* By the path of the cgroup, or the name of the process. */
+/* The weight by the globs, which match the path of a cgroup or the name of a process. */
 static uint32_t glob_weight(const struct leaf *f, unsigned from, struct fair_key id)
 {
 	const struct caller_ops *ops = f->node.gate->callers;
@@ -199,7 +199,7 @@ static void grow(struct keys *k)
 	size_t n = k->n_table * 2;
 	struct key **table = calloc(n, sizeof(*table));
 	if (!table)
-		return; /* longer hash chains, nothing worse */
+		return; /* out of memory: hash chains become longer, nothing else */
 	pthread_mutex_lock(&k->lock);
 	for (size_t i = 0; i < k->n_table; i++)
 		while (k->table[i]) {
@@ -215,7 +215,7 @@ static void grow(struct keys *k)
 	pthread_mutex_unlock(&k->lock);
 }
 
-/* False: a request has pinned it meanwhile. */
+/* Frees the key.  False: a request has pinned it meanwhile. */
 static bool drop(struct leaf *f, struct key *key)
 {
 	struct keys *k = &f->keys;
@@ -300,8 +300,7 @@ struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns)
 	struct key *key = keys_find(k, id);
 	if (key)
 		return key;
-	/* While jobs are parked under the overflow key, one of them may belong to this key: queue
-	 * behind it. */
+	/* Jobs that are parked under the overflow key may belong to `id`: queue behind them. */
 	uint64_t h = hash(id);
 	struct key *overflow = &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
 	if (overflow->parked || !make_room(f, now_ns) || !reserve(f))

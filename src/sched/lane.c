@@ -124,7 +124,7 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 		end_blocking(r, at_ns);
 		resource_set_due(r, NEVER);
 	} else if (was_first) {
-		resource_kick(r); /* wakes the next in line when a lane leaves its place */
+		resource_kick(r); /* another lane is first in line now */
 	}
 }
 
@@ -158,11 +158,12 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	l->turn = NULL;
 	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)
-		resource_kick(r); /* looks again, now that newcomers see that somebody waits */
+		resource_kick(r); /* checks again, now that newcomers see a waiter */
 	leave_parent(l, at_ns);
 }
 
-/* A lane that is ready below a node without tokens holds what it needs until about its turn there. */
+/* A lane that is ready below a blocked lane holds what it needs until about the time of its
+ * turn. */
 static void hold_for_turn(struct lane *l, const struct job *j, uint64_t at_ns)
 {
 	struct lane *up = lane_parent(l), *b = up;
@@ -186,7 +187,8 @@ static void lane_went_idle(struct lane *l, uint64_t at_ns)
 
 static uint32_t lane_weight(const struct lane *l)
 {
-	/* mounts share the global limit equally, however many have the same fs */
+	/* an fs counts as much as its mounts together, so that all mounts share the global limit
+	 * equally */
 	uint64_t w = l->node->kind == SCOPE_FS ? l->fq->weights : l->node->weight;
 	return (uint32_t)min_u64(w, UINT32_MAX);
 }
@@ -227,7 +229,7 @@ void lane_touch(struct lane *l, uint64_t at_ns)
 	}
 	struct lane *up = lane_parent(l);
 	if (!up)
-		return; /* the release loop will see it */
+		return; /* a root lane: release_all finds it */
 	lane_enter(l, at_ns);
 	if (!l->blocked)
 		lane_touch(up, at_ns);

@@ -13,7 +13,7 @@ struct leaf;
 /* The compiled limits of one key; immutable. */
 struct key_limits {
 	struct chain *cls[COST_CLASSES]; /* NULL: none for that class */
-	struct key_limits *older;	 /* replaced; grants may still refer to it */
+	struct key_limits *older;	 /* the ones before; grants may still refer to them */
 };
 
 /* One competitor in a leaf: a process, a user, …; see enum fair_kind. */
@@ -65,11 +65,12 @@ struct account {
 	enum cost_class cls;
 
 	/* voucher.c */
-	/* a probe that keeps the place of the last refused non-blocking transfer */
+	/* a probe of the gate's own that keeps the place of the last refused non-blocking
+	 * transfer */
 	struct job place;
 	const struct job
 		*probe;	   /* a probe parked by a poll, which keeps the place instead; or NULL */
-	unsigned vouchers; /* number of turns that probes have had and nobody has used yet … */
+	unsigned vouchers; /* number of turns that probes have had and that are not used yet … */
 	struct cost found; /* … and what may be taken for them in total */
 	struct heap_item expiry; /* in gate->vouchers */
 
@@ -81,9 +82,9 @@ struct account {
 struct leaf {
 	/* read by every request */
 	_Atomic(const struct chain *) chain[COST_CLASSES];  /* what gate_try asks; NULL: nothing */
-	_Atomic(const struct chain *) limits[COST_CLASSES]; /* the same without a pause */
+	_Atomic(const struct chain *) limits[COST_CLASSES]; /* the same, ignoring pauses */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked here */
-	_Atomic uint32_t each;	  /* bit per class: its keys have limits for it */
+	_Atomic uint32_t each;	  /* bit per class: keys have limits of their own for it */
 	_Atomic int fair;	  /* enum fair_kind */
 	_Atomic(const struct open_way *) open_way;
 	struct gate_mount *mount;
@@ -140,7 +141,7 @@ struct gate_mount {
 	/* of these, those that may not be refused; not counted against max_parked */
 	uint64_t must_run, must_run_bytes;
 	uint64_t max_parked, max_parked_bytes;
-	/* bit per class of operations: something on this mount limits it for somebody */
+	/* bit per class of operations: something on this mount limits it for some callers */
 	_Atomic uint32_t limited;
 
 	/* gate_device.c */
@@ -178,20 +179,20 @@ static inline void leaf_count(struct leaf *f, enum cost_class cls, enum counter 
 	counters_add(&f->counters, cls, what, by);
 }
 
-/* The limits for a class of operations here, without pauses.  NULL: none. */
+/* The limits for a class of operations in this leaf, without pauses.  NULL: none. */
 static inline const struct chain *leaf_limits(const struct leaf *f, enum cost_class cls)
 {
 	return atomic_load_explicit(&f->limits[cls], memory_order_acquire);
 }
 
-/* True: something limits or pauses a class of operations here. */
+/* True: something limits or pauses a class of operations in this leaf. */
 static inline bool leaf_limits_class(const struct leaf *f, enum cost_class cls)
 {
 	return atomic_load_explicit(&f->chain[cls], memory_order_acquire) ||
 	       (atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << cls);
 }
 
-/* A grant begins to refer to the leaf, or no longer does. */
+/* A grant begins to refer to the leaf, or ceases to. */
 static inline void leaf_grant_begin(struct leaf *f)
 {
 	if (f->node.kind == SCOPE_CLASS)
@@ -210,10 +211,11 @@ static inline bool mount_is_dry(const struct gate_mount *m)
 }
 
 /* class.c */
-/* The leaf of a request by the rules, without the cache.  Call with classes_lock or gate->lock held. */
+/* Evaluates the rules to find the leaf of a request, without the cache.  Call with classes_lock or
+ * gate->lock held. */
 struct leaf *class_match(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			 uint64_t now_ns);
-/* The leaf of a class; NULL: there is none of that name.  Call with gate->lock held. */
+/* The leaf of a class; NULL: there is no class of that name.  Call with gate->lock held. */
 struct leaf *class_by_name(const struct gate_mount *m, const char *name);
 /* Finds the leaf of a request.  Reads the clock into *now_ns if that is needed and still 0. */
 struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct caller *c,
@@ -234,7 +236,7 @@ struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cos
 /* Allocates everything and changes nothing else.  0 or -ENOMEM. */
 int each_prepare(struct leaf *f, const struct limiter_config *cfg, uint64_t now_ns);
 void each_apply(struct leaf *f, const struct limiter_config *cfg, uint64_t now_ns);
-/* The same for a new key. */
+/* Gives a new key its limits.  False: out of memory. */
 bool each_make(struct leaf *f, struct key *key, uint64_t now_ns);
 void each_fini(struct key *key);
 /* True: the key's limits are not full, so forgetting the key would forgive it something. */
@@ -252,28 +254,30 @@ static inline void each_unpin(struct key *key)
 void job_blocked_by(struct job *j, const struct resource *r);
 /* A request of the key has waited this long for the limit (in a dry run: would have). */
 void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns);
-/* What refused a lane of this key, or one above it, last: what its jobs waited for that were never at the front
- * themselves. */
+/* The limit that last refused this lane of a key or a lane above it.  A job that was admitted
+ * without ever having been refused at the front itself waited for that limit. */
 struct limit_ref lane_waited_for(const struct lane *bottom);
-/* The limit of a node on the way up from a leaf. */
+/* Names limit `index` of a node on the way up from a leaf. */
 struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index);
 /* The same for a resource on the way up from a key. */
 struct limit_ref limit_above(const struct key *key, const struct resource *r);
-/* Names a limit for people.  `key` as it is now. */
+/* Names a limit for people, by the scopes that are above the key now. */
 void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out);
 /* The same for WAIT_* of the scope that is `depth` above the keys of a leaf. */
 void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out);
-/* True: its name is unknown or old.  A program may become another one, and users have many. */
+/* True: the key's name is unknown or old.  Names change: a process may exec another program, and a
+ * user runs many. */
 bool key_needs_name(const struct key *key, uint64_t now_ns);
-/* Finds out what the program or cgroup is called for which a key waits.  Call without gate->lock. */
+/* Looks up the name of the caller's program or cgroup and stores it in the caller's key.  Call
+ * without gate->lock. */
 void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 		  uint64_t now_ns);
 
 /* stats.c */
-/* Adds what the leaf itself has counted; what the node and everything below it has. */
+/* Add to *sums what the leaf itself has counted; what the node and everything below it have. */
 void leaf_sums(const struct leaf *f, struct counter_sums *sums);
 void node_sums(struct node *n, struct counter_sums *sums);
-/* For how long lanes have waited for it, in total; NULL: 0. */
+/* How long lanes have waited for the resource, in total; 0 if it is NULL. */
 uint64_t resource_blocking_ns(const struct resource *r, uint64_t now_ns);
 /* Restarts what is recorded about waiting: how long, for what, and by whom. */
 void node_forget_waits(struct node *n, uint64_t now_ns);
@@ -301,7 +305,7 @@ int keys_rules_copy(const struct weight_rule *rules, unsigned n, struct weight_r
 /* account_find returns NULL if there is none, account_get if memory is exhausted. */
 struct account *account_find(const struct key *key, enum cost_class cls);
 struct account *account_get(struct leaf *f, struct key *key, enum cost_class cls);
-/* The leaf ends: removes vouchers, places and debts. */
+/* Removes vouchers, places and debts, because the leaf ends. */
 void accounts_drop(struct leaf *f, uint64_t now_ns);
 
 /* voucher.c */

@@ -116,7 +116,7 @@ int node_prepare(struct node *n, const struct limiter_config *cfg, uint64_t now_
 
 /* --- the tree --- */
 
-/* Reserves room for everything of it that may be queued later. */
+/* Reserves room in the parent's queues for everything that may be queued there later. */
 bool node_link(struct node *n)
 {
 	struct node *up = n->parent;

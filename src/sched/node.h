@@ -70,7 +70,7 @@ struct resource {
 	struct list waiters; /* struct lane, first in line first */
 	/* in gate->due: the earliest time at which the first waiter may be able to proceed */
 	struct heap_item due;
-	uint64_t held[LANES];	 /* by lanes of its node: prepaid ops, or claimed bytes */
+	uint64_t held[LANES];	 /* by each lane of its node: prepaid ops, or claimed bytes */
 	uint64_t voucher_tokens; /* tokens reserved for vouchers … */
 	uint32_t vouchers;	 /* … and the number of those vouchers */
 	uint64_t blocked_ns;	 /* when the current wait began, if any lane waits */
@@ -81,7 +81,8 @@ struct resource {
 struct lane {
 	struct node *node;
 	unsigned index;
-	/* for statistics: what of its own node refused it last (index in node->res), and when; 0: nothing has */
+	/* for statistics: which resource of its own node refused it last (index in node->res), and
+	 * when; 0: never */
 	unsigned refused_by;
 	uint64_t refused_ns;
 	struct fq *fq;		  /* the lanes below that are ready; NULL at a key */
@@ -170,7 +171,8 @@ static inline struct resource *link_resource(const struct chain_link *l)
 	return n->res[l->bucket ? l->kind * BUCKET_ROLES + l->role : RES_INFLIGHT];
 }
 
-/* Its part in a limit over many hosts; NULL: it takes no part in one of this kind. */
+/* The node's share of a limit that many hosts have in common; NULL: the node has none of this
+ * kind. */
 static inline struct resource *pool_resource(const struct node *n, unsigned kind)
 {
 	return n->res[kind * BUCKET_ROLES + BUCKET_POOL];
@@ -195,8 +197,8 @@ static inline const struct chain_link *own_link(const struct chain *own, unsigne
 bool node_init(struct node *n, struct gate *g, struct node *parent, enum scope_kind kind,
 	       const char *name, uint64_t now_ns);
 void node_fini(struct node *n);
-/* Allocates what limits of this configuration need and changes nothing else; a node without limits
- * gets these.  0 or -ENOMEM. */
+/* Allocates what limits of this configuration need and changes nothing else, except that a node
+ * which never had limits gets these.  0 or -ENOMEM. */
 int node_prepare(struct node *n, const struct limiter_config *cfg, uint64_t now_ns);
 /* Adds a node to the tree (false: out of memory), and removes it. */
 bool node_link(struct node *n);
@@ -245,8 +247,8 @@ void resource_kick(struct resource *r);
 void resource_set_due(struct resource *r, uint64_t due_ns);
 /* Changes the number of waiters that newcomers must not overtake. */
 void resource_add_waiters(struct resource *r, int by);
-/* When it would grant the job to the lane, in ns from at_ns: 0 means now, NEVER only after an
- * event. */
+/* When the resource would grant the job to the lane, in ns from at_ns: 0 means now, NEVER only
+ * after an event. */
 uint64_t resource_wait_ns(const struct resource *r, const struct lane *l,
 			  const struct chain_link *link, const struct job *j, uint64_t at_ns);
 /* Returns what a lane holds of it. */

@@ -4,15 +4,15 @@
  *
  *	due     when the next request must be served at the latest
  *	serve   at t: due = min(due, t) + the time that the request takes at the reserved rate
- *	wait    after nothing was waiting: due = max(due, now).  But a caller with one request at a time
- *	        is absent only until it has its reply: if it returns within FQ_PAUSE_NS, it may stay
- *	        behind by up to that time.
+ *	wait    when a request arrives and none was waiting: due = max(due, now).  But a caller
+ *	        with one request at a time is absent only while it handles the reply: if the class
+ *	        was idle for less than FQ_PAUSE_NS, `due` may stay in the past by up to that time.
  *
  * A request that was served late does not postpone the next one, so that in any time t during which
  * the class waits, it gets at least rate × t minus one request.  A request that was served early, by
- * weight, postpones it by its own time only, so that earlier service does not matter.  Above the
- * class, the date is that of the earliest class below: a reservation is honoured wherever the limit
- * is that makes it wait. */
+ * weight, postpones the next one by its own time only, so that earlier service is no disadvantage.
+ * Nodes above the class use the earliest date of the classes below them: a reservation is honoured
+ * wherever the limit is that makes its requests wait. */
 #include "sched/gate_internal.h"
 
 static uint64_t time_of(uint64_t n, uint64_t per_sec)

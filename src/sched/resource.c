@@ -67,9 +67,9 @@ void resource_drop_held(struct resource *r, const struct lane *l)
 	resource_kick(r);
 }
 
-/* 0 if what ready lanes have claimed stays available, or will be available again by the date of
- * their claim; otherwise the time until that date, and after it NEVER: until they have been
- * served. */
+/* How long a lane must wait so that other lanes get what they have claimed.  0: what they claimed
+ * stays available, or will be available again by the date of the claim.  Otherwise the time until
+ * that date; NEVER if the date has passed: the lane waits until the others have been served. */
 static uint64_t claims_wait_ns(const struct resource *r, const struct lane *l, uint64_t tokens,
 			       uint64_t at_ns)
 {
@@ -110,7 +110,7 @@ uint64_t resource_wait_ns(const struct resource *r, const struct lane *l,
 	if (r->index == RES_PAUSE)
 		return NEVER;
 	if (job_is_debt(j))
-		return 0; /* what it pays for has had its permit */
+		return 0; /* the request that it pays for had a permit */
 	const struct permits *p = &r->node->limiter->inflight;
 	return atomic_load(&p->in_flight) < atomic_load(&p->limit) ? 0 : NEVER;
 }

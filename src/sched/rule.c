@@ -251,7 +251,7 @@ static bool cgroup_matches(const char *glob, const char *path)
 	if (n < 3 || strcmp(glob + n - 3, "/**") != 0)
 		return fnmatch(glob, path, FNM_PATHNAME) == 0;
 	if (n == 3)
-		return true; /* all of them */
+		return true; /* "/" and two stars: all cgroups */
 	/* The directory itself or anything below it: compare as many components as the glob has. */
 	char dir[CALLER_PATH_MAX], head[CALLER_PATH_MAX];
 	if (n - 3 >= sizeof(dir) || strlen(path) >= sizeof(head))
@@ -309,7 +309,7 @@ bool rule_matches(const struct rule *r, const struct rule_subject *s)
 
 /* --- covering --- */
 
-/* True: requests that it does not match are rare: those whose caller could not be looked up. */
+/* True: the term matches all requests, except those whose caller could not be looked up. */
 static bool matches_all(const struct rule_term *t)
 {
 	switch (t->field) {

@@ -28,8 +28,8 @@ struct class_stats {
 	uint64_t no_room;	/* refused by max_parked or max_parked_bytes */
 	uint64_t too_many_open; /* refused by max_open */
 	uint64_t no_space;	/* admitted, then refused by size or inodes */
-	/* Outcomes of admitted operations.  An answer such as ENOENT is ok, and counted among the errors as well; failed
-	 * means that the source failed; no_space is an outcome, too. */
+	/* Outcomes of admitted operations; no_space is one, too.  An ordinary error such as ENOENT
+	 * counts both as ok and as an error; failed means that the source failed. */
 	uint64_t ok, errors, failed, aborted;
 	struct histogram
 		wait; /* of parked requests (in a dry run: of those that would have been parked) */
@@ -48,14 +48,14 @@ struct limit_stats {
 
 struct permit_stats {
 	struct permits_snapshot now;
-	uint64_t blocking_ns, would_wait; /* as above; 0 for open handles, which never wait */
+	uint64_t blocking_ns, would_wait; /* as above; 0 for max_open, which refuses instead */
 };
 
 /* Only the limits of one scope: cheap to copy. */
 struct scope_limits {
 	uint64_t since_ns, now_ns; /* start of counting; time of this copy */
 	struct limit_stats limit[LIMIT_KINDS];
-	struct limit_stats pool[LIMIT_KINDS]; /* what is leased here of the limits of its pool */
+	struct limit_stats pool[LIMIT_KINDS]; /* this host's leases of the limits of its pool */
 	struct permit_stats inflight, open;
 	struct limit_stats
 		each[LIMIT_KINDS]; /* of each key; without levels, since every key has its own */
@@ -89,7 +89,8 @@ enum { WAIT_INFLIGHT = LIMIT_KINDS, WAIT_PAUSE, WAIT_KINDS };
 #define WAIT_BOUNDS 15
 extern const uint64_t wait_bound_ns[WAIT_BOUNDS];
 struct wait_times {
-	/* up to and including each bound but above the one before it; the last: above all of them */
+	/* waits up to and including each bound but above the previous one; the last: above all
+	 * bounds */
 	uint64_t count[WAIT_BOUNDS + 1];
 	uint64_t sum_ns;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Statistics of keys.  There may be 100,000 of them, so they are copied in slices, with the gate unlocked in between, and
- * sorted without its lock. */
+/* Statistics of keys.  There may be 100,000 of them, so they are copied in slices, with the gate
+ * unlocked in between, and sorted while the gate is unlocked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_n
 	}
 }
 
-/* The lane that stops this one: itself, or one above it. */
+/* The resource that blocks this lane or one above it. */
 static const struct resource *stopped_by(const struct lane *l)
 {
 	for (; l; l = lane_parent(l))
@@ -173,7 +173,8 @@ static void copy_keys(struct gate_mount *m, const char *class, struct key_copy *
 			c->n_before = c->n;
 			c->n_table = 0;
 		}
-		/* Otherwise we would take the lock again before those who wait for it. */
+		/* Without a pause, we would take the lock again before the threads that wait for
+		 * it. */
 		nanosleep(&pause, NULL);
 	}
 }

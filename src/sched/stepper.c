@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The stepper's thread sleeps in the read of an absolute timerfd.  Moving the alarm to an earlier time
- * takes one system call, moving it to a later time none: the timer then goes off too early once and
- * is set again. */
+/* The stepper's thread sleeps in a read of a timerfd with an absolute time.  Setting an earlier time
+ * takes one system call, a later one none: the timer then expires too early once and is set again. */
 #include "sched/stepper.h"
 
 #include <errno.h>
@@ -27,7 +26,7 @@ struct stepper {
 	_Atomic bool stop;
 
 	pthread_mutex_t lock; /* innermost: taken with the gate's lock held */
-	uint64_t armed_ns;    /* when the timer goes off; NEVER: not set */
+	uint64_t armed_ns;    /* when the timer expires; NEVER: not set */
 };
 
 static uint64_t real_now(const struct clock *c)
@@ -114,7 +113,7 @@ void stepper_free(struct stepper *s)
 	if (s->started) {
 		atomic_store(&s->stop, true);
 		pthread_mutex_lock(&s->lock);
-		s->armed_ns = 0; /* now: nobody can set an earlier alarm */
+		s->armed_ns = 0; /* the gate can set no earlier time any more */
 		set_timer(s, 0);
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);

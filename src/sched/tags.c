@@ -36,8 +36,8 @@ static int64_t convert(const struct retag *rt, unsigned lane, int64_t tags)
 	return (int64_t)(t > most ? most : t < -most ? -most : t);
 }
 
-/* The lead of a competitor in a new lane, from its leads in the former lanes.  Former lanes in
- * which it was queued decide; others matter only if it is ahead there. */
+/* The lead of a competitor in a new lane, computed from its leads in the former lanes: the largest
+ * lead among the lanes in which it was queued, or a larger positive one in another lane. */
 static int64_t lead_now(const struct retag *rt, const struct fq_item was[LANES], unsigned lane,
 			uint64_t *left_ns)
 {

@@ -9,7 +9,8 @@
  * turn while others wait leaves its key a voucher: for a moment the tokens that it found are reserved,
  * and the next non-blocking transfer of that key and class may take them and bypass the queue.  A
  * voucher is used once, or expires.
- * Vouchers never exceed the capacity of the bucket, so that many probes together keep to its rate. */
+ * The vouchers for a bucket never reserve more than its capacity, so that many probes together keep
+ * to its rate. */
 #include "sched/gate_internal.h"
 
 #define VOUCHER_NS (20 * NSEC_PER_MSEC)
@@ -113,7 +114,7 @@ void vouchers_lay(struct leaf *f)
 	keys_each(&f->keys, key_lay, NULL);
 }
 
-/* Bypasses the queue, so it cannot use chain_try, which refuses while somebody waits. */
+/* Bypasses the queue, so it cannot use chain_try, which refuses while other requests wait. */
 static bool take_past_queue(const struct chain *ch, const struct cost *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; ch && i < ch->links + ch->permits; i++) {
@@ -174,7 +175,7 @@ void probe_parked(struct key *key, struct job *j, uint64_t now_ns)
 	if (!a)
 		return;
 	a->probe = j;
-	if (a->place.state == JOB_PARKED) { /* two turns for one transfer would be too many */
+	if (a->place.state == JOB_PARKED) { /* one turn is enough for one transfer */
 		a->place.state = JOB_NEW;
 		job_dequeue(&a->place, now_ns);
 	}
@@ -187,7 +188,7 @@ void probe_left(const struct key *key, const struct job *j)
 		a->probe = NULL;
 }
 
-/* True: it has had its turn already, and nobody else waits. */
+/* Parks the place of a refused transfer.  True: the place has had its turn immediately. */
 static bool leave_place(struct account *a, const struct cost *c, uint64_t least, uint64_t now_ns)
 {
 	struct gate *g = a->key->node.gate;

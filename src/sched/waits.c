@@ -62,7 +62,7 @@ static void name_limit(const struct node *n, bool each, unsigned index, struct w
 		snprintf(out->of, sizeof(out->of), "%s", n->branch->name);
 }
 
-/* The limits of a key are set by its leaf. */
+/* The node that sets a limit at this depth; the limits of a key (depth 0) are set by its leaf. */
 static const struct node *scope_above(const struct node *leaf, unsigned depth)
 {
 	for (; leaf && depth > 1; depth--)
@@ -169,11 +169,11 @@ static void put_name(char out[KEY_NAME_MAX], const char *name)
 static void name_key(struct leaf *f, struct fair_key id, const char *name)
 {
 	struct key *key = keys_find(&f->keys, id);
-	if (key && *name) /* else its program is gone */
+	if (key && *name) /* "": the program has exited */
 		put_name(key->name, name);
 }
 
-/* Reading /proc takes longer than parking a request. */
+/* Names are kept this long, because reading /proc takes longer than parking a request. */
 #define NAME_KEPT_NS (5 * NSEC_PER_SEC)
 
 bool key_needs_name(const struct key *key, uint64_t now_ns)
@@ -191,7 +191,7 @@ void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class 
 	struct key *key = keys_find(&f->keys, id);
 	bool mine = key && key_needs_name(key, now_ns);
 	if (mine)
-		key->described_ns = max_u64(now_ns, 1); /* no other thread does it, too */
+		key->described_ns = max_u64(now_ns, 1); /* other threads need not do it */
 	gate_unlock_deliver(g);
 	if (!mine || !g->callers)
 		return;

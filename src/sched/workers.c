@@ -61,7 +61,7 @@ static struct {
 	bool at_once; /* a pool has work and too few threads: check immediately */
 } watcher = {.lock = PTHREAD_MUTEX_INITIALIZER, .pools = LIST_INIT(watcher.pools)};
 
-/* False: the time has passed. */
+/* Waits for a signal, for at most `ns`.  False: the time has passed. */
 static bool wait_for(pthread_mutex_t *lock, pthread_cond_t *c, uint64_t ns)
 {
 	uint64_t until = monotonic_ns() + ns;
@@ -81,7 +81,7 @@ static void cond_init(pthread_cond_t *c)
 
 /* --- a worker --- */
 
-/* False: idle for so long that it should exit. */
+/* False: the thread was idle for so long that it should exit. */
 static bool wait_for_work(struct workers *w, struct worker *me)
 {
 	bool in_time = true;
@@ -251,7 +251,7 @@ static void watcher_wake(bool at_once)
 }
 
 static pthread_mutex_t watcher_life =
-	PTHREAD_MUTEX_INITIALIZER; /* held while its thread starts or ends */
+	PTHREAD_MUTEX_INITIALIZER; /* held while the watcher's thread starts or ends */
 
 /* Adds the pool to those watched; starts the watcher for the first one. */
 static int watcher_add(struct workers *w)
@@ -384,7 +384,7 @@ void workers_free(struct workers *w)
 		pthread_mutex_unlock(&w->lock);
 		pthread_join(k->thread, NULL);
 		pthread_mutex_lock(&w->lock);
-		/* it has moved itself to the dead list, whose threads nobody else joins now */
+		/* the thread is on the dead list now; no other thread joins those any more */
 		list_remove(&k->link);
 		pthread_cond_destroy(&k->wake);
 		free(k);

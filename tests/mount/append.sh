@@ -4,7 +4,7 @@
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen fold uniq
 
-# file, records per writer, writers: nothing torn, nothing lost.
+# complete FILE RECORDS_PER_WRITER WRITERS: no record is torn or lost.
 complete() {
 	local n
 	equal "$(stat -c %s "$1")" $(($2 * $3 * 100)) "size of $1"
@@ -22,8 +22,8 @@ each() {
 		before 30s append "$MNT/log"
 		complete "$SRC/log" 200 6
 		complete "$MNT/log" 200 6
-		# The same file by a second mount at the same time: what is cached must not decide where
-		# the end is.
+		# The same file through a second mount at the same time: cached attributes must not
+		# decide where the end of the file is.
 		[ "$mode" != page ] || { unmount_ratefs; continue; }
 		rm "$MNT/log"
 		first=$DAEMON

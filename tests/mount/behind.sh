@@ -51,7 +51,8 @@ each() {
 		mv "$SRC/f" "$SRC/d/moved"
 		within "$patience" test -e "$MNT/d/moved/in" || fail "$mode: did not move"
 		is_gone f
-		# An open file stays what it is, and grows under its reader.
+		# An open file can be read after it was deleted in the source, and its reader sees
+		# it grow.
 		echo kept >"$SRC/open"
 		shows open kept
 		exec {fd}<"$MNT/open"
@@ -92,7 +93,8 @@ equal "$(echo *)" "here here2" "in a directory that was not used"
 cd / || fail "cd"
 unmount_ratefs
 
-# Whoever opens or looks at a file that is being replaced finds the old one or the new one, never an error.
+# A program that opens or stats a file that is being replaced finds the old or the new one, and
+# never gets an error.
 cat >"$TMP/replace.py" <<'EOF'
 import os, signal, sys
 src, mnt = sys.argv[1:]

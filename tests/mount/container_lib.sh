@@ -4,7 +4,7 @@
 
 ! sanitized || skip "an engine adds nothing to what the sanitizers see in volume_plugin.sh"
 
-# The first of these that runs.
+# Prints the first static busybox that works.
 busybox_static() {
 	local b
 	for b in /bin/busybox /usr/bin/busybox; do
@@ -15,7 +15,7 @@ busybox_static() {
 	done
 	return 1
 }
-# make_image: a tree in $TMP/image
+# make_image: creates the image as a tree in $TMP/image.
 make_image() {
 	local busybox applet
 	busybox=$(busybox_static) || skip "needs a static busybox"

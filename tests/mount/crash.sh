@@ -35,7 +35,7 @@ crash() { # OPTIONS
 	t0=$(now_ms)
 	wait "$DAEMON" 2>/dev/null
 	DAEMON=
-	# Open files in kernel passthrough do not need the daemon any more: their readers read on.
+	# Open files in kernel passthrough no longer need the daemon: their readers continue.
 	[ $# -gt 0 ] || unpark
 	for i in "${pids[@]}" ${PARKED:+"$PARKED"}; do
 		within 10s gone "$i" || fail "a client hangs after the death of the daemon"
@@ -92,12 +92,13 @@ DAEMON=
 within 5s not_mounted || fail "auto_unmount did not unmount"
 exec 8<&-
 within 2s no_watchers || fail "the process that unmounts stays"
-# It does not keep the mount busy, does not outlive the daemon, and does not keep the output of the daemon's starter open.
+# The helper does not keep the mount busy, does not outlive the daemon, and does not keep the
+# standard output of the program that started the daemon open.
 mount_ratefs -o auto_unmount
 unmount_ratefs
 no_watchers || fail "a process is left after umount"
 out=$("$RATEFS" "$SRC" "$MNT" -o auto_unmount 2>&1) || fail "background start: $out"
-# What somebody else has mounted there meanwhile stays.
+# A filesystem that was mounted there meanwhile stays mounted.
 mount -t tmpfs tmpfs "$MNT"
 touch "$MNT/other"
 kill_the_daemon

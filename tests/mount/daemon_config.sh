@@ -47,7 +47,8 @@ start
 equal "$(state one) $(state two)" "mounted mounted"
 findmnt -no OPTIONS "$TMP/m2" | grep -q noexec || fail "noexec of the file got lost"
 
-# Both mounts write 512K: at 1 MiB/s together that takes a second (less what the bucket holds).
+# Both mounts write 512K: at 1 MiB/s together, this takes a second (less what the bucket holds at
+# the start).
 both() {
 	iogen --op write --size 64K --bytes 512K --path "$TMP/m1/x" >/dev/null &
 	iogen --op write --size 64K --bytes 512K --path "$TMP/m2/y" >/dev/null && wait $!

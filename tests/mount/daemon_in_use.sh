@@ -24,7 +24,7 @@ write_conf() {	# write_conf NAME [SECTION NAME SOURCE MOUNTPOINT]...: the first 
 	END
 }
 without_the_first() { printf '[mount:other]\nsource = %s\nmountpoint = %s\niops = 77\n' "$SRC/b" "$TMP/m2" >"$CONF"; }
-# complains PATTERN command...: it fails, and a line of its output matches.
+# complains PATTERN command...: the command fails, and a line of its output matches.
 complains() {
 	local pattern=$1 out
 	shift
@@ -52,7 +52,7 @@ for pause in no yes; do
 done
 equal "$(state one)" mounted
 
-# A reload that would remove it changes nothing.
+# A reload that would remove the mount changes nothing.
 without_the_first
 complains "mount 'one' would go, but is in use" ctl reload
 complains "^  sleep \(process $user, user 0\): working directory\$" ctl reload
@@ -78,7 +78,7 @@ equal "$(state renamed) $(state one)" "mounted " "states after renaming"
 equal "$(value renamed iops)" 2k
 ok ctl set fs:renamed iops=5k >/dev/null
 ok cat "/proc/$user/cwd/../file" >/dev/null
-# Also if two sections swap their names.
+# This also holds if two sections swap their names.
 id2=$(findmnt -no ID "$TMP/m2")
 printf '[mount:other]\nsource = %s\nmountpoint = %s\n[mount:renamed]\nsource = %s\nmountpoint = %s\n' \
 	"$SRC/a" "$TMP/m1" "$SRC/b" "$TMP/m2" >"$CONF"

@@ -32,8 +32,8 @@ pid=$(ctl list --json | jq -r '.daemons[0].pid')
 kill "$pid"
 gone_quietly
 
-# By mount(8), by fstab, and in the old spelling.
-# mount(8) looks for its helpers in /sbin, and they for ratefs in a PATH of their own.
+# Mounting by mount(8), by fstab, and with the old syntax.
+# mount(8) looks for its helpers in /sbin, and these look for ratefs in a PATH of their own.
 installed() {	# directory name...: as if `make install` had put it there
 	local dir=$1 name
 	shift
@@ -107,7 +107,8 @@ equal "$(find /run/ratefs -name '*.sock' | wc -l)" 1 "sockets, with that of the 
 umount "$MNT"
 gone_quietly
 
-# SIGINT and SIGTERM end it with 0; so does umount, with files open and after umount -l.
+# SIGINT and SIGTERM end the daemon with exit status 0; so does umount, even with files open and
+# after umount -l.
 for signal in INT TERM; do
 	mount_ratefs
 	stop_ratefs "$signal"

@@ -45,7 +45,7 @@ conf nobody-has-this-name 3
 says "there is no user 'nobody-has-this-name'" ctl reload
 equal "$(weight)" "uid:remote=3+gid:root=2" "after a reload that was refused"
 
-# A slow service delays only the reload, also one by signal.
+# A slow service delays only the reload, even if that was requested by a signal.
 echo 2 >"$NSS_TEST"
 conf remote 4
 ctl reload >"$TMP/reload" 2>&1 &
@@ -64,7 +64,8 @@ nap 300ms
 before 1s ctl list >/dev/null
 within 8s weight_is "uid:remote=5+gid:root=2" || fail "SIGHUP did not reload"
 
-# A reload that also adds and removes mounts: its client gets all results when names are known and everything is done.
+# A reload that also adds and removes mounts: its client gets all results once names are known and
+# everything is done.
 mkdir "$TMP/second"
 conf remote 5
 printf '[mount:second]\nsource = %s\nmountpoint = %s\n' "$SRC" "$TMP/second" >>"$CONF"

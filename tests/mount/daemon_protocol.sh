@@ -57,7 +57,7 @@ exec 5<"$MNT/file"
 code in-use '{"v":1,"do":"unmount","target":"slow"}'
 exec 5<&-
 equal "$(ask <<<'{"v":1,"do":"unmount","target":"slow/no"}' | jq -r .error.place)" slow/no "the place of an error"
-# What is wrong and what to do about it are apart; ratefsctl joins them.
+# The error and its remedy are separate members; ratefsctl joins them.
 parts() { # TEXT REMEDY REQUEST
 	equal "$(ask <<<"$3" | jq -r '.error | .text + "|" + .remedy + "|" + .place')" "$1|$2|slow" "$3"
 }
@@ -76,7 +76,7 @@ sed -i '$d' "$TMP/c.conf"
 "$control" set target=slow 'values={"read_bps": "1M"}' | jq -e '.values.read_bps == "1M"' >/dev/null || fail "control.py set"
 says 'no-target' "$control" show target=nothing
 
-# trace, in both forms: a reader that waits, a change, one that is killed.
+# trace, as JSON and as text: a reader that waits, a change of a limit, a reader that is killed.
 "$RATEFSCTL" trace slow --json >"$TMP/trace" 2>"$TMP/trace.err" &
 json=$!
 "$RATEFSCTL" trace slow --min-wait=20ms >"$TMP/people" &
@@ -108,7 +108,7 @@ equal "$(cat "$TMP/none")" "" "events of nobody"
 kill $json $people $none
 wait $json $people $none 2>/dev/null
 
-# A subscriber that never reads costs a buffer, and nobody else anything.
+# A subscriber that never reads costs the daemon a buffer, and does not affect others.
 python3 -c '
 import socket, sys, time
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])

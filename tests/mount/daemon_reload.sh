@@ -46,7 +46,8 @@ everything() {
 	ctl list --json | jq '.daemons[].mounts'
 }
 
-# An observer asks all the time for the class, whose answer has the limits of its mount, of the fs and of everything.
+# An observer keeps asking for the class; the answer contains the limits of its mount, of the fs and
+# of the global scope.
 cat >"$TMP/observe.py" <<'END'
 import json, os, socket, sys
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); f = s.makefile("rw")
@@ -85,7 +86,8 @@ for bad in 's/^iops = 5/iops = 5Q/' 's/^match = .*/match = uid:/' 's/^uid:12345 
 	cmp -s "$TMP/before" "$TMP/after" || fail "$bad: $(diff "$TMP/before" "$TMP/after")"
 done
 
-# What did not change is not touched: the empty bucket of `two` is not refilled by a reload of the others.
+# Unchanged limits keep their state: a reload that changes other scopes does not refill the empty
+# bucket of `two`.
 write_conf 1000000
 ok ctl reload >/dev/null
 for i in 1 2 3; do cat "$TMP/m2/file" >/dev/null; done

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Statistics add up to what was done, name who waited, and dry_run tells what would have waited.
+# Statistics add up to what was done and name the callers that waited; dry_run reports which
+# requests would have waited.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
@@ -95,16 +96,17 @@ before 2s iogen --op read --size 64K --count 128 --path "$MNT/file" >/dev/null
 equal "$(stats .dry_run)" true
 equal "$(stats '.classes.read.wait | .count > 50 and .max_ns > 30000000 and .max_ns < 100000000')" true "what would have waited"
 equal "$(stats .parked_now)" 0
-# ... with the limit and the caller.
+# Statistics of the dry run name the limit and the caller.
 equal "$(stats '.limits_met[] | select(.bottleneck) | .name + " " + (.would_wait > 50 | tostring)')" "read_bps true"
 equal "$(stats '.keys_by_wait[0] | .kind == "process" and .parked_total > 50 and .wait_ns > 0')" true "who would have waited"
 ctl stats "$MNT" | grep -q '<- requests would wait for this one' || fail "stats do not mark the limit"
-# It leaves no debt for when the limit is enforced.
+# A dry run leaves no debt that would have to be paid once the limit is enforced.
 ok ctl set "$MNT" dry_run=no >/dev/null
 before 1s iogen --op read --size 64K --count 2 --path "$MNT/file" >/dev/null
 unmount_ratefs
 
-# Handles whose data the kernel moves past the daemon are counted, and those whose memory maps it does.
+# Handles whose data bypasses the daemon are counted, and so are those of which only memory mappings
+# do.
 mount_ratefs
 exec 5<>"$MNT/file"
 if [ "$(stats .passthrough_handles)" = 1 ]; then

@@ -4,7 +4,7 @@
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires fusermount3 jq
 
-# In this namespace anybody may open /dev/fuse, whatever the machine says.
+# In this namespace every user may open /dev/fuse, whatever its mode is on this machine.
 (umask 0 && mknod -m 666 "$TMP/fuse" c 10 229) || skip "cannot make a device"
 mount --bind "$TMP/fuse" /dev/fuse || skip "cannot open /dev/fuse to others"
 [ -u "$(command -v fusermount3)" ] || skip "needs fusermount3 with its set-user-ID bit"
@@ -42,7 +42,7 @@ chmod 666 "$sock"
 says 'permission denied' other "$RATEFSCTL" --daemon="$sock" list
 me "$RATEFSCTL" list >/dev/null || fail "the user was shut out with the stranger"
 
-# What the user may not do gives a one-line error and leaves nothing behind.
+# What the user may not do fails with a one-line error and leaves nothing behind.
 says 'Permission denied|no write access' me "$RATEFS" "$SRC" "$TMP/roots"
 says 'Permission denied' me "$RATEFS" "$TMP/roots" "$TMP/second"
 grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null ||

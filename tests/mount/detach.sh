@@ -25,7 +25,7 @@ ok umount "$MNT"
 refused ls "$MNT"
 ok umount "$MNT"
 
-# A mount inside ours is somebody else's, too.
+# A mount inside ours belongs to somebody else, too: it stays.
 mkdir "$SRC/dir"
 mount_ratefs
 mount -t tmpfs inside "$MNT/dir"
@@ -34,7 +34,8 @@ grep -q " $MNT/dir " /proc/self/mounts || fail "a mount inside was taken away"
 log_says 'another mount is on it, at .*/dir'
 umount -l "$MNT"
 
-# The parent directory was renamed, and its name leads to somebody else's mount: ours is unmounted, theirs stays.
+# The parent directory was renamed, and its name leads to another mount: ours is unmounted, the
+# other one stays.
 mkdir -p "$TMP/parent/mnt" "$TMP/theirs/mnt"
 mount -t tmpfs theirs "$TMP/theirs/mnt"
 MNT=$TMP/parent/mnt mount_ratefs
@@ -44,7 +45,7 @@ stop_any
 equal "$(fstype "$TMP/theirs/mnt")" tmpfs "somebody else's mount"
 ! mountpoint -q "$TMP/moved/mnt" || fail "the moved mount outlived its daemon"
 
-# The same with a directory in its place.
+# The same with a directory in place of the link.
 rm "$TMP/parent"
 mv "$TMP/moved" "$TMP/parent"
 MNT=$TMP/parent/mnt mount_ratefs

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A modelled device: its times, seen from outside; killed, changed and drained in device time.
+# A modelled device: its times as clients measure them; requests that are killed, changed and
+# drained while in the device.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires fio
 
@@ -46,7 +47,8 @@ export RATEFS_PROFILES=$srcdir/conf/profiles
 mount_ratefs -o "profile=hdd-7200,seed=1"
 within 3s grep -q "limits of .* profile=hdd-7200" "$LOG" || fail "the log does not name the profile"
 ctl show "$MNT" | grep -Eq 'rotation.*8330us' || { ctl show "$MNT" >&2; fail "ratefsctl show does not know the profile's rotation"; }
-# Seek and rotation are 12.66 ms in the mean.  What this machine adds to a fixed latency at the same time, it adds to these.
+# Seek and rotation take 12.66 ms on average.  This machine adds about as much to them as to a fixed
+# latency that is measured at the same time.
 mkdir "$TMP/fixed"
 "$RATEFS" -f "$SRC" "$TMP/fixed" -o allow_other,read_latency=12660us,meta_latency=0ms >"$TMP/fixed.log" 2>&1 &
 fixed_daemon=$!
@@ -59,7 +61,7 @@ read -r fixed _ <"$TMP/fixed.ms"
 umount "$TMP/fixed"
 wait $fixed_daemon || fail "the second daemon"
 say "random 4K reads take $ms ms, reads of 12.66 ms take $fixed ms"
-# Within 5 %, and a quarter of what the machine adds, which it does not add evenly.
+# The tolerance is 5 %, plus a quarter of what the machine adds, which varies.
 awk -v ms="$ms" -v fixed="$fixed" 'BEGIN { noise = fixed - 12.66; off = ms - noise - 12.66; if (off < 0) off = -off
 	exit !(off <= 12.66 * 0.05 + noise / 4) }' ||
 	fail "random 4K reads take $ms ms, not 12.66, beside reads of 12.66 ms that take $fixed ms"

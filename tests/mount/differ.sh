@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Random sequences of operations by three users give the same on the mount and on a plain directory.
+# Random sequences of operations by three users have the same results on the mount and on a plain
+# directory.
 # RATEFS_SEED, RATEFS_ROUNDS: another sequence, a longer one (see helpers/differ.c).
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:differ
@@ -14,8 +15,8 @@ sequence() {
 		{ tail -n 45 "$TMP/differ" | cut -c1-500; fail "data: $BACKING with $1"; }
 	unmount_ratefs
 }
-# With kernel passthrough root's writes keep set-id bits only if they were there when the file was
-# opened, so the random sequence leaves them to conform.
+# With kernel passthrough, root's writes keep set-id bits only if these were set when the file was
+# opened, so the random sequence does not use them; `conform` tests them.
 each_mode() {
 	local mode n=0
 	for mode in cache=auto cache=strict cache=page bps=1T,iops=100M; do

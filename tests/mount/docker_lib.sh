@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# A Docker of the test's own, with the image "box" (busybox); skips the test where it does not run.  To be sourced after
-# volume_lib.sh: the plugin is where this Docker looks for it.
+# A Docker of the test's own, with the image "box" (busybox); skips the test if it does not run.  To
+# be sourced after volume_lib.sh, so that the plugin is where this Docker looks for it.
 #
 #	start_engine, docker ARGUMENT..., run ARGUMENT... (docker run without a network); ENGINE its pid
 #	PARENT	the cgroup of its containers
@@ -11,7 +11,7 @@ requires dockerd containerd runc
 DOCKER=/usr/bin/docker
 [ -x "$DOCKER" ] || DOCKER=$(command -v docker) || skip "needs the command 'docker'"
 
-# Docker looks for plugins in this place only.
+# Docker looks for plugins only in /run/docker.
 mkdir -p /run/docker /run/containerd
 mount -t tmpfs -o mode=755 tmpfs /run/docker || skip "no private /run/docker"
 mount -t tmpfs -o mode=755 tmpfs /run/containerd || skip "no private /run/containerd"

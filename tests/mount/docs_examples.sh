@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Every configuration in conf/ is served as it stands (its paths moved to where the test may be), and
-# each of its mounts carries a file.
+# Every configuration in conf/ works as it is, except that its paths are moved below a directory of
+# the test; a file can be written and read on each of its writable mounts.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq
 
@@ -40,7 +40,8 @@ for example in "$srcdir"/conf/*.conf "$srcdir/conf/ratefs.conf.example"; do
 	serve "$example"
 	case $example in
 	*/slow-disk.conf)
-		# 120 operations per second, 12 of them immediately: 40 files take at least 80 operations.
+		# 120 operations per second, 12 of them available immediately: 40 files take at
+		# least 80 operations.
 		hdd=$TMP/slow-disk.conf/mnt/hdd
 		# shellcheck disable=SC2016 # the inner shell expands
 		at_least 500ms bash -c 'for ((i = 0; i < 40; i++)); do : >"$1/$i" || exit; done' bash "$hdd"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The line of fstab that README and ratefs(8) show: mount(8) finds ratefs, and says its errors.
+# The line of fstab that README and ratefs(8) show: mount(8) finds ratefs and reports its errors.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires mount.fuse3 findmnt
 
-# Where mount(8) looks for it; this namespace is the test's own.
+# Installs ratefs where mount(8) looks for it, in the test's own namespace.
 mount -t tmpfs -o mode=755 tmpfs /usr/local/bin || skip "cannot mount a tmpfs"
 install -m 755 "$RATEFS" /usr/local/bin/ratefs
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What README and ratefs(8) show, done: every command of theirs, line by line, and every configuration, with their
-# directories moved to where the test may be.  A command of README that is neither run here nor named below as that of
-# another test is a failure.
+# Runs what README and ratefs(8) show: every command, line by line, and every configuration, with
+# their directories moved below a directory of the test.  A command of README that is neither run
+# here nor listed below as covered by another test is a failure.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq make
 
@@ -19,7 +19,7 @@ known_here() { # FILE LINE...
 known_here /etc/passwd 'backup:x:34:34::/:/bin/sh'
 known_here /etc/group staff:x:50: students:x:51234:
 
-# Where `ratefs run` and make are run, and what --check reads.
+# The directory where `ratefs run` and make are run, and the file that --check reads.
 mkdir -p "$TMP/project" "$TMP/root/etc/ratefs" "$TMP/root/mnt"
 printf 'all test:\n\techo built >out\n\tcat out\n' >"$TMP/project/Makefile"
 cp "$srcdir/conf/ratefs.conf.example" "$TMP/root/etc/ratefs/ratefs.conf"
@@ -33,7 +33,7 @@ unmount() {
 	ok umount "$1"
 	within 15s unserved "$1" || fail "the daemon of $1 did not end"
 }
-# stop PID: a daemon, with its mounts.
+# stop PID: ends a daemon and its mounts.
 stop() {
 	kill "$1"
 	within 15s gone "$1" || fail "a daemon did not end"
@@ -42,7 +42,7 @@ stop() {
 # --- commands --------------------------------------------------------------------------------
 
 tried=0
-# try LINE: a command as the page shows it.
+# try LINE: runs a command as the page shows it.
 try() {
 	local line=$1 words
 	read -ra words <<<"$(moved "$line")"
@@ -57,7 +57,7 @@ try() {
 		ok "${words[@]}" >"$TMP/out"
 		;;
 	'ratefsctl top'* | 'ratefsctl watch'* | 'ratefsctl trace'*)
-		# Until interrupted.
+		# A command that runs until it is interrupted.
 		timeout 2 "${words[@]}" >"$TMP/out"
 		equal $? 124 "'$line' does not go on"
 		[ -s "$TMP/out" ] || [ "${words[1]}" = trace ] || fail "'$line' shows nothing"
@@ -65,7 +65,7 @@ try() {
 	'umount '*) unmount "${words[1]}" ;;
 	'dd '*) at_least 3500ms "${words[@]}" status=none ;; # 20 MiB at 5 MiB/s, of which 100 ms are there at the start
 	'unshare '*)
-		# A shell: what it sees.
+		# A shell in a sandbox: checks what it sees.
 		echo "echo hello >box; ls '$TMP/root/srv/box'" | bash -c "$(moved "$line" | sed -E "s#'/#'$TMP/root/#g")" >"$TMP/out" ||
 			fail "'$line' ended with $?"
 		equal "$(cat "$TMP/out")" "" "the sandbox sees its source"
@@ -86,7 +86,8 @@ mounted_at() {
 	ctl list --json 2>/dev/null | jq -e --arg at "$1" \
 		'.daemons[].mounts[] | select(.mountpoint == $at and .state == "mounted")' >/dev/null
 }
-# configuration TEXT: sections of a file; served until the next mount if one of them is a mount.
+# configuration TEXT: checks sections of a file; if one of them is a mount, serves them until the
+# next mount.
 configuration() {
 	local conf=$TMP/readme.conf
 	sed -E "s#^((source|mountpoint) = )/#\\1$TMP/root/#; s#redis://.*#unix:/run/ratefs/pool.sock#" <<<"$1" >"$conf"
@@ -111,7 +112,7 @@ configuration() {
 
 # --- the pages -------------------------------------------------------------------------------
 
-# Continued lines joined, comments gone.
+# Joins continued lines and removes comments.
 joined() { sed -E ':more; /\\$/ { N; s/\\\n[ \t]*/ /; b more }' | sed -E 's/[ \t]+#.*//'; }
 
 block=

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The systemd units: systemd accepts them, and the daemon does what they count on.
+# The systemd units: systemd accepts them, and the daemon does what they rely on.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires python3
 
@@ -20,7 +20,7 @@ if [ -x "$builddir/ratefs-exporter" ]; then
 		>"$TMP/units/ratefs-exporter.service"
 	exporter=$TMP/units/ratefs-exporter.service
 fi
-# A systemd that cannot even load the units of its own has nothing to say about ours.
+# Ask systemd only if it can load at least its own units.
 if systemd-analyze verify --man=no basic.target >/dev/null 2>&1; then
 	said=$(systemd-analyze verify --man=no "$TMP/units/ratefs.service" "$TMP/units/ratefs@test.service" \
 		${volume:+"$volume"} ${exporter:+"$exporter"} 2>&1 | grep -F ratefs)
@@ -62,7 +62,8 @@ assert code == 0, f"exit code {code}"
 assert not os.path.ismount(mnt), "still mounted"
 EOF
 
-# What the exporter's unit runs, with its rights: it needs no capability, and serves the metrics.
+# The command of the exporter's unit, with the rights of the unit: it needs no capability, and
+# serves the metrics.
 if [ -n "${exporter-}" ]; then
 	requires curl setpriv
 	"$RATEFS" -c "$TMP/test.conf" || fail "-c"
@@ -78,7 +79,8 @@ if [ -n "${exporter-}" ]; then
 	equal $rc 2 "exit code of the exporter for a wrong address"
 	ok ctl unmount test >/dev/null
 fi
-# The volume plugin: its socket is that of the unit, and a wrong command line ends with 2 as well.
+# The volume plugin: its socket is the one that the unit names, and a wrong command line ends with
+# status 2 as well.
 if [ -n "${volume-}" ]; then
 	grep -q '^ListenStream=/run/docker/plugins/ratefs.sock' "$TMP/units/ratefs-volume.socket" ||
 		fail "the socket is not where Docker looks: $(cat "$TMP/units/ratefs-volume.socket")"

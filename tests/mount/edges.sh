@@ -14,7 +14,7 @@ read_only() {
 	unmount_ratefs
 	umount "$PLAIN"
 }
-# A mount that may write, on a source that may not be written.
+# A writable mount of a read-only source.
 read_only_source() {
 	mount --bind "$SRC" "$SRC"
 	mount -o remount,bind,ro "$SRC"
@@ -32,7 +32,7 @@ both() {
 }
 on_each_backing both
 
-# full KIND cache: nothing is lost that was acknowledged, and space that is given back can be used.
+# full KIND CACHE: on a full disk, no acknowledged data is lost, and freed space can be used again.
 full() {
 	backing "$1" 16M
 	BACKING=$1
@@ -87,7 +87,8 @@ ls "$MNT/d" >/dev/null
 equal "$(stat -c %X "$SRC/d" "$SRC/d/f" | grep -vc "$(date -d $old +%s)")" 1 "access times that moved with nodiratime"
 unmount_ratefs
 
-# A file handle that a program kept finds its file again, also when the kernel has forgotten it.
+# A file handle that a program has kept finds its file again, even if the kernel has forgotten the
+# file.
 cat >"$TMP/handle.py" <<'EOF'
 import ctypes, os, sys, time
 class Handle(ctypes.Structure):
@@ -116,7 +117,8 @@ for cache in auto strict; do
 	unmount_ratefs
 done
 
-# It also does on the mount of the next daemon; a handle that was not issued for this source finds nothing.
+# This also holds on the mount of the next daemon; a handle that was not issued for this source
+# finds nothing.
 cat >"$TMP/keep.py" <<'EOF'
 import ctypes, os, pickle, sys
 class Handle(ctypes.Structure):
@@ -168,7 +170,7 @@ restarted() {
 }
 unbacking
 [ ! -r /etc/machine-id ] || on_each_backing restarted
-# Where that is not possible, there are no handles.
+# If the source cannot provide this, the mount offers no file handles.
 backing tmpfs
 mkdir "$TMP/over" "$BACK/low" "$BACK/up" "$BACK/work"
 if mount -t overlay overlay -o "lowerdir=$BACK/low,upperdir=$BACK/up,workdir=$BACK/work" "$TMP/over"; then
@@ -212,7 +214,8 @@ unmount_ratefs
 DAEMON_WRAPPER=()
 unbacking
 
-# O_DIRECT with memory that does not begin on a page: the kernel cuts it into requests that are no whole blocks.
+# O_DIRECT with memory that does not begin on a page: the kernel splits the transfer into requests
+# that are not whole blocks.
 cat >"$TMP/direct.py" <<'EOF'
 import mmap, os
 room = mmap.mmap(-1, 8 << 20)

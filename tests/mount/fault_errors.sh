@@ -23,7 +23,7 @@ hard_link() { ln "$MNT/file" "$MNT/link.$RANDOM"; }
 soft_link() { ln -s file "$MNT/soft.$RANDOM"; }
 remove() { rm "$MNT/new"; }
 
-# call errno action expected
+# try CALL ERRNO ACTION TEXT: while CALL fails with ERRNO, ACTION fails with the message TEXT.
 try() {
 	local call=$1 error=$2 action=$3 text=$4
 	[ -e "$SRC/new" ] || cp "$SRC/file" "$SRC/new"
@@ -35,7 +35,8 @@ try() {
 	settled "after $error of $call"
 }
 
-# Limited and unlimited: both ways through the daemon.  Timeouts 0, so that every look is a request.
+# Limited and unlimited: both paths through the daemon.  Timeouts of 0, so that every lookup and
+# stat is a request.
 for options in "read_bps=100M,write_bps=100M,iops=10K,max_inflight=8" "cache=strict" "cache=page"; do
 	mount_ratefs -o "$options,attr_timeout=0,entry_timeout=0"
 	try pread EIO read_file "Input/output error"

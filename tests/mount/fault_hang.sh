@@ -35,7 +35,7 @@ unpark
 settled "after the disk came back"
 unmount_ratefs
 
-# With max_inflight the rest waits parked, and parked requests can be killed.
+# With max_inflight, all further requests are parked, and parked requests can be killed.
 mount_ratefs -o max_inflight=4
 fault pread hang
 park_readers 4
@@ -54,8 +54,8 @@ unpark
 settled "after the disk came back"
 unmount_ratefs
 
-# SIGTERM while the disk hangs: waits for it.  A second one: exits immediately, and the mount is gone.
-# (Threads that hang cannot be joined by then.)
+# SIGTERM while the disk hangs: the daemon waits for it.  At a second SIGTERM it exits immediately,
+# and the mount is gone.  (Threads that hang cannot be joined then.)
 export TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_thread_leaks=0"
 mount_ratefs -o cache=strict
 fault pread hang

@@ -15,7 +15,8 @@ head -c 100K /dev/urandom >"$SRC/file"
 echo text >"$SRC/small"
 user=5000
 
-# try CALL WHAT command: as a user whom no thread has served before, so that threads have to change their identity.
+# try CALL WHAT command: runs the command as a user that no thread has served before, so that
+# threads have to change their identity.
 try() {
 	local call=$1 what=$2
 	shift 2

@@ -10,7 +10,7 @@ faults_ready
 mkdir "$SRC/tree"
 for ((i = 0; i < 200; i++)); do echo $i >"$SRC/tree/$i"; done
 
-# Whatever the result is, it must come soon.
+# Runs a command, which may succeed or fail, but must end soon.
 said=0
 try() {
 	timeout 10 "$@" >/dev/null 2>"$TMP/err"
@@ -21,7 +21,7 @@ try() {
 mount_ratefs -o iops=20k,window=10ms,attr_timeout=0,entry_timeout=0
 without=0
 for ((round = 0; round < 40; round++)); do
-	# Each time another allocation is the first that fails, alone or with others after it.
+	# In each round a different allocation is the first to fail, alone or with others after it.
 	fault malloc errno=ENOMEM spare=$round count=$((round % 4 * 5 + 1))
 	try ls -l "$MNT/tree"
 	try cat "$MNT/tree/$round"
@@ -66,9 +66,10 @@ for options in cache=strict cache=strict,read_iops=500,window=1ms; do
 	unmount_ratefs
 done
 
-# The control plane: an allocation fails while a mount is added or limits are set; every fourth (with RATEFS_TEST_FULL=1
-# each) in its turn.  Not while the configuration is read: iniparser 4.1 does not look whether it got its memory.
-# The command works or says that it failed; the daemon and its other mount live on, and the command works afterwards.
+# The control plane: one allocation fails while a mount is added or limits are set; every fourth one
+# in turn (every one with RATEFS_TEST_FULL=1).  Not while the configuration is read: iniparser 4.1
+# does not check its allocations.  The command works or reports that it failed; the daemon and its
+# other mount continue, and the command works afterwards.
 mkdir "$SRC/a" "$SRC/b" "$MNT/a" "$MNT/b"
 cat >"$TMP/conf" <<CONF
 [mount:a]

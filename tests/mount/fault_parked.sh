@@ -59,7 +59,7 @@ for way in reader writer; do
 done
 unmount_ratefs
 
-# A real full disk: writers parked, the disk fills up below them.
+# A really full disk: it fills up while writers are parked.
 mount_ratefs -o write_bps=256K
 start writer
 within 20s parked 10 || fail "nothing parked"
@@ -84,8 +84,8 @@ settled "after the source was removed"
 unmount_ratefs
 mkdir "$SRC"
 
-# Remounted read-only below parked metadata operations (of files: making names, they would wait for the
-# kernel's lock on the directory instead).
+# The source is remounted read-only while metadata operations are parked.  (These change files:
+# operations that create names would wait for the kernel's lock on the directory instead.)
 for ((i = 1; i <= READERS; i++)); do : >"$SRC/file.$i"; done
 mount_ratefs -o meta_iops=4,window=1s
 changer() { chmod 600 "$MNT/file.$1" 2>"$TMP/err.$1"; }

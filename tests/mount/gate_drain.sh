@@ -14,7 +14,7 @@ start() {
 	DAEMON=$!
 	within 5s grep -q serving "$LOG" || fail "no mount"
 }
-# Writes for as long as it can and then says why it cannot.
+# A program that writes until a write fails, and then prints the error.
 cat >"$TMP/writer.py" <<'EOF2'
 import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o644)
@@ -39,7 +39,7 @@ ended_by() {
 	within 3s gone_or_count $writer || fail "$how: the writer goes on"
 	wait $writer || fail "$how: the writer failed"
 	after=$(cat "$TMP/count")
-	# What was parked, and what the limit allowed until the draining began.
+	# At most what was parked, and what the limit allowed until draining began.
 	[ $((after - before)) -lt 4000000 ] || fail "$how: $((after - before)) bytes passed afterwards"
 	said=$(cat "$TMP/said")
 	case $said in
@@ -47,7 +47,7 @@ ended_by() {
 	*) fail "$how: the writer got '$said'" ;;
 	esac
 }
-# Remembers how much it has written for as long as it can be asked.
+# True: the process is gone.  Until then, remembers how much it has written.
 gone_or_count() {
 	local n
 	n=$(written "$1" 2>/dev/null)
@@ -70,8 +70,8 @@ ended_by by_reload
 kill -TERM "$DAEMON"
 daemon_ended_well
 
-# Pages that a mapping has made dirty: at 2 MiB/s they would take four seconds, the end of the mount
-# takes half a second, and nobody gets an error.
+# Dirty pages of a mapping: at 2 MiB/s, writing them would take four seconds; the end of the mount
+# takes half a second, and no program gets an error.
 start page
 head -c 8M /dev/zero >"$SRC/mapped"
 cat >"$TMP/mapper.py" <<'EOF2'

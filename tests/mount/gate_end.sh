@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The end of a mount with many requests parked: nothing hangs, nothing leaks, the daemon ends with
-# exit code 0 where the user asked for the end, and what was acknowledged is in the backing tree.
+# exit status 0 if the user asked for the end, and acknowledged data is in the backing tree.
 LOG_EXPECTED="^ratefs: (serving|limits|.*: still in use; its open files stop working)"
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
@@ -20,7 +20,7 @@ for signal in TERM INT; do
 	unpark
 done
 
-# umount -l: parked requests are served or ended when their processes go; then the daemon ends.
+# umount -l: parked requests are served, or end when their processes exit; then the daemon ends.
 mount_ratefs -o read_bps=64K
 park_readers "$PARK" --size 64K
 ok umount -l "$MNT"
@@ -45,7 +45,8 @@ DAEMON=
 wait "$PARKED" 2>/dev/null
 umount -l "$MNT"
 
-# Writes: SIGTERM comes while 500 of them wait.  Each that was acknowledged is there, and draining does those that wait.
+# SIGTERM while 500 writes wait.  Every acknowledged write is in the source, and draining carries
+# out the waiting ones.
 mount_ratefs -o write_iops=20
 acked write "$MNT/acked" 500 >"$TMP/acked" &
 writer=$!

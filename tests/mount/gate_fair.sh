@@ -3,8 +3,8 @@
 # Shares: equal between processes whatever their block size, by weight if set, by user; a light
 # caller waits about one turn; other classes don't wait at all.
 #
-# A client that is not on a CPU does not ask for its share: what the machine was late by itself meanwhile (beside_noise) is
-# allowed for.  Exactness belongs to the unit tests on the fake clock.
+# A client that does not get a CPU does not ask for its share, so the delays of the machine itself
+# (beside_noise) are added to the bounds.  Exactness belongs to the unit tests with the fake clock.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen helper:noise jq
 
@@ -19,7 +19,7 @@ reads() {
 }
 holds() { awk "BEGIN { exit !($1) }" || fail "$2: not true that $1 (the machine was late by $NOISE_MS ms)"; }
 
-# The rate may be exceeded by what is in stock, a tenth of a second's worth, and by 5 ms.
+# The rate may be exceeded by what the bucket holds, a tenth of a second's worth, and by 5 ms.
 RATE=$((20 * 1048576 / SLOW))
 mount_ratefs -o read_bps=$RATE
 reads --size 4K,16K,64K,256K,1M --clients 8
@@ -42,7 +42,7 @@ unmount_ratefs
 mount_ratefs -o read_bps=20M
 reads --size 1M --clients 17 --light 1
 holds "$(jq '.clients[-1].lat_us.p50' "$TMP/out") < 100000 + 1000 * $NOISE_MS" "half of the light reads"
-# And ls does not wait behind reads: 200 of them would take 10 s.
+# ls does not wait behind reads: 200 of these would take 10 s.
 park_readers 200 --size 1M
 list_often() { for _ in {1..20}; do ls -l "$MNT/" >/dev/null || return; done; }
 before 5s list_often

@@ -36,7 +36,7 @@ within 60s grep -q signalled "$TMP/out" || fail "the threads were not signalled"
 quick "beside $THREADS that wait and have caught a signal"
 slay $hog
 
-# Nor does it matter how long the daemon takes to close a file, which can be the end of a large one.
+# Nor does it matter how long the daemon takes to close a file, which may delete a large one.
 echo large >"$SRC/large"
 stat "$MNT/large" >/dev/null
 rm "$SRC/large"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The end of a mount runs what is parked for half a second, however slow the source is, and refuses the rest: whoever is
-# told that a write is done finds it in the source, whoever is refused does not.
+# At the end of a mount, parked requests are run for half a second, however slow the source is, and
+# the rest is refused: a write that was acknowledged is in the source, a write that was refused is
+# not.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq python3

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A process that is killed while its request is parked is gone within 50 ms, whichever of its requests it is, and its
-# tokens are not spent.
+# A process that is killed while its request is parked is gone within 50 ms, whatever kind of
+# request it is, and the request consumes no tokens.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:noise helper:reap helper:iogen jq
@@ -11,7 +11,8 @@ head -c 16M /dev/zero >"$SRC/file"
 mkdir "$SRC/dir"
 : >"$SRC/dir/one"
 
-# One read of 64K is four seconds' worth.  Forty wait for the next one; none of them costs anything when it is killed.
+# One read of 64K takes four seconds of the rate.  Forty readers wait for the next one; those that
+# are killed consume no tokens.
 mount_ratefs -o read_bps=16K
 park_readers 40 --size 64K
 within 5s parked 35 || fail "nothing parked"
@@ -33,7 +34,7 @@ for cache in auto page; do
 		readdir chmod truncate fallocate fsync getxattr setxattr; do
 		case $op in aio | uring-direct*) dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue ;; esac
 		case $op in uring*) [ -n "$uring" ] || continue ;; esac
-		# The page cache answers reads and takes writes; everything else is as it is without it.
+		# With the page cache, only mmap and write behave differently.
 		[ $cache = auto ] || [ $op = mmap ] || [ $op = write ] || continue
 		path=$MNT/file
 		[ $op != readdir ] || path=$MNT/dir

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Every limit of every scope holds its class back, and only its class.
+# Every limit of every scope throttles its class of operations, and no other class.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 
 backing tmpfs
 head -c 8M /dev/zero >"$SRC/file"
 
-# limited OPTIONS OP COUNT TIME [iogen options]: COUNT operations take TIME, as their tokens do.  No less: a wake-up that
-# is late is treated as if it came when it was due, by at most 5 ms.  Not much more: half as much is allowed for the machine.
+# limited OPTIONS OP COUNT TIME [iogen options]: COUNT operations take TIME, as long as their tokens
+# take to arrive.  Not less, except for 5 ms, by which a late wake-up may be backdated.  Not much
+# more: half as much again is allowed for the machine.
 limited() {
 	local options=$1 op=$2 count=$3 time_ms
 	time_ms=$(ms_of "$4")
@@ -17,7 +18,8 @@ limited() {
 	between $((time_ms - 5))ms $((time_ms * 3 / 2))ms iogen --op "$op" --count "$count" --path "$MNT/file" "$@" >/dev/null
 	unmount_ratefs
 }
-# The same where the kernel sends more than one request for some of the operations: they take that long or longer.
+# The same for operations of which some take the kernel more than one request: they take that long
+# or longer.
 limited_at_least() {
 	local options=$1 op=$2 count=$3 least=$4
 	shift 4
@@ -25,7 +27,7 @@ limited_at_least() {
 	at_least "$least" iogen --op "$op" --count "$count" --path "$MNT/file" "$@" >/dev/null
 	unmount_ratefs
 }
-# free OPTIONS OP COUNT MOST: they are not held back.
+# free OPTIONS OP COUNT MOST: the operations are not throttled, and take less than MOST.
 free() {
 	local options=$1 op=$2 count=$3 most=$4
 	shift 4
@@ -34,7 +36,7 @@ free() {
 	unmount_ratefs
 }
 
-# 100/s with a tenth of a second in stock: 60 operations take half a second.
+# 100/s, and the bucket holds a tenth of a second's worth: 60 operations take half a second.
 limited read_iops=100 read 60 500ms --size 4K
 limited write_iops=100 write 60 500ms --size 4K
 limited meta_iops=100 fsync 60 500ms
@@ -46,7 +48,7 @@ limited_at_least meta_iops=100 mkdir 30 500ms
 limited_at_least meta_iops=100 open 60 500ms
 limited_at_least iops=100 open 60 500ms
 limited_at_least iops=100 readdir 60 500ms --path "$MNT"
-# 1000 KiB/s: 100 KiB in stock: 10 blocks of 60 KiB take half a second.
+# 1000 KiB/s, and the bucket holds 100 KiB: 10 blocks of 60 KiB take half a second.
 limited read_bps=1000K read 10 500ms --size 60K
 limited write_bps=1000K write 10 500ms --size 60K
 limited bps=1000K read 10 500ms --size 60K

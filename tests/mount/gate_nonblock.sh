@@ -36,21 +36,21 @@ equal "$(nonblock edge "$MNT/file" 4096 5)" 5 "edges after whole reads"
 equal "$(nonblock edge "$MNT/file" 65536 5)" 5 "edges after reads in part"
 unmount_ratefs
 
-# Never for directories, metadata and page faults.
+# Directories, metadata and page faults never get EAGAIN.
 mount_ratefs -o iops=50,window=20ms
 equal "$(nonblock dir "$MNT/dir")" 52 "names in a directory opened with O_NONBLOCK"
 equal "$(nonblock mmap "$MNT/file")" "read by mmap" "page faults"
 ok ls -R "$MNT" >/dev/null
 unmount_ratefs
 
-# nonblock=wait turns it off.
+# nonblock=wait makes them wait like others.
 mount_ratefs -o read_bps=100K,nonblock=wait
 at_least 500ms nonblock read "$MNT/file" 32768 3 >"$TMP/out"
 equal "$(tr '\n' ' ' <"$TMP/out")" "32768 32768 32768 " "nonblock=wait"
 unmount_ratefs
 
-# O_DIRECT goes in whole blocks, or the backing file says EINVAL; also where a block is more than
-# the bucket holds.
+# O_DIRECT transfers are shortened only to whole blocks, since the backing file would return EINVAL
+# otherwise; also if a block is larger than the capacity of the bucket.
 in_blocks() {
 	head -c 1M /dev/zero >"$SRC/file"
 	for limit in 100K 20K; do

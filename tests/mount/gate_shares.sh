@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Limits and shares that must hold beside callers who list, close, or never wait, and while limits are
-# changed: the upper bounds come from the rate, the shares from fair=uid.
+# Limits and shares hold while other callers list directories, close files or never wait, and while
+# limits are changed: the upper bounds follow from the rate, the shares from fair=uid.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:shares
 
@@ -12,11 +12,11 @@ head -c 1M /dev/zero >"$SRC/file"
 chmod 666 "$SRC/file"
 MIB=1048576
 
-# holds CONDITION what: with the numbers in it
+# holds CONDITION WHAT: CONDITION is an awk expression with the numbers filled in.
 holds() { awk "BEGIN { exit !($1) }" || fail "$2: $1"; }
 alice() { as_user alice shares "$@"; }
 bob() { as_user bob shares "$@"; }
-# beside COMMAND -- COMMAND: both run; what they print is in $A and $B
+# beside COMMAND -- COMMAND: runs both concurrently; their output is in $A and $B.
 beside() {
 	local first=()
 	while [ "$1" != -- ]; do first+=("$1"); shift; done
@@ -39,7 +39,7 @@ listings() { # read_bps threads
 listings $MIB 10
 unmount_ratefs
 listings $((10 * MIB)) 200
-# … and cause no debt for others.
+# Listings cause no debt for others.
 nap 300ms
 beside alice list "$MNT/big" $MIB 200 3 -- bob read "$MNT/file" 65536 3
 holds "${B% *} >= 10 * $MIB * 3 * 0.3" "bytes that a reader gets beside 200 threads that list"
@@ -47,14 +47,14 @@ holds "${B#* } <= 1500" "the longest wait of a reader beside 200 threads that li
 equal "$(find "$MNT/big" -type f | wc -l)" 5000 "names in a listing that was cut into pieces"
 unmount_ratefs
 
-# Closes are charged to whoever closes.
+# Closes are charged to the user who closes.
 mount_ratefs -o iops=1000,fair=uid
 beside alice close "$MNT/file" 2 -- bob pause "$MNT/file" 2
 read -r _ mean worst <<<"$B"
 holds "$mean <= 15" "mean wait beside one who closes without end, ms"
 holds "$worst <= 200" "longest wait beside one who closes without end, ms"
 holds "$A >= 3000" "closes that did not wait"
-# At 1000 per second those take their time, and alice's next request comes after them.
+# At 1000 per second, paying for these closes takes a while, and alice's next request waits for it.
 as_user alice timeout -s KILL 0.5 "$BIN/shares" pause "$MNT/file" 0.01 >/dev/null 2>&1
 equal $? 137 "the next request of one who has closed $A times"
 unmount_ratefs
@@ -66,7 +66,7 @@ holds "$A <= 1.6 * $B && $B <= 1.6 * $A" "bytes of one who spins and of one who 
 holds "$A + $B <= $MIB * 3.2 + $MIB / 10" "bytes of both in 3 s"
 unmount_ratefs
 
-# The values of extended attributes are bytes that are read and written.
+# Byte limits apply to the values of extended attributes.
 if setfattr -n user.probe -v "$(head -c 16384 /dev/zero | tr '\0' x)" "$SRC/file" 2>/dev/null; then
 	mount_ratefs -o bps=$MIB
 	n=$(shares getxattr "$MNT/file" user.probe 2) || fail "getxattr"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A handled signal does not disturb a program that waits (interrupt=fatal); with interrupt=any it
-# gets EINTR.  A git clone with its progress timer runs clean under a tight limit.
+# A handled signal does not disturb a program that waits (interrupt=fatal); with interrupt=any the
+# program gets EINTR.  A git clone with its progress timer works under a tight limit.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:signalled git
 

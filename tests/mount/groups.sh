@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Callers who are in very many groups, as with a directory service: a signal that they handle ends no wait, and every
-# group gives the same access as on the backing filesystem.
+# Callers that are in very many groups, as with a directory service: a signal that they handle does
+# not end their wait, and every group gives the same access as on the backing filesystem.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:signalled
 [ -x /usr/bin/python3 ] || skip "needs /usr/bin/python3"
@@ -9,7 +9,7 @@ requires helper:signalled
 backing tmpfs
 chmod 777 "$SRC" "$PLAIN"
 
-# in_groups N command: alice, in groups 10000 … 10000 + N - 1.
+# in_groups N command: runs the command as alice, in groups 10000 … 10000 + N - 1.
 in_groups() {
 	local n=$1
 	shift

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Mounts whose source hangs do not block the control plane while they are made or ended: list, stats, set and signals are
-# served meanwhile, and the daemon can end.
+# Mounts whose source hangs do not block the control plane while they are mounted or unmounted:
+# list, stats, set and signals are served meanwhile, and the daemon can be ended.
 LOG_EXPECTED=.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
@@ -22,7 +22,7 @@ start() {
 }
 state() { ctl list --json | jq -r ".daemons[0].mounts[] | select(.name == \"$1\") | .state"; }
 stuck() { [ "$(ctl stats a --json | jq .in_source.requests)" -ge "$1" ]; }
-# Everything that does not need the hung source.
+# Everything that does not need the hung source works.
 alive() {
 	before 1s ctl list >/dev/null
 	before 1s ctl stats b >/dev/null
@@ -35,7 +35,7 @@ hang() {
 	within 5s stuck 5 || fail "the readers do not hang"
 }
 
-# unmount waits and says so; the daemon continues.  Then --force while it waits.
+# unmount waits and says so; the daemon continues.  Then unmount --force, while the first one waits.
 { conf_a "$LOWER"; conf_b; } >"$CONF"
 start
 hang
@@ -62,7 +62,7 @@ for readers in 5 100; do
 	within 5s state_is a unmounted || fail "a does not come to its end: $(state a)"
 done
 
-# A reload that removes it and mounts something else in its place.
+# A reload that removes the hung mount and mounts another source in its place.
 ok ctl mount a
 hang
 { conf_a "$SRC/b"; conf_b; } >"$CONF"
@@ -80,7 +80,7 @@ unpark_after
 gone_from_list() { ! ctl list | grep -q unmounting; }
 within 5s gone_from_list || fail "the dropped mount does not come to its end"
 
-# One that a reload has dropped for good, or replaced, can be abandoned by its name.
+# A hung mount that a reload has removed or replaced can be abandoned by its name.
 { conf_a "$LOWER"; conf_b; } >"$CONF"
 ok ctl reload >/dev/null
 for then in dropped replaced; do
@@ -100,7 +100,7 @@ for then in dropped replaced; do
 	[ "$(state a)" = mounted ] || ok ctl mount a
 done
 
-# A reload that adds one whose source hangs, beside another one that does not.
+# A reload that adds a mount whose source hangs, beside a mount whose source does not.
 lower_hangs
 { conf_a "$SRC/b"; conf_b; printf '[mount:c]\nsource = %s\nmountpoint = %s\n' "$LOWER/." "$TMP/c"; } >"$CONF"
 ctl reload >"$TMP/said" 2>&1 &
@@ -119,7 +119,8 @@ nap 300ms
 kill -TERM "$DAEMON"
 daemon_ended_well
 
-# A daemon that starts with such a source: the other mounts come up, though later, and it can be ended.
+# A daemon that starts with such a source: the other mounts come up, though later, and the daemon
+# can be ended.
 lower_hangs
 { conf_a "$LOWER/."; conf_b; } >"$CONF"
 start
@@ -136,8 +137,9 @@ wait "$DAEMON"
 DAEMON=
 umount -l "$TMP/a" 2>/dev/null
 
-# Told to end while the source hangs: the control plane goes on; told twice: all mounts and clients are
-# free, and the log says what was left.  (The process itself is gone when the kernel lets its threads go.)
+# SIGTERM while the source hangs: the control plane continues.  A second SIGTERM releases all mounts
+# and clients, and the log says what was abandoned.  (The process exits when the kernel releases its
+# threads.)
 { conf_a "$LOWER"; conf_b; } >"$CONF"
 start
 hang
@@ -156,7 +158,7 @@ wait "$DAEMON"
 equal $? 1 "exit code"
 DAEMON=
 
-# One SIGTERM: the same, after a while.
+# A single SIGTERM does the same, after a while.
 start
 hang
 t0=$(now_ms)
@@ -168,7 +170,7 @@ lower_goes_on
 within 5s gone "$DAEMON" || fail "still there"
 wait "$DAEMON"
 DAEMON=
-# Every command of the protocol, about the mount whose source hangs, is answered at once.
+# Every command of the protocol that concerns the mount whose source hangs is answered immediately.
 start
 hang
 cat >"$TMP/all.py" <<'END'

@@ -56,7 +56,7 @@ ctl list | grep -Eq 'a .*\([0-9]+ stuck in the source: read, for' || fail "$(ctl
 equal "$(listed b .stuck)" null
 before 1s ctl set a iops=2k >/dev/null
 
-# Abandoned: the readers have an answer, the mount is gone and can be made again; b goes on.
+# Abandoning: the readers get an answer, the mount is gone and can be mounted again; b continues.
 ctl unmount a --force >"$TMP/said" || fail "unmount --force"
 grep -Eq "mount 'a': unmounted; abandoned [0-9]+ requests in the source: read, for [0-9.]+ s" "$TMP/said" ||
 	fail "unmount --force said: $(cat "$TMP/said")"
@@ -93,7 +93,8 @@ kill -TERM "$DAEMON"
 daemon_ended_well
 lower_gone
 
-# Stacked: the source of b is the mountpoint of a, both are limited.  What b has admitted waits in a.
+# Stacked mounts: the source of b is the mountpoint of a, and both are limited.  Requests that b has
+# admitted wait in a.
 cat >"$CONF" <<-END
 	[mount:a]
 	source = $SRC/a
@@ -113,7 +114,7 @@ ok ctl pause b
 all_wait() { [ "$(ctl stats b --json | jq .parked_now)" = 150 ]; }
 within 5s all_wait || fail "not all readers wait"
 ok ctl resume b
-# Otherwise nothing could kill them.
+# Aborts all connections; otherwise clients that hang could not be killed.
 abort_all() {
 	mount -t fusectl none "$PLAIN"
 	findmnt -rno MAJ:MIN -t fuse.ratefs | while IFS=: read -r _ n; do echo 1 >"$PLAIN/$n/abort"; done

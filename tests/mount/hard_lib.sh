@@ -34,12 +34,13 @@ settled() {
 	before 10s stat "$MNT/." >/dev/null
 }
 parked() { [ "$(stat_of .parked_now)" -ge "$1" ]; }
-# Buckets are as full as time makes them: what was not used came back.
+# The bucket is full again: unused tokens were refunded.
 full_again() { [ "$(stat_of ".limits.$1 | .level >= .capacity")" = true ]; }
 
 # --- errors -------------------------------------------------------------------------------------
 
-# gets 'No space left on device' command: it fails, and the last thing it says ends so.
+# gets 'No space left on device' command: the command fails, and the last line that it prints ends
+# with this text.
 gets() {
 	local text=$1 out
 	shift
@@ -47,7 +48,7 @@ gets() {
 	[[ $out == *"$text"* ]] || fail "'$*' said '$out', not '$text'"
 }
 
-# A background job of as_user and all that it started.
+# slay PID: kills a background job of as_user and everything that it has started.
 slay() {
 	local p
 	for p in $(pgrep -P "$1"); do slay "$p"; done
@@ -55,13 +56,14 @@ slay() {
 	wait "$1" 2>/dev/null
 }
 
-# Is the daemon built with a sanitizer?  It is slower then, larger, and outside of its sandbox.
+# Is the daemon built with a sanitizer?  Then it is slower, uses more memory, and runs without its
+# sandbox.
 sanitized() { grep -qa '__[at]san_init' "$RATEFS"; }
 
 # --- a source that hangs ------------------------------------------------------------------------
 
-# lower_ready DIR: a FUSE mount of DIR at $LOWER, whose daemon can be stopped: who uses it as a source then
-# hangs in the kernel, unkillably, until it goes on.
+# lower_ready DIR: a FUSE mount of DIR at $LOWER, whose daemon can be stopped: threads that use it
+# as a source then hang in the kernel, and cannot be killed, until it continues.
 LOWER=$TMP/lower LOWER_DAEMON=
 lower_ready() {
 	mkdir -p "$LOWER"

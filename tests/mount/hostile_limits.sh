@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# No way of moving data passes the limits: for each one the bytes of a user stay below rate × time + the window's bound.
+# No way of transferring data bypasses the limits: with each, the bytes of a user stay below the
+# bound that ratefs(8) states.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:hostile
@@ -18,7 +19,7 @@ bounded() { # "BYTES SECONDS" what
 		{ print what ": " $0 " is more than " rate " bytes per second"; exit 1 }' <<<"$1" ||
 		fail "limit passed by $2: $1"
 }
-# file: a new one of its own for each way, so that no page is in the cache
+# file NAME: creates a new file for each way, so that none of its pages is cached.
 file() { as_user alice sh -c "head -c $SIZE /dev/urandom >$SRC/file.$1"; echo "$MNT/file.$1"; }
 way() { # NAME COMMAND...: what it prints is bounded
 	local name=$1 out
@@ -68,7 +69,7 @@ f=$(file link)
 ok as_user alice ln "$f" "$MNT/other-name"
 sh_way "a second name" "dd if=$MNT/other-name of=/dev/null bs=1M status=none"
 
-# copy_file_range counts in both directions: half the rate.
+# copy_file_range is charged in both directions, so it gets half the rate.
 f=$(file copy)
 nap 600ms
 out=$(as_user alice timeout 60 hostile copy-range "$f" "$MNT/w.copy") || fail "copy_file_range"

@@ -66,7 +66,7 @@ slay $hog
 settled "after big writes"
 unmount_ratefs
 
-# Parked requests by number: past max_parked the hog is refused, the others are not.
+# The number of parked requests: beyond max_parked, the hog is refused, others are not.
 # (Each in a directory of its own: a caller that waits for a name delays those that look up the same one, see SECURITY.)
 mkdir "$SRC/dir-alice" "$SRC/dir-bob"
 cp "$SRC/file" "$SRC/dir-alice/"
@@ -81,7 +81,7 @@ slay $hog
 settled "after $PARK parked"
 unmount_ratefs
 
-# Short-lived processes: the table of keys stays bounded, and nobody is refused.
+# Short-lived processes: the table of keys stays bounded, and no request is refused.
 mount_ratefs -o iops=5000,fair=process,max_keys=64,attr_timeout=0
 kb=$(daemon_kb)
 equal "$(as_user alice hostile forks "$MNT/file" $FORKS 32)" 0 "processes failed"
@@ -91,7 +91,7 @@ sanitized || [ $grown -lt $((64 * 1024)) ] || fail "the daemon has grown by $gro
 settled "after $FORKS processes"
 unmount_ratefs
 
-# Signals in storms: no read fails for it, and the others are served.
+# Storms of signals: no read fails because of them, and others are served.
 mount_ratefs -o iops=500,fair=uid
 storms=()
 for i in 1 2 3 4; do

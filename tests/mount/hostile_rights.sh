@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Users get no more rights, space and turns through the mount than on the backing filesystem: files that changed
-# behind the kernel's back, blocks that are reserved for root, descriptors, closes and page faults without end.
+# Users get no more rights and space through the mount than on the backing filesystem, and no more
+# than their share of turns: files that are changed directly in the source, blocks reserved for
+# root, descriptors, endless closes and page faults.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq chattr lsattr setfacl setfattr mkfs.ext4 helper:iogen
@@ -15,7 +16,8 @@ mkdir -p "$SRC" "$PLAIN"
 chmod 755 "$BACK"
 chmod 1777 "$SRC" "$PLAIN"
 
-# py USER 'statements' ARGUMENTS: in Python, with os, sys, mmap, fcntl, struct and time at hand; prints what it gets.
+# py USER 'statements' ARGUMENTS: runs Python statements, with os, sys, mmap, fcntl, struct and time
+# imported; prints errors as well.
 py() {
 	local who=$1 what=$2
 	shift 2
@@ -27,7 +29,8 @@ except OSError as e:
 	print(os.strerror(e.errno))" "$@"
 }
 
-# A file given to root behind the mount cannot be made set-user-ID by a user who still has it open.
+# A file that was given to root directly in the source cannot be made set-user-ID by a user who
+# still has it open.
 for mode in auto strict; do
 	mount_ratefs -o cache=$mode
 	rm -f "$SRC/mine"
@@ -54,7 +57,8 @@ refused as_user alice setfacl -m u:1002:rw "$MNT/was"
 unmount_ratefs
 rm "$SRC/was"
 
-# Nor can somebody else's file in a sticky directory be removed by a name that was one's own a moment ago.
+# Nor can a user remove another user's file in a sticky directory by a name that was the user's own
+# a moment ago.
 mkdir -m 1777 "$SRC/sticky"
 mount_ratefs -o entry_timeout=60,attr_timeout=60
 py alice 'os.close(os.open(a[0], os.O_CREAT, 0o644)); print(os.stat(a[0]).st_size)' "$MNT/sticky/x" >/dev/null
@@ -66,7 +70,8 @@ equal "$(py alice 'os.rename(a[0], a[1]); print("done")' "$MNT/sticky/x" "$MNT/s
 equal "$(cat "$SRC/sticky/x")" bob
 unmount_ratefs
 
-# Versions: for the owner to set; four bytes, as programs have room for.
+# Inode versions: only the owner may set them; they have four bytes, which is what programs have
+# room for.
 set_version='fd = os.open(a[0], os.O_RDONLY)
 	fcntl.ioctl(fd, 0x40087602, struct.pack("l", 7)); print("done")'
 echo x >"$SRC/roots"
@@ -84,7 +89,8 @@ equal "$(stat -c %s "$SRC/log")" 8192 "an append-only file has grown by a store 
 unmount_ratefs
 rm -f "$SRC/log" "$SRC/mine" "$SRC/roots"
 
-# Blocks that are reserved for root: not by extended attributes, not by maps, not by a file that root has open too.
+# Users cannot get blocks that are reserved for root: not by extended attributes, not by mappings,
+# and not through a file that root has open as well.
 as_user alice touch "$SRC"/attr{1..40}
 as_user alice mkdir "$SRC/links"
 as_user alice dd if=/dev/zero of="$SRC/fill" bs=64K status=none 2>/dev/null
@@ -123,7 +129,7 @@ for mode in cache=auto cache=strict cache=page iops=1M,bps=10G; do
 done
 rm -rf "$SRC"/fill* "$SRC"/attr* "$SRC/links" "$SRC/sparse" "$SRC/shared"
 
-# A file size limit that the daemon was born with is not the end of it.
+# A file size limit that the daemon has inherited does not apply to its users, and does not kill it.
 DAEMON_WRAPPER=(prlimit --fsize=100000:)
 mount_ratefs -o cache=strict
 head -c 1M /dev/zero >"$MNT/big" || fail "a file size limit of the daemon counts for others"
@@ -131,7 +137,7 @@ unmount_ratefs
 DAEMON_WRAPPER=()
 rm -f "$SRC/big"
 
-# Closes never wait, so they take no turn of those who do.
+# Closes never wait, but they do not take the turns of requests that do.
 mkdir -m 777 "$SRC/a" "$SRC/b"
 mount_ratefs -o iops=100,fair=uid
 py alice 'fd = os.open(a[0], os.O_RDWR | os.O_CREAT)
@@ -143,7 +149,7 @@ slay $job
 settled "after closes"
 unmount_ratefs
 
-# Page faults wait, also where the queue is full.
+# Page faults wait, even if the queue is full.
 head -c 8M /dev/urandom >"$SRC/a/map"
 head -c 1M /dev/zero >"$SRC/a/read"
 mount_ratefs -o read_bps=256K,max_parked=20,fair=uid
@@ -176,7 +182,7 @@ settled "after files without names"
 unmount_ratefs
 DAEMON_WRAPPER=()
 
-# Names of processes are whatever they like: nothing of them is obeyed by a terminal.
+# Processes can choose their names: control characters in them do not reach the terminal.
 mount_ratefs -o iops=10
 py alice 'open("/proc/self/comm", "w").write("\033[31mx")
 	while True: os.stat(a[0]); os.listdir(a[0])' "$MNT/a" &
@@ -188,7 +194,7 @@ ctl stats "$MNT" >"$TMP/out"
 slay $job
 unmount_ratefs
 
-# A configuration file that is a FIFO is an error, not a wait.
+# A configuration file that is a FIFO is an error; the daemon does not wait for it.
 mkfifo "$TMP/fifo"
 check_fifo() { ! "$RATEFS" -c "$TMP/fifo" --check 2>"$TMP/err"; }
 before 5s check_fifo

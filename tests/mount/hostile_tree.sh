@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A user of the mount gets nowhere that it could not go on the backing filesystem: not out of the tree, not into others' files,
-# not into a device, and it cannot make the daemon wait for a FIFO.
+# A user of the mount reaches nothing that is out of reach on the backing filesystem: nothing
+# outside the tree, no files of others, no devices; and no user can make the daemon wait for a FIFO.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires helper:hostile
@@ -39,14 +39,14 @@ if setfattr -n trusted.hidden -v 1 "$SRC/work" 2>/dev/null; then
 	equal "$(getfattr --absolute-names --only-values -n trusted.hidden "$MNT/work")" 1
 fi
 
-# Set-user-ID bits go where the backing filesystem would take them off.
+# Set-user-ID bits are cleared when the backing filesystem would clear them.
 cp /bin/true "$SRC/suid" && chmod 4777 "$SRC/suid"
 as_user alice sh -c "printf x >>$MNT/suid"
 equal "$(stat -c %a "$SRC/suid")" 777 "a foreign write left the set-user-ID bit on"
 as_user alice sh -c "cp /bin/true $MNT/work/own; chmod 4755 $MNT/work/own"
 equal "$(stat -c '%a %u' "$SRC/work/own")" "4755 1001"
 
-# FIFOs, sockets and devices are not opened by the daemon: nobody else waits.
+# The daemon does not open FIFOs, sockets and devices: no other user waits for them.
 mkfifo -m 666 "$SRC/work/fifo"
 mknod -m 666 "$SRC/work/null" c 1 3
 (as_user alice timeout 3 cat "$MNT/work/fifo" >/dev/null 2>&1) &

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A source that checks identity itself (helpers/idsource.c) sees the right user on every call, with
-# users and root taking turns on the same threads; and whom it denies gets nothing, whatever the call.
+# A source that checks identity itself (helpers/idsource.c) sees the right user on every call, while
+# users and root alternate on the same threads; and users whom it denies get nothing, whatever the
+# call.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:idsource helper:idclient
 
@@ -9,7 +10,7 @@ REAL=$TMP/real SEEN=$TMP/seen UNCACHED=attr_timeout=0,entry_timeout=0
 backing tmpfs
 mkdir "$REAL"
 mount -t tmpfs -o mode=755 tmpfs "$REAL" || skip "cannot mount a tmpfs"
-# Open to all by their modes, so that nobody but the source says no.
+# Files whose modes allow everything, so that only the source can refuse.
 for who in u0 u1001 u1002 g2000; do
 	mkdir -m 777 "$REAL/$who" "$REAL/$who/dir"
 	echo text >"$REAL/$who/file"
@@ -19,7 +20,7 @@ done
 idsource "$REAL" "$SEEN" "$SRC" -o allow_other || fail "the source did not come up"
 within 5s mountpoint -q "$SRC" || fail "no source"
 
-# name: the rounds of all three at the same time.
+# together NAME: runs the rounds of all three users concurrently.
 together() {
 	local pids=() p who
 	for who in root alice bob; do
@@ -34,7 +35,7 @@ together() {
 		wait "$p" || fail "$1: a call was refused to whom it is allowed"
 	done
 }
-# Of what was seen, nothing came as somebody else.
+# No call reached the source as the wrong user.
 nobody_denied() {
 	! grep -q DENIED "$SEEN" || { sort "$SEEN" | grep DENIED | uniq -c | head >&2; fail "$1: somebody else was asking"; }
 }
@@ -49,20 +50,21 @@ every_call_was_seen() {
 	done
 }
 
-# The kernel remembers names and attributes for all users alike; what this source says of them depends on the user.
+# The kernel caches names and attributes for all users together, but this source's answers depend on
+# the user.
 for options in cache=strict cache=page,$UNCACHED cache=auto,$UNCACHED iops=20000,window=1ms,$UNCACHED; do
 	: >"$SEEN"
 	mount_ratefs -o "$options"
 	together "$options"
 	nobody_denied "$options"
 	every_call_was_seen "$options"
-	# By whom a directory is not for: root is nobody there.
+	# By users who have no access to a directory; this source gives root no privileges.
 	: >"$SEEN"
 	ok idclient "$MNT/u1001" refused
 	ok as_user bob idclient "$MNT/u1001" refused
 	ok as_user alice idclient "$MNT/u0" refused
 	[ "$(grep -c DENIED "$SEEN")" -gt 20 ] || fail "the source was not asked"
-	# A hundred opens at the same time by the owner and by the one who is denied.
+	# A hundred opens each, concurrently, by the owner and by a user who is denied.
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	as_user alice bash -c 'for _ in {1..100}; do read -r x <"$0" && [ "$x" = text ] || echo refused; done' \
 		"$MNT/u1001/file" >"$TMP/alice" 2>&1 &

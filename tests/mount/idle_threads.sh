@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Many idle mounts have few threads; work brings more, and rest takes them away again.
+# Many idle mounts have few threads; load adds more, which exit again when the mounts are idle.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen
 

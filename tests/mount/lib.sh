@@ -9,11 +9,11 @@
 #	unmount_ratefs
 #
 # Names a test may use
-#	TMP	scratch directory of this test, mode 755, gone at the end
-#	BACK	a filesystem of its own when `backing` was called, else a directory in TMP
-#	SRC	what is mirrored ($BACK/src), MNT where (a directory in TMP)
-#	PLAIN	an unmirrored directory beside SRC: "the same action on the backing directory"
-#	LOG	what the daemon said; DAEMON its pid
+#	TMP	scratch directory of this test, mode 755, removed at the end
+#	BACK	a filesystem of its own if `backing` was called, else a directory in TMP
+#	SRC	the source ($BACK/src); MNT the mountpoint (a directory in TMP)
+#	PLAIN	a directory beside SRC that is not mounted, to compare with
+#	LOG	the daemon's log; DAEMON its pid
 # Environment
 #	srcdir, builddir	as automake sets them
 #	RATEFS, RATEFSCTL	other binaries to test (default: those of builddir)
@@ -26,7 +26,7 @@
 #	RATEFS_SEED, RATEFS_ROUNDS	the sequence of differ.sh and storm.sh, and its length
 #
 # Each test runs in mount and pid namespaces of its own: whatever happens to it, its mounts and its
-# daemons go with it and nobody else's are touched.  Exit 77 means skipped, with a reason.
+# daemons end with it, and no others are touched.  Exit 77 means skipped, with a reason.
 
 set -u -o pipefail
 umask 022
@@ -42,7 +42,7 @@ say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 skip() { say "skipped: $*"; exit 77; }
 fail() { say "FAILED: $*"; show_log; exit 1; }
 
-# Commands, "root", "fuse", "user NAME" that the test cannot do without.
+# Skips the test unless all of these are available: commands, "root", "fuse", "user NAME".
 #	requires fio root
 requires() {
 	local what
@@ -70,8 +70,9 @@ BACK=$TMP/back SRC=$TMP/back/src PLAIN=$TMP/back/plain MNT=$TMP/mnt LOG=$TMP/log
 BIN=$TMP/bin		# copies that other users can reach, wherever builddir is
 DAEMON=
 DAEMON_WRAPPER=()	# e.g. (prlimit --nofile=2000:2000)
-# Lines that the daemon may say at its start, and of what `set` and `reload` change; anything else in the log is a failure.
-# "unmounted" is said of a mount that was told to end before the daemon had said that it serves.
+# Lines that the daemon may log at startup, and about changes by `set` and `reload`; any other line
+# in the log is a failure.  "unmounted" is logged for a mount that was told to end before the daemon
+# had logged that it serves it.
 LOG_EXPECTED=${LOG_EXPECTED:-'^ratefs: (serving|mount .*: unmounted$|.* models a device: |limits?[ :]|.* limits?: |.*: set |.*, was )'}
 mkdir -p "$SRC" "$PLAIN" "$MNT" "$BIN"
 
@@ -115,12 +116,12 @@ for helper in "$HELPERS"/*; do
 	[ ! -f "$helper" ] || [ ! -x "$helper" ] || install_bin "$helper"
 done
 PATH=$BIN:$PATH
-# Control sockets of its own for each test: root's are in /run/ratefs, of which this namespace has
-# its private one.
+# Each test has control sockets of its own: root's are in /run/ratefs, which is private to this
+# namespace.
 XDG_RUNTIME_DIR=$TMP/run
 # Device profiles of this tree, not those of an installed ratefs.
 RATEFS_PROFILES=$srcdir/conf/profiles
-# Totals of trees with a size: none from other tests.
+# Saved totals of trees with a size limit: none from other tests.
 RATEFS_STATE_DIR=$TMP/state
 export PATH XDG_RUNTIME_DIR RATEFS_PROFILES RATEFS_STATE_DIR
 mkdir -m 700 "$XDG_RUNTIME_DIR"
@@ -129,7 +130,7 @@ if [ -n "${RATEFS_TEST_INSIDE:-}" ]; then
 	mount -t tmpfs -o mode=755 tmpfs /run/ratefs || fail "no private /run/ratefs"
 fi
 
-# `ctl … | grep -q` reads no further than its match, which is no failure of ratefsctl.
+# In `ctl … | grep -q`, grep stops reading at its match; this is not a failure of ratefsctl.
 ctl() {
 	local rc=0
 	"$RATEFSCTL" "$@" || rc=$?
@@ -148,7 +149,7 @@ backing() {
 	ext4)
 		requires mkfs.ext4
 		truncate -s "$size" "$TMP/ext4.img"
-		# Project ids where the kernel knows them.
+		# With project IDs, if the kernel supports them.
 		mount_ext4 -O project,quota || mount_ext4 ||
 			skip "cannot mount a loop image: no free /dev/loop* or no right to use it"
 		;;
@@ -169,7 +170,7 @@ unbacking() {
 	rm -f "$TMP/ext4.img"
 }
 
-# on_each_backing FUNCTION [args]: once on tmpfs and once on ext4, each new and empty.
+# on_each_backing FUNCTION [args]: calls it once on tmpfs and once on ext4, each new and empty.
 on_each_backing() {
 	local kind done_one=
 	for kind in ${RATEFS_TEST_BACKINGS:-tmpfs ext4}; do
@@ -194,8 +195,9 @@ loop_works() { losetup -f >/dev/null 2>&1; }
 
 # --- mounting --------------------------------------------------------------------------------
 
-# mount_ratefs [-o options] [more arguments]: SRC at MNT, in the foreground of its own, log in LOG.
-# Returns when the mount answers.  As root others may use it (allow_other).
+# mount_ratefs [-o options] [more arguments]: mounts SRC at MNT, by a daemon that stays in the
+# foreground as a background job; its log is in LOG.  Returns when the mount answers.  If run by
+# root, others may use it (allow_other).
 mount_ratefs() {
 	try_mount_ratefs "$@" || fail "the mount did not come up"
 }
@@ -207,8 +209,8 @@ try_mount_ratefs() {
 	within 10s answers_or_gone || return 1
 	kill -0 "$DAEMON" 2>/dev/null && answers
 }
-# Asks the daemon: the kernel remembers a dead mount for a second.  Below a dead mount that was just removed
-# lies a directory that answers too, but it is on the device of TMP.
+# Asks the daemon, since the kernel caches the attributes of a dead mount for a second.  The
+# directory below a dead mount that was just removed answers, too, but it is on the device of TMP.
 answers() {
 	local device
 	findmnt -nM "$MNT" -o FSTYPE 2>/dev/null | grep -q '^fuse' || return
@@ -217,7 +219,7 @@ answers() {
 answers_or_gone() { answers || gone "$DAEMON"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
-# Unmount; the daemon must then end by itself with exit 0 and have said nothing.
+# Unmounts; the daemon must then end by itself with exit status 0 and no unexpected line in its log.
 unmount_ratefs() {
 	within 2s umounted || { busy; fail "umount"; }
 	daemon_ended_well
@@ -229,7 +231,7 @@ stop_ratefs() {
 	daemon_ended_well
 	! mountpoint -q "$MNT" || fail "the mount outlived its daemon"
 }
-# kill -9 of the one daemon that there is.  A process that it has started bears its name for a moment.
+# kill -9 of the only daemon.  A process that the daemon has started has its name for a moment.
 kill_the_daemon() {
 	within 5s one_daemon || fail "there are $(pgrep -xc "${RATEFS##*/}") processes called ${RATEFS##*/}"
 	pkill -9 -x "${RATEFS##*/}"
@@ -274,7 +276,7 @@ uid_of() {
 	*) echo "$1" ;;
 	esac
 }
-# as_user NAME command: with the user's own group and, both of them, group 2000.
+# as_user NAME command: runs it with the user's own group, and with group 2000, which all have.
 as_user() {
 	local uid
 	uid=$(uid_of "$1") || exit 1
@@ -293,7 +295,7 @@ ms_of() {	# 3s, 250ms, 2
 }
 nap() { sleep "$(awk -v ms="$(ms_of "$1")" 'BEGIN { print ms / 1000 }')"; }
 
-# within 3s condition: asks again and again; true as soon as it holds, false when the time is over.
+# within 3s condition: checks it repeatedly; true as soon as it holds, false when the time is over.
 within() {
 	local end
 	end=$(($(now_ms) + $(ms_of "$1")))
@@ -303,7 +305,7 @@ within() {
 		sleep 0.01
 	done
 }
-# before 3s command: it must succeed, and in less than that; it is killed when it does not end.
+# before 3s command: it must succeed in less than that; it is killed if it does not end.
 before() {
 	local limit=$1 t0 pid rc=0
 	shift
@@ -342,7 +344,7 @@ between() {
 ok() { "$@" || fail "'$*' ended with $?"; }
 refused() { ! "$@" 2>/dev/null || fail "'$*' worked but must not"; }
 equal() { [ "$1" = "$2" ] || fail "${3:-values differ}: '$1' is not '$2'"; }
-# says 'pattern' command: it fails, with one line that matches.
+# says 'pattern' command: the command fails, with one line that matches.
 says() {
 	local pattern=$1 out rc=0
 	shift
@@ -381,7 +383,7 @@ conforms() {
 	fi
 	unmount_ratefs
 }
-# Everything of two trees that a program can see, times included, except inode numbers and atimes.
+# Everything that a program can see of a tree, including times, except inode numbers and atimes.
 tree_of() {
 	(cd "$1" && find . -type d -printf '%P %m %U %G %n %T@\n' | sort &&
 		find . ! -type d -printf '%P %y %m %U %G %s %n %l %T@\n' | sort &&

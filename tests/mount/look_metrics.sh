@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Metrics say what was done, over HTTP and as a file; hostile clients of the exporter harm nobody.
+# Metrics report what was done, over HTTP and as a file; hostile clients of the exporter do not
+# affect others.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen jq
 EXPORTER=${EXPORTER:-$builddir/ratefs-exporter}
@@ -29,7 +30,7 @@ chmod 777 "$MNT"
 iogen --op read --size 64K --count 64 --path "$MNT/file" >"$TMP/read" || fail "iogen read"
 iogen --op write --size 16K --count 32 --uids 1001 --path "$MNT/new" >"$TMP/write" || fail "iogen write"
 
-# value NAME LABELS...: of the sample that has all of these labels
+# value NAME LABELS...: prints the value of the sample that has all of these labels.
 value() {
 	local name=$1 label lines
 	shift
@@ -96,7 +97,7 @@ equal "$(get /metrics HEAD 2>/dev/null)" ""
 says 'ADDRESS:PORT' ratefs-exporter --listen :80
 says 'cannot listen' ratefs-exporter --listen "127.0.0.1:$PORT"
 says 'number from 0 to 100' ratefs-exporter --users many
-# Nobody else than this machine is served by default.
+# By default, only this machine is served.
 ratefs-exporter --help | grep -q 'default 127.0.0.1:' || fail "the default address"
 
 # Hostile clients: garbage, half a request, many that never read.
@@ -115,13 +116,14 @@ done
 for sock in "${socks[@]}"; do exec {sock}>&-; done
 within 20s get /metrics >/dev/null 2>&1 || fail "the exporter does not answer after hostile clients"
 
-# A daemon that does not answer is counted, and does not hold up a scrape for ever.
+# A daemon that does not answer is counted, and delays a scrape only for a limited time.
 kill -STOP "$DAEMON"
 before 15s get /metrics >"$TMP/metrics"
 kill -CONT "$DAEMON"
 grep -q '^ratefs_daemons_failed 1$' "$TMP/metrics" || fail "a daemon that does not answer"
 
-# Without a daemon, it says so.  A file for node_exporter keeps its last contents: nothing is printed but an error.
+# Without a daemon, `metrics` prints only an error, so that a file for node_exporter keeps its last
+# contents.
 stop_ratefs
 rc=0
 "$RATEFSCTL" metrics >"$TMP/none" 2>"$TMP/none.err" || rc=$?

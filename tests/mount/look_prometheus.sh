@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A real Prometheus scrapes a mount under load; what it answers is what fio did.  Every expression of the dashboard and of
-# the rules has an answer.
+# A real Prometheus scrapes a mount under load; its answers agree with what fio did.  Every
+# expression of the dashboard and of the rules returns data.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires prometheus promtool fio jq python3 helper:iogen
 unset http_proxy HTTP_PROXY all_proxy ALL_PROXY
@@ -26,7 +26,7 @@ prometheus --config.file="$TMP/prometheus.yml" --storage.tsdb.path="$TMP/tsdb" -
 	>"$TMP/prometheus.log" 2>&1 &
 prometheus=$!
 
-# query EXPRESSION: the value of the one sample that it has, or nothing
+# query EXPRESSION: prints the value if the result is a single sample, or nothing.
 query() {
 	promtool query instant --format=json "http://127.0.0.1:$PROM" "$1" 2>/dev/null |
 		jq -r 'if length == 1 then .[0].value[1] else "" end'
@@ -47,7 +47,8 @@ equal "$(query 'count(ratefs_wait_seconds_count)')" 1 "limits for which anybody 
 [ "$(query 'ratefs_wait_seconds_count{limit="read_bps"}')" -gt 50 ] || fail "waits for read_bps"
 p99=$(query 'histogram_quantile(0.99, ratefs_wait_seconds_bucket)')
 awk -v p="$p99" 'BEGIN { exit !(p > 0.005 && p < 5) }' || fail "99th percentile of waiting: '$p99'"
-# The highest rate that it saw is that of the limit, and the limit refused nearly all the time.
+# The highest rate that Prometheus saw is that of the limit, and requests waited for the limit
+# nearly all the time.
 rate=$(query 'max_over_time(rate(ratefs_bytes_total{op="read"}[2s])[20s:500ms])')
 awk -v r="$rate" 'BEGIN { exit !(r > 1.6e6 && r < 2.9e6) }' || fail "the rate was '$rate' bytes/s"
 share=$(query 'max_over_time(rate(ratefs_limit_blocking_seconds_total{limit="read_bps"}[2s])[20s:500ms])')
@@ -55,7 +56,8 @@ awk -v s="$share" 'BEGIN { exit !(s > 0.7 && s < 1.3) }' || fail "it refused '$s
 rule_works() { [ -n "$(query 'count(ratefs:bytes:rate5m)')" ]; }
 within 5s rule_works || fail "the rules give nothing"
 
-# A second daemon has what the dashboard shows beside that: a class, a pool, a size that is reached.
+# A second daemon provides what else the dashboard shows: a class, a pool, a size limit that is
+# reached.
 mkdir "$TMP/src2" "$TMP/mnt2"
 head -c 1M /dev/zero >"$TMP/src2/file"
 cat >"$TMP/conf" <<END
@@ -82,7 +84,8 @@ iogen --op read --size 64K --forever --clients 2 --path "$TMP/mnt2/file" >/dev/n
 load=$!
 ! head -c 8M /dev/zero 2>/dev/null >"$TMP/mnt2/large" || fail "the size was not reached"
 
-# Asks what Grafana would ask; prints what is wrong.  A comparison at the end is left out: nothing may be wrong here.
+# Sends the queries that Grafana would send, and prints what is wrong.  A comparison at the end of an
+# expression is left out, since its condition is not met here.
 cat >"$TMP/ask.py" <<'END'
 import json, re, sys, urllib.parse, urllib.request
 url, dashboard = sys.argv[1:]

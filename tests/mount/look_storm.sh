@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# 100,000 events a second and more while one subscriber never reads: requests are not slowed down, memory is bounded, events that
-# are lost are counted, each of them, and a subscriber beside the deaf one still gets its events.
+# At least 100,000 events per second while one subscriber never reads: requests are not slowed down,
+# memory is bounded, every lost event is counted, and another subscriber still gets its events.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:eventstorm jq
 
@@ -13,7 +13,7 @@ is() { jq -e "$1" "$TMP/result" >/dev/null || fail "not true: $1, of $(cat "$TMP
 is '.reader.missing == 0'
 is '.deaf.got + .deaf.dropped == .deaf.events'
 is '.deaf.dropped > 0 and .deaf.got > 100'
-# The other one gets what it can read, and all of it once the storm is over.
+# The other subscriber gets as much as it can read, and everything once the storm is over.
 is '.reader.got > 10000'
 is '.quiet.got == .quiet.events and .quiet.dropped == 0'
 if grep -qa '__[at]san_init' "$RATEFS"; then

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefsctl top in a terminal: what it shows, how it answers to keys, and what it costs; on a pipe, plain lines.
+# ratefsctl top in a terminal: what it shows, how it reacts to keys, and how much CPU it uses; on a
+# pipe, plain lines.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen tmux jq
 
@@ -66,7 +67,7 @@ type_keys "=" 2Q Enter
 must_show "2Q.*unknown suffix"
 limit_is 2M || fail "a wrong value has changed the limit"
 
-# What it costs: less than 20 ms of CPU a second; twice that on busy machines.
+# It uses less than 20 ms of CPU per second; twice that is allowed for busy machines.
 pid=$(top_pid)
 [ -n "$pid" ] || fail "top is not there"
 used=$(cpu_ns "$pid")
@@ -93,7 +94,8 @@ pkill -KILL -x iogen # of this test's own pid namespace
 wait "$load" 2>/dev/null
 unmount_ratefs
 
-# 4,096 keys: all of them are sorted and filtered, at less CPU than 20 ms a second (measured: 8; twice the bar for busy machines).
+# 4,096 keys: all of them are sorted and filtered, with less than 20 ms of CPU per second (measured:
+# 8; twice the bound is allowed for busy machines).
 mount_ratefs -o read_iops=4096,fair=handle,max_parked=100000
 iogen --op read --size 4K --forever --threads --clients 4095 --path "$MNT/file" >/dev/null 2>&1 &
 load=$!

@@ -30,7 +30,7 @@ DAEMON=$!
 up() { answers && mountpoint -q "$TMP/mnt_b"; }
 within 10s up || fail "the mounts did not come up"
 
-# listen NAME ARGUMENT...: events into $TMP/NAME
+# listen NAME ARGUMENT...: starts a trace that writes its events to $TMP/NAME.
 listeners=() sockets=$(find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l)
 listen() {
 	"$RATEFSCTL" trace --json "${@:2}" >"$TMP/$1" 2>"$TMP/$1.err" &
@@ -56,7 +56,8 @@ within 10s changed || fail "no limit_changed: $(tail -1 "$TMP/all")"
 kill "${listeners[@]}"
 wait "${listeners[@]}" 2>/dev/null
 
-# has NAME FILTER: there are such events; all NAME FILTER: there are events of requests, and all are so
+# has NAME FILTER: some event matches; all NAME FILTER: there are events of requests, and all of
+# them match.
 events() { jq -sc "[.[] | select(.op)]" "$TMP/$1"; }
 has() { events "$1" | jq -e "any(.[]; $2)" >/dev/null || fail "$1: no event with $2"; }
 all() { events "$1" | jq -e "length > 0 and all(.[]; $2)" >/dev/null || fail "$1: not all have $2: $(events "$1" | jq -c ".[] | select($2 | not)" | head -3)"; }
@@ -80,7 +81,7 @@ equal "$(cat "$TMP/nobody")" "" "events of nobody"
 all long '.wait_ns >= 300000000'
 equal "$(count long .op)" "$(count all '(.wait_ns // 0) >= 300000000')" "long waits"
 
-# A request that was refused immediately says which limit refused it.
+# The event of a request that was refused immediately says which limit refused it.
 all b '.event == "admitted" or .event == "would_block"'
 has b '.event == "would_block" and .wait_ns == 0 and .limit.name == "read_bps" and .limit.scope == "mount"'
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A tree of far more files than the daemon may have open lists completely; what the kernel forgets
-# is given back.  RATEFS_TEST_FILES=1000000 for the full size.
+# A tree with far more files than the daemon may have open is listed completely; memory is freed
+# when the kernel forgets inodes.  RATEFS_TEST_FILES=1000000 for the full size.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 files=${RATEFS_TEST_FILES:-60000}
@@ -46,7 +46,7 @@ for mode in auto strict; do
 	ok mv "$MNT/d3/file-77" "$MNT/d4/renamed"
 	ok mv "$MNT/d4/renamed" "$MNT/d3/file-77"
 	truncate -s 0 "$MNT/d3/file-77"
-	# Many open at a time, more than a quarter of what the daemon may have.
+	# Many files open concurrently: about a quarter of the descriptors that the daemon may have.
 	exec {hold}<"$MNT/d0/file-1"
 	for ((i = 1; i < nofile / 4 && i < 900; i++)); do
 		exec {fd}<"$MNT/d1/file-$i" || fail "open $i"

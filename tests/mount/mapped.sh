@@ -17,14 +17,14 @@ ok mapwrite late "$MNT/f" 4000 200 4096
 unmount_ratefs
 equal "$(head -c 100 "$SRC/f" | tr -d W)" "" "what the source has of the write"
 
-# One that comes in pieces: the store hits a page whose piece is not sent yet.
+# A write that arrives in pieces: the store hits a page whose piece has not been sent yet.
 mount_ratefs -o write_bps=2M
 spend 1M
 ok mapwrite late "$MNT/f" 100 3000000 2500000
 ok mapwrite late "$MNT/f" 100 3000000 3000100
 unmount_ratefs
 
-# One that is killed while it waits leaves the store alone.
+# A write that is killed while it waits does not affect the store.
 truncate -s 0 "$SRC/f"
 truncate -s 8K "$SRC/f"
 mount_ratefs -o write_iops=1
@@ -43,7 +43,7 @@ os.waitpid(writer, 0)
 page.flush()
 assert os.pread(fd, 1, 200) == b"S" and page[200] == 0x53
 END
-# A write whose data is the mapped page that it goes to.
+# A write whose data is the mapped page that it writes to.
 python3 - "$MNT/f" <<'END' || fail "a write from a mapping of the same page"
 import mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)
@@ -56,7 +56,7 @@ assert os.pread(fd, 8, 0) == b"12341234" and page[0:8] == b"12341234" and os.pre
 END
 unmount_ratefs
 
-# Many at the same pages at the same moment.
+# Many writes and stores to the same pages at the same time.
 slots() {
 	for mode in "$@"; do
 		mount_ratefs -o "$mode"

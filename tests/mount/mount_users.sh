@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Who uses a mount is found without asking the mount: while it is paused, and when it is dead.
+# The users of a mount are found without accessing the mount: while it is paused, and when it is
+# dead.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:mountusers python3
 
@@ -27,7 +28,7 @@ unshare --mount --propagation private sh -c 'mount --bind "$1" "$2" && cd "$2/di
 elsewhere=$!
 sleep 1000 &
 stranger=$!
-# user PID: how it uses the mount, "" when it does not.
+# user PID: prints how the process uses the mount; "" if it does not.
 user() { timeout 5 mountusers "$MNT" | sed -nE "s/^$1 (.*) [^ ]+\$/\1/p"; }
 uses() { [ "$(user "$1")" = "$2" ]; }
 all_found() {

@@ -23,7 +23,7 @@ findmnt -nM "$SRC" -o FSTYPE | grep -q fuse.ratefs || fail "not mounted over"
 MNT=$SRC unmount_ratefs
 [ -e "$SRC/dir/file" ] || fail "the source is gone"
 
-# Inside the source: the mountpoint shows what lies below it, and it never recurses.
+# Inside the source: the mountpoint shows what is below it in the source, and there is no recursion.
 mkdir "$SRC/dir/here"
 echo below >"$SRC/dir/here/covered"
 MNT=$SRC/dir/here mount_ratefs
@@ -64,7 +64,7 @@ first=$DAEMON
 one=$MNT
 SRC=$one MNT=$TMP/mnt2 mount_ratefs
 answered "$TMP/mnt2"
-# The lower one may forget what the upper one still knows.
+# The lower mount may forget inodes that the upper one still knows.
 coproc holder { python3 -c '
 import os, sys
 fd = os.open(sys.argv[1], os.O_PATH)
@@ -127,7 +127,7 @@ if mount -t tmpfs -o mode=755 lower "$TMP/lower" && mount -t tmpfs -o mode=755 t
 	umount "$TMP/mnt3" "$TMP/lower" "$TMP/top"
 fi
 
-# Names that would fool a parser of paths.
+# Names that a parser of options or paths could misinterpret.
 odd="$BACK/a, b=c\\d \"e\""
 mkdir "$odd" "$TMP/to, b"
 touch "$odd/x"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A cluster: hosts that know different nodes share one pool, also while its key moves and after a node is lost.
+# A cluster: hosts that know different nodes share one pool, even while its key moves and after a
+# node is lost.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 . "$srcdir/tests/mount/pool_trouble.sh"
 
@@ -27,7 +28,7 @@ timeout 30 redis-cli --cluster create 127.0.0.1:700{1,2,3} --cluster-yes >"$TMP/
 for n in 1 2 3; do
 	within 15s settled $n || fail "node $n is not in the cluster"
 done
-# Who has the key, and who will: a replica of that one.
+# The node that has the key, and the node that will get it.
 slot=$(at 1 cluster keyslot "$KEY")
 id() { at "$1" cluster myid; }
 owner_at() {	# node that is asked -> number of the node that has the slot
@@ -49,7 +50,7 @@ rates 3 1 2 3
 near "$SUM" "$POOL_RATE" 8 "three hosts"
 equal "$(at "$owner" hlen "$KEY")" 7 "fields of the pool: s l w r and three members"
 
-# The slot moves to another node (ASK, then MOVED): nobody loses its lease.
+# The slot moves to another node (ASK, then MOVED): no host loses its lease.
 quietly at "$other" cluster setslot "$slot" importing "$(id "$owner")"
 quietly at "$owner" cluster setslot "$slot" migrating "$(id "$other")"
 quietly at "$owner" migrate 127.0.0.1 "700$other" "$KEY" 0 5000
@@ -63,7 +64,8 @@ near "$SUM" "$POOL_RATE" 8 "after the key has moved"
 equal "$(at "$other" hlen "$KEY")" 7 "fields of the pool on its new node"
 ! grep -E "$LOST" "$TMP"/log[123] || fail "a key that moves costs the lease"
 
-# The node that has it now gets a replica and is killed.  The cluster promotes the replica; those who know another node find it.
+# The node that has the slot now gets a replica and is killed.  The cluster promotes the replica,
+# and hosts that know another node find it.
 within 10s at 4 cluster meet 127.0.0.1 7001 >/dev/null
 knows() { at 4 cluster nodes | grep -q "$(id "$other")" && settled 4; }
 within 10s knows || fail "node 4 does not join"
@@ -79,7 +81,7 @@ rates 2 "$owner" "$third"
 rates 3 "$owner" "$third"
 [ "$SUM" -le $((POOL_RATE * 107 / 100)) ] || fail "tokens were made up by the promoted replica: $SUM"
 near "$SUM" "$POOL_RATE" 10 "after the promotion"
-# The host that knew only the lost node has its share until that is back.
+# The host that knew only the lost node keeps to its share until that node is back.
 host_said "$other" "127.0.0.1:700$other: Connection refused; this host keeps to its share" || fail "host $other: $(cat "$TMP/log$other")"
 node "$other"
 within 20s host_said "$other" "leases again" || fail "host $other does not recover"

@@ -52,7 +52,7 @@ near "$SUM" $((4 << 20)) 7 "one of two mounts"
 # A class takes part in a pool of its own: 50 operations per second.
 at_least 3s as_user 4242 bash -c "for ((i = 0; i < 200; i++)); do stat --cached=never '$TMP/ma/file'; done" >/dev/null
 
-# ratefsctl set changes the limit here and on the other host, which says who did it.
+# ratefsctl set changes the limit on this host and on the other one, which logs who did it.
 host_up 2 -o "pool=there,pool.server=unix:$TMP/p.sock,pool.key=ratefs:{p},pool.bps=4M"
 ok ctl set pool:p bps=8M >/dev/null
 within 5s host_said 2 "pool 'there': bps=8388608.*, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
@@ -65,13 +65,14 @@ ctl stats >"$TMP/stats" || fail "stats"
 grep -q '^pool p at unix:.*: leased, 2 members' "$TMP/stats" || fail "stats do not show the pool"
 says 'no daemon has' ctl set pool:x bps=1M
 says 'between 1 and|no limit' ctl set pool:p bps=off
-# A limit of another kind is met, too.
+# A limit of another kind is enforced, too.
 ok ctl set pool:p iops=20 >/dev/null
 nap 1s
 at_least 2s bash -c "for ((i = 0; i < 60; i++)); do stat --cached=never '$TMP/mb/file'; done" >/dev/null
 ok ctl set pool:p iops=off >/dev/null
 
-# A reload with another limit does the same; without the pool, the mounts are free of it.
+# A reload with another limit does the same; after a reload without the pool, its limits no longer
+# apply to the mounts.
 conf 2M
 ok ctl reload >/dev/null
 nap 1s

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Whatever a server can do wrong: one clear line, the fallback, and recovery without anybody's help.
+# Whatever goes wrong with a server: one clear line in the log, the fallback, and recovery without
+# intervention.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 POOL_BIND=10.77.0.254
 ip addr add 10.77.0.254/24 dev lo
@@ -21,7 +22,8 @@ over quietly cli del 'ratefs:{farm}'
 trouble "memory full" "OOM .*; give the server more memory" share quietly cli config set maxmemory 1
 over quietly cli config set maxmemory 0
 
-# What the script stored is rubbish: an error of the script.  The key expires, and a new one is made.
+# The stored state is corrupted, which is an error of the script.  The key expires, and a new one is
+# created.
 trouble "script error" "user_script" share quietly cli hset 'ratefs:{farm}' s rubbish
 over true
 
@@ -36,7 +38,7 @@ lock() {
 trouble "a password is needed" "(NOAUTH|unauthenticated).*; give its password by auth_file" share lock
 over quietly cli -a sesame config set requirepass ''
 
-# It answers, but not in time; then nothing reaches it.
+# The server answers, but not in time; then no packet reaches it.
 trouble "a server that hangs" "no answer in time" share kill -STOP "$REDIS"
 over kill -CONT "$REDIS"
 if command -v nft >/dev/null && nft add table inet ratefs_test 2>/dev/null; then

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefs-pool has as few rights as it can, is started again with growing pauses, and is the only one with a network.
+# ratefs-pool has as few rights as possible, is restarted with growing pauses, and is the only
+# process that uses the network.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 requires jq python3 strace
 
@@ -10,7 +11,7 @@ mode() { ctl stats pool:p -j | jq -r '.pools[0].mode'; }
 mode_is() { [ "$(mode)" = "$1" ]; }
 starts() { ctl stats pool:p -j | jq -r '.pools[0].helper_starts'; }
 
-# Who opens which sockets?  With a server that is not there, the helper keeps trying.
+# Which process opens which sockets?  If the server does not exist, the helper keeps trying.
 mkdir -p "$TMP/s1" "$TMP/m1"
 if ! sanitized; then
 	strace -f -qq -e trace=socket,connect,execve -o "$TMP/trace" "$RATEFS" -f "$TMP/s1" "$TMP/m1" \
@@ -43,14 +44,15 @@ equal "$(tr '\0' ' ' <"/proc/$helper/cmdline")" "ratefs-pool --helper " "its com
 equal "$(tr -d '\0' <"/proc/$helper/environ")" "" "its environment"
 equal "$(stat -c %a "$TMP/p.sock")" 600 "the rights of the socket"
 
-# Killed, it is started again soon, and the lease goes on.
+# A helper that is killed is restarted soon, and the lease continues.
 kill -9 "$helper"
 again() { pgrep -x ratefs-pool >/dev/null; }
 within 2s again || fail "no other helper"
 within 3s mode_is leased || fail "no lease of the other helper"
 ! host_said 1 'this host keeps|nothing is admitted' || fail "a killed helper cost the lease: $(cat "$TMP/log1")"
 
-# If it cannot run, pauses grow, one line is logged, and everything is well again with a helper that works.
+# If the helper cannot run, pauses grow and one line is logged; with a helper that works, the daemon
+# recovers.
 mv "$BIN/ratefs-pool" "$BIN/good"
 printf '#!/bin/sh\nexit 1\n' >"$BIN/ratefs-pool" && chmod 755 "$BIN/ratefs-pool"
 before=$(starts)
@@ -63,7 +65,7 @@ equal "$(grep -c 'keeps to its share' "$TMP/log1")" 1 "lines in the log"
 mv "$BIN/good" "$BIN/ratefs-pool"
 within 10s host_said 1 'leases again' || fail "does not recover: $(cat "$TMP/log1")"
 
-# The daemon and its helper are killed: the socket file that they leave is in nobody's way.
+# The daemon and its helper are killed: the socket file that they leave behind does no harm.
 host_crash 1
 within 5s sh -c '! pgrep -x ratefs-pool' || fail "the helper outlived the daemon"
 [ -S "$TMP/p.sock" ] || fail "the socket file is not there"
@@ -71,7 +73,7 @@ host_up 1 -o "$POOL,pool.server=unix:$TMP/p.sock"
 within 10s mode_is leased || fail "no lease after a crash: $(cat "$TMP/log1")"
 host_down 1
 
-# Something else is there: it stays.
+# A file that is not a socket is in its place: it is not removed.
 echo precious >"$TMP/file"
 host_up 1 -o "$POOL,pool.server=unix:$TMP/file"
 within 5s host_said 1 "$TMP/file: is there, and is not a socket; nothing is admitted" || fail "not told: $(cat "$TMP/log1")"
@@ -79,7 +81,7 @@ equal "$(cat "$TMP/file")" precious "the file"
 rm "$TMP/file"
 within 10s mode_is leased || fail "does not recover: $(cat "$TMP/log1")"
 host_down 1
-# Another user offers to serve: whoever serves could grant anything.
+# A socket of another user is not trusted: a server could grant anything.
 mkdir "$TMP/open" && chmod 777 "$TMP/open"
 python=$(PATH=/usr/bin:/bin command -v python3) || skip "needs a python3 that every user can run"
 as_user 4242 "$python" -c '

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Hosts of a pool for the mount tests: each a daemon with a source, a mount and a log of its own.
-# Sourced before lib.sh: the test gets a network of its own, so that its ports are nobody else's.
+# Hosts of a pool for the mount tests: each is a daemon with a source, a mount and a log of its own.
+# Sourced before lib.sh: the test gets a network namespace of its own, so that its ports do not
+# conflict with others.
 if [ -z "${POOL_TEST_NET:-}" ]; then
 	unshare --net true 2>/dev/null || { echo "${0##*/}: skipped: needs network namespaces" >&2; exit 77; }
 	POOL_TEST_NET=1 exec unshare --net bash "$0" "$@"
@@ -24,7 +25,7 @@ host_up() {
 	within 10s host_answers "$n" || { cat "$TMP/log$n" >&2; fail "host $n did not come up"; }
 }
 host_answers() { findmnt -nM "$TMP/m$1" -o FSTYPE 2>/dev/null | grep -q '^fuse'; }
-# The daemon must end with exit 0; what it said about the pool is for the test to judge.
+# The daemon must end with exit status 0; the test checks what it logged about the pool.
 host_down() {
 	local n=$1 rc=0
 	kill "${HOST[$n]}" 2>/dev/null
@@ -40,7 +41,7 @@ host_crash() {
 }
 host_said() { grep -Eq "$2" "$TMP/log$1"; }
 
-# reading 1: reads on host 1 without end, in the background; read_end stops all of it.
+# reading 1: reads on host 1 endlessly, in the background; read_end stops all such readers.
 READERS=()
 reading() {
 	iogen --op read --size 64K --clients 2 --forever --path "$TMP/m$1/file" &
@@ -51,7 +52,8 @@ read_end() {
 	wait "${READERS[@]}" 2>/dev/null
 	READERS=()
 }
-# rates 4 1 2 3: bytes per second of the hosts 1 2 3 over 4 seconds, all reading; into RATE[n] and SUM.
+# rates 4 1 2 3: measures the bytes per second of hosts 1, 2 and 3 over 4 seconds while all read;
+# sets RATE[n] and SUM.
 declare -A RATE
 rates() {
 	local time=$1 n pids=() out
@@ -69,9 +71,10 @@ rates() {
 	done
 	say "rates: $(for n in "$@"; do printf '%s ' "${RATE[$n]}"; done) sum $SUM"
 }
-# near VALUE WANTED PERCENT WHAT: a host's rate, or the sum, of the last `rates`.  The sum is never above the rate, on any
-# machine: what the hosts had saved up (100 ms of the rate), and one request of each, is all that may be added.  Below, three
-# times PERCENT, because how much of a lease clients use depends on the machine; builds with a sanitizer are slow clients.
+# near VALUE WANTED PERCENT WHAT: checks a host's rate, or the sum, of the last `rates`.  On any
+# machine, the sum may exceed the rate only by what the hosts had saved up (100 ms of the rate) and
+# by one request of each.  It may be lower by three times PERCENT, because how much of a lease
+# clients use depends on the machine; under a sanitizer clients are slow.
 near() {
 	local below=$(($3 * 3)) most=$(($2 * (100 + $3) / 100))
 	! grep -qa '__[at]san_init' "$RATEFS" || below=50
@@ -79,7 +82,7 @@ near() {
 	[ "$1" -ge $(($2 * (100 - below) / 100)) ] || fail "$4: $1 is less than $((100 - below)) % of $2"
 	[ "$1" -le "$most" ] || fail "$4: $1 is more than $most; the rate is $2"
 }
-# no_more_than_pool RATE WHAT: the same bound where nothing is promised about the least.
+# no_more_than_pool RATE WHAT: checks only the upper bound.
 no_more_than_pool() { [ "$SUM" -le "$(most_of "$1")" ] || fail "$2: $SUM is more than $(most_of "$1"); the rate is $1"; }
 most_of() { echo $(($1 * 1005 / 1000 + ($1 / 10 + RATES_HOSTS * 65536) / RATES_TIME)); }
 

@@ -12,7 +12,8 @@ rates 3 1
 rates 3 1
 near "$SUM" $((8 << 20)) 5 "one member"
 
-# The helper is nobody, without capabilities, with a filter; the daemon has no network socket.
+# The helper runs as user nobody, without capabilities, with a system call filter; the daemon has no
+# network socket.
 helper=$(pgrep -x ratefs-pool) || fail "there is no helper"
 equal "$(awk '/^Uid/ { print $2 }' "/proc/$helper/status")" 65534 "uid of the helper"
 grep -q '^CapEff:[[:space:]]*0*$' "/proc/$helper/status" || fail "the helper has capabilities"
@@ -20,14 +21,14 @@ if ! ldd "$RATEFS" | grep -q san; then
 	grep -q '^Seccomp:[[:space:]]*2' "/proc/$helper/status" || fail "the helper has no filter"
 fi
 
-# Two share it, the sum stays; each gets half.
+# Two members share the pool: the sum stays the same, and each gets half.
 host_up 2 -o "$POOL,pool.bps=8M"
 rates 2 1 2
 rates 4 1 2
 near "$SUM" $((8 << 20)) 5 "two members"
 near "${RATE[1]}" $((4 << 20)) 10 "half of it"
 
-# By weight, with a third; one that is idle leaves its share to the others.
+# A third member with a weight; an idle member leaves its share to the others.
 host_up 3 -o "$POOL,pool.bps=8M,pool.pool_weight=2"
 rates 2 1 2 3
 rates 4 1 2 3
@@ -44,7 +45,7 @@ no_more_than_pool $((8 << 20)) "while another helper takes over"
 rates 3 1 2 3
 near "$SUM" $((8 << 20)) 8 "after another helper took over"
 
-# One that is killed loses its share to the others, after a lease.
+# A member that is killed loses its share to the others when its lease ends.
 host_crash 3
 nap 1s
 rates 4 1 2
@@ -56,7 +57,7 @@ near "$SUM" $((8 << 20)) 5 "after one left"
 host_down 1
 within 3s sh -c '! pgrep -x ratefs-pool' || fail "a helper outlived its daemon"
 
-# What makes no sense is refused, in one line.
+# Invalid configurations are refused, in one line.
 says 'pool: server: is missing' "$RATEFS" "$SRC" "$MNT" -o pool.bps=1M
 says 'pool: server: .http://x. is neither' "$RATEFS" "$SRC" "$MNT" -o pool.server=http://x,pool.bps=1M
 says 'pool: has no limit' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A pool in every scope, added, moved and removed by reloading; several pools in one daemon; what the commands say of them.
+# A pool in every scope, added, moved and removed by reloads; several pools in one daemon; what
+# commands show of them.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 requires jq
 
 RATE_POOL=$((4 << 20))
 mkdir -p "$TMP/sa" "$TMP/ma" "$TMP/mb"
 head -c 48M /dev/zero >"$TMP/sa/file"
-# conf [POOLS] [GLOBAL] [FS] [MOUNT_A] [CLASS]: what each section has of pools
+# conf [POOLS] [GLOBAL] [FS] [MOUNT_A] [CLASS]: the pool sections, and the lines about pools in each
+# other section.
 conf() {
 	cat >"$TMP/conf" <<-END
 		$1
@@ -55,7 +57,8 @@ limited "in [global]" a b
 equal "$(met a)" "p.bps=4M by global" "limits that apply to the mount"
 equal "$(ctl stats a -j | jq -r '.limits_met[] | select(.bottleneck) | .scope')" pool "the bottleneck"
 
-# Elsewhere: an fs has both mounts, a mount has its own, a class has some of its requests.
+# In other scopes: an fs includes both mounts, a mount only itself, a class some of the mount's
+# requests.
 conf "$(pool p 'bps = 4M')" '' 'pool = p' '' ''
 limited "in [fs:data]" a b
 equal "$(met b)" "p.bps=4M by fs" "limits that apply to the mount"
@@ -67,7 +70,7 @@ free a
 at_least 1500ms as_user 4242 dd if="$TMP/ma/file" of=/dev/null bs=64k count=128 2>/dev/null
 equal "$(met a/some)" "p.bps=4M by class" "limits that apply to the class"
 
-# Two pools: of different kinds, at different places.
+# Two pools with different kinds of limits, in different scopes.
 conf "$(pool p 'bps = 4M'; pool q 'iops = 100')" '' 'pool = p' '' 'pool = q'
 limited "with two pools" a b
 at_least 1s as_user 4242 bash -c "for ((i = 0; i < 120; i++)); do stat --cached=never '$TMP/ma/file'; done" >/dev/null
@@ -90,7 +93,7 @@ limited "after set --save" a b
 ok ctl reload >/dev/null
 equal "$(ctl show pool:p -j | jq -r .options.bps.value)" 2M "after a reload of the saved file"
 
-# Another key, another server: the pool is left there and joined here.
+# Another key, another server: the daemon leaves the old pool and joins the new one.
 conf "$(pool p 'bps = 4M'; echo key = other)" '' 'pool = p' '' ''
 RATE_POOL=$((4 << 20))
 limited "with another key" a b
@@ -101,11 +104,11 @@ ok ctl set pool:p server="unix:$TMP/pool.sock" >/dev/null
 limited "with another server, set" a b
 says 'neither redis' ctl set pool:p server=nowhere
 
-# One that takes part twice would pay twice.
+# A request that belonged to the same pool by two scopes would be charged twice, so this is refused.
 sed '0,/^fs = data/s//&\npool = p/' "$TMP/conf" >"$TMP/conf2"
 says "already takes part in pool 'p' by \[fs:data\]" "$RATEFS" --check -c "$TMP/conf2"
 
-# Without the pool, everything is free again; a scope cannot name a pool that is not there.
+# Without the pool, nothing is limited any more; a scope cannot name a pool that does not exist.
 conf '' '' '' '' ''
 free a
 free b

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Three hosts, each in a network of its own, share a pool through Redis; then whatever can go wrong does.
+# Three hosts, each in a network of its own, share a pool through Redis; then all kinds of failures
+# happen.
 POOL_BIND=10.77.0.254
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 requires jq redis-server redis-cli python3
@@ -29,19 +30,20 @@ for n in 1 2 3; do
 	host_up $n -o "$POOL"
 done
 
-# All busy: the sum is the pool's rate, and everybody has a third.
+# All hosts are busy: the sum is the pool's rate, and each gets a third.
 rates 2 1 2 3
 rates 4 1 2 3
 near "$SUM" "$RATE_POOL" 5 "three hosts"
 near "${RATE[2]}" $((RATE_POOL / 3)) 12 "a third"
-# One alone has it all.
+# One busy host gets all of it.
 rates 2 2
 rates 3 2
 near "$SUM" "$RATE_POOL" 6 "one host alone"
 equal "$(redis-cli -s "$TMP/redis.sock" type farm)" hash "the pool's key"
 [ "$(redis-cli -s "$TMP/redis.sock" hkeys farm | grep -c ^m:)" = 3 ] || fail "there are not three members"
 
-# A cable is pulled: that host keeps to a third, the others share the rest; and recovers by itself.
+# A cable is pulled: that host keeps to a third, and the others share the rest; it recovers by
+# itself.
 ip link set v1 down
 within 5s host_said 1 "pool 'farm': .*; this host keeps to its share" || fail "host 1 does not say that it is alone"
 rates 3 1
@@ -54,7 +56,8 @@ rates 2 1 2 3
 rates 3 1 2 3
 near "$SUM" "$RATE_POOL" 6 "three hosts again"
 
-# The server is killed and comes back empty: shares meanwhile, and no more than the rate at any time.
+# The server is killed and comes back empty: meanwhile hosts keep to their shares, and never exceed
+# the rate together.
 redis_down 9
 rates 3 1 2 3
 no_more_than_pool "$RATE_POOL" "without the server"
@@ -90,7 +93,7 @@ nap 2s
 rates 3 1 2 3
 near "$SUM" "$RATE_POOL" 8 "after the key was of another type"
 
-# A host that is killed loses its share after a lease; one that leaves, at once.
+# A host that is killed loses its share when its lease ends; one that leaves loses it immediately.
 host_crash 3
 nap 1s
 rates 3 1 2
@@ -99,7 +102,8 @@ host_down 2
 host_down 1
 [ "$(redis-cli -s "$TMP/redis.sock" hkeys farm | grep -c ^m:)" -le 1 ] || fail "those who left are still there"
 
-# A bad line: 60 ms each way, and every twentieth packet cuts the connection.  Most of the rate, and not much more.
+# A bad line: 60 ms each way, and every twentieth packet cuts the connection.  Hosts get most of the
+# rate, and not much more.
 python3 "$srcdir/tests/mount/pool_proxy.py" 6380 6379 60 5 &
 proxy=$!
 python3 "$srcdir/tests/mount/pool_proxy.py" 6381 0 0 0 &
@@ -114,7 +118,7 @@ no_more_than_pool "$RATE_POOL" "on a bad line"
 host_down 2
 host_down 1
 
-# A server that talks rubbish, and one that is not there.
+# A server that sends garbage, and one that does not exist.
 host_up 1 -o "pool.server=redis://10.77.0.254:6381,pool.key=x,pool.bps=6M"
 within 5s host_said 1 "pool 'x': 10.77.0.254:6381: .*; nothing is admitted" || fail "rubbish is not told: $(cat "$TMP/log1")"
 host_down 1
@@ -123,7 +127,7 @@ within 15s host_said 1 "pool 'x': no.such.host.invalid:6379: .*; the pool's limi
 host_down 1
 kill "$proxy" "$liar"
 
-# A password: from a file that only its owner can read, and seen nowhere.
+# A password: read from a file that only its owner can read, and visible nowhere.
 redis_down
 redis_up --requirepass sesame
 echo sesame >"$TMP/auth" && chmod 644 "$TMP/auth"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A server that is wrong from the start: no share is known, and on_lost=share admits nothing.  Passwords and their file.
+# A server that does not work from the start: no share is known, so on_lost=share admits nothing.
+# Passwords and their file.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 POOL_BIND=10.77.0.254
 ip addr add 10.77.0.254/24 dev lo
@@ -44,7 +45,7 @@ echo ratefs:wrong >"$TMP/auth" && chmod 600 "$TMP/auth"
 locked() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"; }
 trouble "a wrong password" "WRONGPASS .*; see auth_file" stop locked
 over sh -c "echo ratefs:sesame >'$TMP/auth'"
-# No place shows it.
+# The password is visible nowhere.
 for pid in $(pgrep ratefs); do
 	! tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q sesame || fail "the password can be seen in a command line"
 done
@@ -52,7 +53,7 @@ done
 ! ctl stats pool:farm -j | grep sesame || fail "ratefsctl stats prints the password"
 ! grep sesame "$TMP/log1" || fail "the password is in the log"
 host_down 1
-# A file that others could read or that is none is refused.
+# A password file that others can read, or that is not a regular file, is refused.
 rm "$TMP/auth"
 bad_auth() {
 	host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"

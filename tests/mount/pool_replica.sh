@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A server that has lost data, or whose clock is set, learns for a lease: tokens may be lost, never made up.
-# A replica is promoted, a server is restarted with its data and without, its clock jumps.
+# A server that has lost data, or whose clock was set, learns for the duration of a lease: tokens
+# may be lost, but never created.  A replica is promoted, a server is restarted with its data and
+# without, its clock jumps.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 . "$srcdir/tests/mount/pool_trouble.sh"
 
@@ -18,7 +19,8 @@ server() {	# ADDRESS [arguments]: another server there; its process id is in SER
 }
 at() { redis-cli -h "$@" 2>/dev/null; }
 learned() { host_said "$1" "pool 'farm': .* has lost data, or its clock was set"; }
-# Both hosts read for 5 seconds; after one, the command runs.  All that time together, they stay below the rate.
+# during COMMAND...: both hosts read for 5 seconds; after one second, the command runs.  Over the
+# whole time, both hosts together stay below the rate.
 during() {
 	(nap 1s && "$@") &
 	local meanwhile=$!
@@ -64,7 +66,8 @@ full_rate "after the promotion"
 hosts_down
 at 127.0.0.2 shutdown nosave
 
-# Restarted with its data (an append-only file), and without: both learn, neither grants too much.
+# A server that is restarted with its data (an append-only file), then without: it learns in both
+# cases, and never grants too much.
 name farm.test 127.0.0.1
 server 127.0.0.1 --appendonly yes --appendfsync always
 hosts_up

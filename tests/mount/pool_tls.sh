@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# rediss://: a server with a certificate, checked against a CA and the host's name, and one that asks for ours.
+# rediss://: a server with a certificate, which is checked against a CA and the host's name, and a
+# server that requires a certificate of the client.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 . "$srcdir/tests/mount/pool_trouble.sh"
 requires openssl
@@ -44,7 +45,8 @@ over server server no
 host_down 1
 mark() { MARK=0 && : >"$TMP/log1"; }	# from now on, each trouble begins with a new daemon
 
-# Nobody vouches for it; another name is in its certificate; it wants to see ours.
+# No known CA has signed its certificate; the certificate has another name; the server requires one
+# of the client.
 trouble "an unknown CA" "TLS: .*certificate" stop tls ""
 host_down 1
 redis_down

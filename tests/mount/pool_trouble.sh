@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# What goes wrong with a pool, for its tests: each trouble must give one line in the log and the fallback, and be over by
-# itself once its cause is.  Sourced after pool_lib.sh.
+# Verbs for tests of failures of a pool: each failure must cause one line in the log and the
+# fallback, and the daemon must recover by itself once the cause is removed.  Sourced after
+# pool_lib.sh.
 : "${srcdir:?}"
 requires jq ss "${POOL_SERVER:=redis-server}" redis-cli
 
@@ -26,7 +27,8 @@ LOST='; (this host keeps to its share|nothing is admitted until|the pool.s limit
 mode() { ctl stats "pool:${1:-farm}" -j "--daemon=${HOST[1]}" | jq -r '.pools[0].mode'; }
 mode_is() { [ "$(mode "${2:-farm}")" = "$1" ]; }
 
-# trouble WHAT PATTERN MODE COMMAND...: the command causes it; the log names it, and the fallback is MODE.
+# trouble WHAT PATTERN MODE COMMAND...: the command causes the failure; a line of the log matches,
+# and the fallback is MODE.
 trouble() {
 	TROUBLE=$1
 	local pattern=$2 mode=$3
@@ -37,7 +39,8 @@ trouble() {
 	within 3s mode_is "$mode" "${POOL_NAME:-farm}" || fail "$TROUBLE: the mode is $(mode "${POOL_NAME:-farm}"), not $mode"
 	say "$TROUBLE: $(tail -n "+$((MARK + 1))" "$TMP/log1" | grep -E "$LOST")"
 }
-# over COMMAND...: the command removes the cause; leases come by themselves, and one line was enough.
+# over COMMAND...: the command removes the cause; the daemon gets leases again, and has logged only
+# one line meanwhile.
 over() {
 	"$@"
 	within 20s said "leases again" || fail "$TROUBLE: does not recover"

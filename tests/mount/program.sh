@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefs as a mount program: background, foreground, mount(8), fstab, what others see of it, and
-# one clear line when it cannot.
+# ratefs as a mount program: background, foreground, mount(8), fstab, what other programs see of the
+# mount, and one clear line if it cannot mount.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires mount findmnt df
 
 backing tmpfs
 echo hello >"$SRC/file"
 
-# Daemons of this test: nobody else is in this pid namespace.
+# Counts the daemons of this test; it has a pid namespace of its own.
 daemons() { pgrep -x "$(basename "$RATEFS")" | wc -l; }
 no_daemon() { [ "$(daemons)" = 0 ]; }
 mounted() { findmnt -n "$MNT" >/dev/null; }
@@ -112,7 +112,7 @@ exits 2 "$RATEFS" "$SRC" "$MNT" iops=5
 says "$TMP" "$RATEFS" "$SRC" "$MNT" "$TMP"
 says "No such file|cannot" "$RATEFS" -c /nonexistent/ratefs.conf
 nothing_left errors
-# In the background the daemon's own failure reaches the parent: no /dev/fuse here.
+# In the background, a failure of the daemon is reported by the parent: /dev/fuse is missing here.
 says "/dev/fuse" unshare -m sh -c 'mount -t tmpfs tmpfs /dev && exec "$@"' sh "$RATEFS" "$SRC" "$MNT"
 nothing_left "no /dev/fuse"
 

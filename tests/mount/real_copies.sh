@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tar, rsync and cp -a carry a tree with everything in it onto the mount and off it again: the bytes,
-# the holes, hard links, owners, modes, times, attributes and ACLs are those of the original.
+# tar, rsync and cp -a copy a tree to the mount and back: data, holes, hard links, owners, modes,
+# times, attributes and ACLs are those of the original.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires tar rsync cp setfattr setfacl getfacl
 
@@ -29,7 +29,7 @@ make_tree() {
 	setfattr -n trusted.note -v 0x00ff01 "$1/dir"
 	setfacl -m u:1001:rw,g:2000:r "$1/dir/text"
 	setfacl -d -m u:1002:rwx "$1/shared"
-	# Nothing of today: rsync leaves times alone that differ by less than a second.
+	# Old times, because rsync does not correct times that differ by less than a second.
 	find "$1" -exec touch -h -d '2010-10-10 10:10:10.987654321' {} +
 	touch -d '1999-12-31 23:59:59.123456789' "$1/dir/text"
 	touch -h -d '2001-02-03 04:05:06.789' "$1/dir/sub/soft"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# fio writes by every engine and reads back what it wrote.
+# fio writes with every engine and reads back what it wrote.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires fio
 

@@ -20,7 +20,7 @@ database() {	# journal mode
 	in_parallel 4 writer "$db"
 	equal "$(sqlite3 "$db" 'SELECT count(*) FROM t')" 2000 "rows ($1)"
 	equal "$(sqlite3 "$db" 'PRAGMA integrity_check')" ok "integrity ($1)"
-	# A writer dies in the middle: what was committed is there, nothing else.
+	# A writer dies in the middle of a transaction: only committed data is in the database.
 	mkfifo "$TMP/sql"
 	sqlite3 "$db" <"$TMP/sql" >/dev/null &
 	local pid=$!

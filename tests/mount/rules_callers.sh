@@ -8,7 +8,7 @@ requires helper:shares jq
 backing tmpfs
 head -c 1M /dev/zero >"$SRC/file"
 chmod 666 "$SRC/file"
-# A cap for each user, however many processes he has; it can be changed while they work.
+# A cap for each user, however many processes the user has; it can be changed while they run.
 mount_ratefs -o fair=uid,each.read_bps=2M,name=m
 together 2 a="as_user alice shares" b="as_user bob shares"
 near "${GOT[a]}" $((2 * MIB)) 2 "a user with four processes and a cap of 2 MiB/s"

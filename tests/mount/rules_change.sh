@@ -10,9 +10,9 @@ head -c 1M /dev/zero >"$SRC/file"
 chmod 666 "$SRC/file"
 mount_ratefs -o read_bps=1G,name=m
 
-# read_ops CLASS: how many reads it has admitted
+# read_ops CLASS: how many reads the class has admitted.
 read_ops() { ctl stats "m/$1" --json | jq .classes.read.ops; }
-# grows_alone CLASS: reads are counted there, and in no other class
+# grows_alone CLASS: reads are counted in this class, and in no other.
 grows_alone() {
 	local class before after
 	declare -A before
@@ -28,7 +28,8 @@ grows_alone() {
 	done
 }
 
-# Reads every 10 ms; its name is its first line of input, its user the second.
+# A program that reads every 10 ms; the first line of its input becomes its name, the second its
+# user.
 cat >"$TMP/reader" <<'END'
 import ctypes, os, select, sys, time
 fd = os.open(sys.argv[1], os.O_RDONLY)

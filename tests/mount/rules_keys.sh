@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Fifteen thousand users with a cap each: what the daemon keeps of them is bounded, and looking at them delays nobody.
+# Fifteen thousand users with a cap each: what the daemon remembers of them is bounded, and reading
+# their statistics delays no requests.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
 requires helper:noise helper:shares jq python3
@@ -28,7 +29,7 @@ each=$(((after - before) / N))
 say "$each bytes for each of $keys users"
 sanitized || [ $each -le 4096 ] || fail "$each bytes for each user"
 
-# Somebody who looks as often as he can, beside somebody who works.
+# One process reads statistics as often as it can, while another one does I/O.
 look() { until [ -e "$TMP/enough" ]; do ctl stats m --json >"$TMP/stats" || return 1; done; }
 look &
 looker=$!

@@ -1,20 +1,21 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# For tests of rules: readers at the same time, and cgroups.
+# Verbs for tests of rules: concurrent readers, and cgroups.
 LOG_EXPECTED="$LOG_EXPECTED|class '.*' (added|removed)"
 # shellcheck disable=SC2034 # the tests use it
 MIB=1048576
 
-# near BYTES RATE SECONDS what: a tenth less, on a machine that stands still at times, or a twentieth more.  Under a
-# sanitizer those who should wait all the time do not.
+# near BYTES RATE SECONDS WHAT: at most a tenth less, since the machine may stop at times, and a
+# twentieth more.  Under a sanitizer the tolerance is wider, because readers that should wait all
+# the time do not.
 near() {
 	local least=0.9 most=1.05
 	! sanitized || least=0.7 most=1.3
 	awk "BEGIN { exit !($1 >= $2 * $3 * $least && $1 <= $2 * $3 * $most) }" ||
 		fail "$4: $1 bytes in $3 s, not $2 per second"
 }
-# together SECONDS NAME=COMMAND...: all read at the same time, each with four processes, so that there is always one
-# that waits; what each got in the same SECONDS is in GOT[NAME]
+# together SECONDS NAME=COMMAND...: all read concurrently, each with four processes, so that one of
+# them always waits; GOT[NAME] is how much each read in the same SECONDS.
 # shellcheck disable=SC2034 # the tests read it
 declare -A GOT
 together() {
@@ -36,7 +37,7 @@ together() {
 	done
 }
 
-# make_cgroups NAME...: below CGROUP; false where there is no unified hierarchy to write to
+# make_cgroups NAME...: creates cgroups below CGROUP; false: there is no writable unified hierarchy.
 make_cgroups() {
 	local name
 	CGROUP=$(findmnt -nt cgroup2 -o TARGET | head -1)
@@ -50,7 +51,7 @@ in_cgroup() { # NAME COMMAND...
 	shift
 	bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' bash "$CGROUP/$name" "$@"
 }
-# As processes in it see it.
+# cgroup_path NAME: the path of the cgroup as its own processes see it.
 cgroup_path() { in_cgroup "$1" sed -n 's/^0:://p' /proc/self/cgroup; }
 remove_cgroups() {
 	find "$CGROUP" -depth -type d -exec rmdir {} + || fail "cgroups are left in $CGROUP"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Classes come, go, move and change while hundreds of requests wait in them: everybody gets an answer, once and right.
+# Classes are added, removed, moved and changed while hundreds of requests wait in them: every
+# request gets one answer, and the right one.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
 LOG_EXPECTED="$LOG_EXPECTED|reloaded|another order"
@@ -57,14 +58,14 @@ ok ctl class remove m/u1
 ok ctl class remove m/u6
 [ "$(ctl stats m --json | jq .parked_now)" -gt 100 ] || fail "too few requests still wait"
 
-# By the file: others, in another order, with other parents.
+# By the configuration file: other classes, in another order, with other parents.
 printf '%s[class:all]\nread_iops = 10\n[class:low]\nmatch=uid:1003, uid:1002\nparent=all\n[class:u0]\nmatch=uid:1000, uid:1001\nparent=all\n' \
 	"$mounts" >"$CONF"
 out=$(ctl reload) || fail "reload: $out"
 for line in "mount 'm': class 'u2' removed" "mount 'm': class 'low' added" "class 'u0': parent=all, was top"; do
 	grep -qF "$line" <<<"$out" || fail "reload did not say \"$line\": $out"
 done
-# The wrong ones are refused as a whole.
+# A file with an invalid class is refused as a whole.
 printf '%s[class:a]\nmatch=uid:1\nparent=b\n' "$mounts" >"$CONF"
 says "\[class:a\] parent: there is no class 'b'" ctl reload
 equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["all","low","u0"]'
@@ -80,7 +81,7 @@ done
 equal "$(ctl stats m --json | jq .classes.read.ops)" 800 "reads that were admitted"
 equal "$(ctl stats m --json | jq .parked_now)" 0 "requests that are left"
 
-# Into the file, where a reload finds it.
+# --save adds the class to the file, where a reload finds it.
 ok ctl class add m saved 'match=uid:1000 & op:read, comm:x*' read_iops=5k weight=2 --save >/dev/null
 tail -n 6 "$CONF" | diff - <(printf '[class:saved]\nmounts = m\nmatch = uid:1000 & op:read, comm:x*\nread_iops = 5k\nweight = 2\n' | cat <(echo) -) ||
 	fail "the class is saved otherwise"

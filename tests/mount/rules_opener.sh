@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Callers that work through AIO, io_uring and mappings are in the class of the program and of the user who opened.
+# Requests through AIO, io_uring and mappings belong to the class of the program and user that
+# opened the file.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
 requires fio jq python3
@@ -9,7 +10,7 @@ backing tmpfs
 mount_ratefs -o bps=1G,cache=page,name=m
 bytes() { ctl stats "$1" --json | jq "[.classes[].bytes] | add"; } # TARGET
 
-# Threads of io_uring have names and numbers of their own.
+# Worker threads of io_uring have names and ids of their own.
 ok ctl class add m fio match=comm:fio
 for engine in "libaio --direct=1" io_uring "io_uring --force_async=1 --direct=1" mmap; do
 	before=$(bytes m/fio)
@@ -25,7 +26,7 @@ for engine in "libaio --direct=1" io_uring "io_uring --force_async=1 --direct=1"
 done
 ok ctl class remove m/fio
 
-# What the kernel writes back on behalf of root is of the user who opened.
+# Data that the kernel writes back as root is charged to the user who opened the file.
 ok ctl class add m alice match=uid:1001
 truncate -s 1M "$SRC/map"
 chmod 666 "$SRC/map"
@@ -46,7 +47,8 @@ kill $mapper
 wait $mapper 2>/dev/null
 ok ctl class remove m/alice
 
-# … also when the program that opened is gone, and its number is free for others: its child goes on with the mapping.
+# This also holds if the program that opened the file has exited and its pid can be reused, while
+# its child still uses the mapping.
 cat >"$TMP/heir" <<'END'
 import ctypes, mmap, os, sys, time
 ctypes.CDLL(None).prctl(15, b"opener", 0, 0, 0)

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefs run ends as its command does, and says clearly why it could not start it.
+# ratefs run ends in the same way as its command, and says clearly why it could not start it.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "$srcdir/tests/mount/run_lib.sh" || exit 1
 
-# Every code there is, some at a time.
+# Every exit code, several runs concurrently.
 pids=()
 for code in {0..255}; do
 	run -q -- sh -c "exit $code" &
@@ -18,7 +18,7 @@ for code in {0..255}; do
 done
 nothing_left
 
-# dies_by SIGNAL: as told by the kernel, not by a code above 128.
+# dies_by SIGNAL: ratefs run itself dies by the signal, instead of exiting with a code above 128.
 dies_by() {
 	local out
 	out=$(perl -e 'system(@ARGV); print $? & 127, " ", $? & 128' "$RATEFS" run -q -- sh -c "kill -$1 \$\$")
@@ -38,7 +38,7 @@ ends 126 run -q -- ./plain 2>"$TMP/err"
 equal "$(cat "$TMP/err")" "ratefs: ./plain: Permission denied"
 ends 126 run -q -- "$DIR" 2>/dev/null
 
-# What is wrong with the command line is 125 and one line.
+# Errors of the command line: exit status 125 and one line.
 wrong() {
 	local pattern=$1 rc=0
 	shift

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# kill -9 of each part, and many at a time: nothing stays mounted, no process is left.
+# kill -9 of each process, and many concurrent runs: nothing stays mounted, and no process is left.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "$srcdir/tests/mount/run_lib.sh" || exit 1
 echo text >file
@@ -68,7 +68,7 @@ sleep 0.5
 kill -9 $!
 nothing_left 10s
 
-# Many at a time, each with its own exit code.
+# Many concurrent runs, each with its own exit code.
 n=${RATEFS_TEST_RUNS:-200}
 pids=()
 for i in $(seq "$n"); do

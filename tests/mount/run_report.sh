@@ -24,7 +24,7 @@ grep -Eq '^  read_bps=2M: requests waited for it for [0-9.]+m?s, [0-9]+% of the 
 run -o mount.iops=100,fs.iops=100k -- true 2>"$TMP/err"
 grep -q "mount.iops=100 of $DIR" "$TMP/err" || fail "no line for a mount's limit: $(cat "$TMP/err")"
 
-# A device: its time is told, and that it was not for want of limits.
+# A modelled device: the report shows its time, and does not claim that nothing was limited.
 run -o latency=20ms -- cat data >/dev/null 2>"$TMP/err" || fail "cat"
 grep -Eq '^  device: [0-9]+ requests \(read\) took [0-9.]+m?s, 2[0-9.]+ms each on average' "$TMP/err" || fail "no device time: $(cat "$TMP/err")"
 ! grep -q 'nothing was limited' "$TMP/err" || fail "a device is said to limit nothing"
@@ -51,7 +51,7 @@ rc=0
 run -q --compare -- sh -c 'kill -TERM $$' </dev/null || rc=$?
 equal $rc 143 "--compare of a command that is killed"
 
-# In ratefsctl while it runs.
+# ratefsctl shows the mount while the command runs.
 "$RATEFS" run -q -o iops=1000 -- sh -c "touch up; until [ -e down ]; do sleep 0.05; done" &
 within 5s test -e up || fail "did not start"
 ctl list | grep -q "$DIR" || fail "ratefsctl list does not show it: $(ctl list)"

@@ -8,7 +8,7 @@ requires helper:ptytalk timeout
 # Signals to the wrapper reach the command, which decides.
 for signal in HUP INT QUIT TERM USR1 USR2 ALRM; do
 	rm -f ready
-	# Not by a shell that ignores SIGINT for what it starts in the background.
+	# Started by perl, because a shell makes background jobs ignore SIGINT.
 	perl -e '$SIG{$_} = "DEFAULT" for qw(INT QUIT); exec @ARGV' "$RATEFS" run -q -- \
 		perl -e '$SIG{$ARGV[0]} = sub { exit 42 }; open F, ">ready"; close F; sleep 1 while 1' "$signal" &
 	within 5s test -e ready || fail "the command did not start"
@@ -25,7 +25,7 @@ timeout 0.5 "$RATEFS" run -q -- sh -c 'trap "" TERM; timeout 1 sleep 0.8; exit 3
 equal $rc 124 "a command that ignores SIGTERM"
 nothing_left
 
-# A command that stops by itself stops the wrapper, and goes on with it.
+# A command that stops itself stops the wrapper, and continues with it.
 "$RATEFS" run -q -- sh -c 'kill -STOP $$; exit 4' &
 pid=$!
 state_is() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat")" = "$2" ]; }
@@ -49,7 +49,7 @@ END
 talk '<ready> ' ">ratefs run -q -- perl $TMP/until_go\r" '<begun' '~300' '>\x1a' '<Stopped' '<ready> ' \
 	'>touch go; bg; sleep 1.5\r' '<done' '>wait; echo code=$?\r' '<code=' '>exit\r'
 rm -f go
-# One that does not stop on Ctrl-Z is not stopped.
+# A command that ignores Ctrl-Z is not stopped.
 talk '<ready> ' ">ratefs run -q -- sh -c 'trap \"\" TSTP; echo be''gun; read line; echo got=\$line'\r" '<begun' '~300' '>\x1a' '~300' '>more\r' '<got=more' '!Stopped' '<ready> ' '>exit\r'
 # A shell inside, with jobs of its own.
 talk '<ready> ' '>ratefs run -q -- bash --norc --noprofile -i\r' '<ready> ' '>sleep 100\r' '~300' '>\x1a' '<Stopped' '>kill -9 %1; while kill -0 %1 2>/dev/null; do sleep 0.1; done; echo gone=$?\r' '<gone=0' '>exit 12\r' \
@@ -63,7 +63,7 @@ ptytalk sh -c 'exec ratefs run -q -- sh -c "echo begun; sleep 100"' -- '<begun' 
 equal $? 129 "exit status after SIGHUP"
 nothing_left
 
-# Children in the background: told about, and the mount ends with the last of them.
+# Children in the background: a message mentions them, and the mount ends with the last of them.
 echo text >file
 run -o iops=1000 -- sh -c '(sleep 1; cat file >late) & exit 3' 2>"$TMP/err"
 equal $? 3
@@ -71,9 +71,9 @@ grep -q 'still running in the background.*sh' "$TMP/err" || fail "no word about 
 ratefs_left || fail "the daemon is gone before the child"
 within 5s test -s late || fail "the child could not read"
 nothing_left
-# Nobody waits for the standard error that a child in the background does not have.
+# A child in the background that has closed standard error does not keep it open.
 before 2s sh -c "'$RATEFS' run -q -- sh -c 'sleep 3 >/dev/null 2>&1 </dev/null &' 2>&1 | cat"
 nothing_left
-# Those that are just about to end are not worth a word.
+# Children that are about to end are not mentioned.
 equal "$(run -q -- sh -c 'sleep 0.02 & exit 0' 2>&1)" ""
 nothing_left

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefs run for users without privileges, and a clear message where the system does not allow it.
+# ratefs run for users without privileges, and a clear message if the system does not allow it.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "$srcdir/tests/mount/run_lib.sh" || exit 1
 users_can || skip "users cannot make namespaces here"
@@ -57,14 +57,15 @@ wait
 pkill -x sleep
 nothing_left
 
-# Root without CAP_SYS_ADMIN, as in a container: what is root's, and what all may read.
+# Root without CAP_SYS_ADMIN, as in a container: can use files of root and files that everybody may
+# read.
 mkdir roots
 equal "$(setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$RATEFS" run -q -- sh -c 'id -u; cat file; echo r >roots/f')" "0
 text" "root without CAP_SYS_ADMIN"
 equal "$(stat -c %u roots/f)" 0
 nothing_left
 
-# Where it is not allowed: one line, and what to do.
+# If it is not allowed: one line that says what to do.
 says 'max_user_namespaces' unshare --user --map-root-user sh -c "
 	echo 0 >/proc/sys/user/max_user_namespaces &&
 	exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin '$RATEFS' run true"

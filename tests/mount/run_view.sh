@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What the command sees: the same paths, its own view of them, and nobody else sees it.
+# What the command sees: the same paths, but a view of them that no other process sees.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "$srcdir/tests/mount/run_lib.sh" || exit 1
 backing tmpfs
@@ -32,13 +32,13 @@ equal "$(yes | run -q -- head -c 3000000 | wc -c)" 3000000 "a pipe that the comm
 (trap '' HUP; run -q -- sh -c 'kill -HUP $$; exit 5'; equal $? 5 "an ignored signal") || exit 1
 (trap '' CHLD; run -q -- sh -c 'exit 6'; equal $? 6 "where SIGCHLD is ignored") || exit 1
 
-# Limits are for the command as a whole, over all its directories.
+# Limits apply to the command as a whole, over all its directories.
 mkdir one two
 for d in one two; do head -c 300K /dev/zero >$d/data; done
 between 400ms 20s run -q -C one -C two -o read_bps=1M,window=10ms -- cat one/data two/data >/dev/null
 between 180ms 20s run -q -C one -C two -o mount.read_bps=1M,mount.window=10ms -- sh -c 'cat one/data & cat two/data & wait' >/dev/null
 
-# Other filesystems inside: shown as they are, and said to be unthrottled.
+# Other filesystems inside: they are visible, and a message says that they are not throttled.
 mkdir -p sub/mount
 mount -t tmpfs tmpfs sub/mount
 mkdir sub/mount/inner
@@ -58,7 +58,7 @@ fi
 umount sub/mount/inner sub/mount bound
 nothing_left
 
-# Within itself: the stricter one holds.
+# Nested runs: the stricter limit applies.
 equal "$(run -q -o iops=1000 -- "$RATEFS" run -q -o iops=2000 -- head -n 1 file)" text "run in run"
 ends 9 run -q -- "$RATEFS" run -q -- "$RATEFS" run -q -- sh -c 'exit 9'
 nothing_left

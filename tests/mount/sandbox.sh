@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Least privilege: every thread of root's daemon has only the capabilities of the list, no_new_privs and a system call filter;
-# no inherited files, no core dumps; and behind all that everything works, mounts added later too.
+# Least privilege: every thread of root's daemon has only the capabilities of the list, no_new_privs
+# and a system call filter; no inherited files, no core dumps; and everything works with these
+# restrictions, even mounts added later.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
@@ -32,7 +33,8 @@ done
 equal "$(awk '/^Max core file size/ { print $5, $6 }' "/proc/$DAEMON/limits")" "0 0" "core dumps are possible"
 ! find "/proc/$DAEMON/fd" -printf '%l\n' | grep -q "^$SRC/file" || fail "an inherited file is still open"
 
-# A crash leaves no core: dumpable is off, so /proc/PID belongs to root whoever runs it.
+# A crash leaves no core: dumpable is off, so /proc/PID belongs to root, whichever user runs the
+# daemon.
 ulimit -c unlimited
 cd "$TMP" || fail "cd"
 kill -ABRT "$DAEMON"
@@ -41,7 +43,8 @@ DAEMON=
 ! ls "$TMP"/core* 2>/dev/null || fail "a core was dumped"
 umount -l "$MNT"
 
-# Behind the filter: a configuration with several mounts, one of them added and one removed by a reload.
+# With the filter: a configuration with several mounts, one of them added and one removed by a
+# reload.
 mkdir -p "$TMP/m1" "$TMP/m2" "$TMP/m3"
 conf() {
 	local m

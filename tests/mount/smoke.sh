@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A mount answers, carries a file both ways, and goes away without a word.
+# A mount answers, a file can be written and read through it, and it is unmounted without a message.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 
 backing tmpfs

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# size and inodes: what does not fit is refused, at the right block; df shows them; set changes them.
+# size and inodes: requests that do not fit are refused, exactly to the block; df shows the limits;
+# set changes them.
 # shellcheck disable=SC2016 # expanded by the shell that runs it
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
 
@@ -24,13 +25,13 @@ boundary() {
 	equal "$(df --output=itotal "$MNT" | tail -n 1 | tr -d ' ')" 30 "df -i"
 	equal "$(df --output=iused "$MNT" | tail -n 1 | tr -d ' ')" "$(names_held)" "df -i: used"
 
-	# To the block: a file that takes exactly what is left fits, one byte more does not.
+	# Exact to the block: a file that takes exactly what is left fits, one byte more does not.
 	before=$(df_of avail)
 	head -c "$before" /dev/zero >"$MNT/big" || fail "$before bytes do not fit into $before"
 	refused sh -c 'echo >>"$0"' "$MNT/big"
 	equal "$(df_of avail)" 0
 	equal "$(held)" $((20 << 20)) "what is held when it is full"
-	# What has its blocks already can be written, even when nothing is left.
+	# Blocks that are already allocated can be overwritten, even if nothing is left.
 	ok dd if=/dev/zero of="$MNT/big" bs=64k count=10 conv=notrunc status=none
 	refused dd if=/dev/zero of="$MNT/hole" bs=4k count=1 seek=5 conv=notrunc status=none
 	if [ "$BACKING" = tmpfs ]; then # its directories take no blocks
@@ -58,7 +59,7 @@ boundary() {
 	within 5s sh -c '[ "$(df --output=avail -B1 "$0" | tail -n 1)" -gt 15000000 ]' "$MNT" || fail "it was never given back"
 	counts_exactly "after a deleted file was closed"
 
-	# Another name is no other inode, a new file is.
+	# Another name does not need another inode, a new file does.
 	for i in $(seq 100); do
 		: 2>/dev/null >"$MNT/f$i" || break
 	done
@@ -72,11 +73,11 @@ boundary() {
 	equal "$(ctl stats "$MNT" --json | jq '[.classes[].no_space] | add')" "$(space refused)" "no_space"
 	rm -f "$MNT"/f*
 
-	# An error of one's own choice.
+	# on_quota chooses the error.
 	ctl set "$MNT" on_quota=edquot >/dev/null || fail "set on_quota"
 	says "quota exceeded" cp --sparse=never "$TMP/40M" "$MNT/big"
 
-	# Live: more, less than is used, none.
+	# Changed while mounted: to more, to less than is used, to none.
 	ctl set "$MNT" size=40M >/dev/null || fail "set size"
 	ok dd if=/dev/zero of="$MNT/more" bs=1M count=15 status=none
 	ctl set "$MNT" size=1M >/dev/null || fail "set size"
@@ -89,7 +90,7 @@ boundary() {
 	ctl show "$MNT" | grep -q '^inodes *30' || fail "show"
 	ctl list | grep -q 'inodes=30 (.* used)' || fail "list"
 
-	# Behind the mount: a rescan finds it.
+	# A rescan finds changes that were made directly in the source.
 	head -c 1M /dev/zero >"$SRC/behind"
 	ok ctl rescan "$MNT"
 	counts_exactly "after a rescan"
@@ -98,7 +99,7 @@ boundary() {
 }
 on_each_counted boundary
 
-# Set while it is mounted, on files that are open.
+# Limits that are set while mounted apply to files that are already open.
 backing tmpfs
 head -c 5M /dev/zero >"$SRC/old"
 mount_ratefs
@@ -112,7 +113,7 @@ fill "$MNT/new"
 equal "$(held)" $((8 << 20)) "set while mounted"
 unmount_ratefs
 
-# After a crash the total is made anew, after an orderly end it is not.
+# After a crash the tree is scanned again, after a clean end it is not.
 mount_ratefs -o size=20M
 equal "$(space scans)" 0 "scans after an orderly end"
 head -c 1M /dev/zero >"$MNT/crash"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Whatever four writers do at the same time, what is counted is what du finds, and never more than size.
+# Whatever four writers do concurrently, the count agrees with du and never exceeds size.
 # RATEFS_SEED, RATEFS_ROUNDS: another sequence, a longer one.
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
 requires helper:spacestorm
@@ -14,7 +14,7 @@ storms() {
 			ok spacestorm "$MNT" $((seed + i)) 150
 			counts_exactly "$BACKING, cache=$mode, seed $((seed + i))"
 		done
-		# What it does while a scan is under way counts once.
+		# What it does during a scan is counted once.
 		ok spacestorm "$MNT" $((seed + 100)) 250 &
 		nap 100ms
 		ok ctl rescan "$MNT"
@@ -32,7 +32,8 @@ storms() {
 }
 scan_is_over() { [ "$(space rescanning)" = false ]; }
 
-# Little room: most of it is refused, and du never shows more than size but for maps and directories.
+# Little room: most requests are refused, and du never shows more than size, except for block maps
+# and directories.
 full() {
 	mount_ratefs -o size=4M,inodes=150
 	ok spacestorm "$MNT" "$seed" 300
@@ -43,7 +44,8 @@ full() {
 	unmount_ratefs
 	rm -rf "${SRC:?}"/* "$TMP/state" # it was not to be changed while not mounted
 }
-# Blocks for the map of a file appear when its data is written, long after it was closed, or while it stays open.
+# Blocks for a file's block map appear when its data is written to disk: long after the file was
+# closed, or while it is still open.
 late() {
 	[ "$BACKING" != tmpfs ] || return 0
 	mount_ratefs -o size=1G

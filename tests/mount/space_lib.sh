@@ -7,24 +7,25 @@ requires jq
 space() { ctl stats "${2:-$MNT}" --json | jq -r ".space.$1"; }
 held() { du -s --block-size=1 "$SRC" | cut -f 1; }
 names_held() { find "$SRC" -printf '%i\n' | sort -u | wc -l; }
-# What was counted is what is there.
+# The count agrees with what the tree holds.
 is_exact() {
 	[ "$(space used)" = "$(held)" ] && [ "$(space inodes_used)" = "$(names_held)" ]
 }
-# Data that is still to be written may need blocks for the map of its file; then the daemon looks again.
+# Writing data to disk may need blocks for the block map of its file; the daemon then checks the
+# file again.
 counts_exactly() {
 	sync -f "$SRC"
 	within 10s is_exact ||
 		fail "$1: counted $(space used) bytes, $(space inodes_used) inodes; there are $(held), $(names_held)"
 }
-# backing_xfs: like `backing`, for a filesystem that gives open files more blocks than they ask for.
+# backing_xfs: like `backing`, with a filesystem that preallocates blocks for open files.
 backing_xfs() {
 	truncate -s 512M "$TMP/xfs.img"
 	mkfs.xfs -q -f "$TMP/xfs.img" || fail "mkfs.xfs"
 	mount -t xfs -o loop "$TMP/xfs.img" "$BACK" 2>/dev/null || return 1
 	mkdir -p "$SRC" "$PLAIN"
 }
-# on_each_counted FUNCTION: on ext4, xfs and tmpfs, as far as they are there.
+# on_each_counted FUNCTION: calls it on ext4, xfs and tmpfs, as far as these are available.
 on_each_counted() {
 	on_each_backing "$@"
 	if command -v mkfs.xfs >/dev/null && loop_works && backing_xfs; then

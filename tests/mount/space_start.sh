@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The first count: it can be watched and interrupted, does not follow mounts, and works for users and on what is read-only.
+# The first count: it can be watched and interrupted, does not enter other mounts, and works for
+# ordinary users and on read-only sources.
 # shellcheck disable=SC2016 # expanded by the shell that runs it
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
 
-# A source that takes its time: another mount, throttled.
+# A slow source: another, throttled mount.
 mkdir -p "$TMP/tree" "$SRC"
 for i in $(seq 200); do : >"$TMP/tree/$i"; done
 "$RATEFS" -f "$TMP/tree" "$SRC" -o iops=20,cache=strict >"$TMP/slow.log" 2>&1 &
@@ -32,7 +33,7 @@ kill "$slow"
 wait "$slow"
 rm -rf "$TMP/tree"
 
-# Mounts inside the source are another's affair.
+# Mounts inside the source are not counted.
 mkdir -p "$SRC/inside"
 mount -t tmpfs tmpfs "$SRC/inside"
 head -c 3M /dev/zero >"$SRC/inside/other"
@@ -65,7 +66,7 @@ if [ -u "$(command -v fusermount3)" ] && mount --bind "$TMP/fuse" /dev/fuse && m
 	grep -qsx 'state clean' "$TMP"/home/.local/state/ratefs/space/* || fail "the user's total was not kept"
 fi
 
-# Nothing can be kept: it works all the same, and says so.
+# If totals cannot be stored, limits work nevertheless, and the log says so.
 rm -rf "$TMP/state"
 : >"$TMP/state"
 LOG_EXPECTED="$LOG_EXPECTED|cannot be kept in"

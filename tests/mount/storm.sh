@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Many programs change one tree concurrently: nothing hangs, nothing is logged, the mount shows exactly
-# what is on the backing filesystem, and the daemon's memory and files come back.
+# what is on the backing filesystem, and the daemon frees its memory and closes its files
+# afterwards.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:differ
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# cache=strict: every call is counted, and asks the daemon no more than it needs to.
+# cache=strict: every system call is counted, and sends no more requests to the daemon than
+# necessary.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires jq python3
 
@@ -24,14 +25,15 @@ for i in range(n):
         os.fstat(fd)
         os.close(fd)
 END
-# Requests that are counted, of CLASS (a jq expression), for N calls of a kind.
+# How many requests of CLASS (a jq expression) are counted for N calls of a kind.
 counted() { # CLASS KIND N PATH
 	ok ctl reset-stats
 	ok python3 "$TMP/calls.py" "$2" "$3" "$MNT/$4"
 	ctl stats "$MNT" --json | jq "$1"
 }
 both='.classes.meta.ops + .classes.openclose.ops'
-# The least of some rounds, since on a busy machine a moment can be over before the kernel asks again.
+# The least of several rounds, since on a busy machine attributes can expire before the kernel uses
+# them again.
 least() { # CLASS KIND N PATH
 	local i n best=1000000
 	for i in 1 2 3 4 5 6 7 8; do
@@ -46,21 +48,22 @@ cheaper() { # NAME COUNT BOUND
 }
 
 mount_ratefs -o cache=strict,meta_iops=100k
-# With the attributes of the directory each time, and of the file a second time, a stat would be 3 and an open 4.
+# If the kernel asked for the attributes of the directory each time, and for those of the file
+# twice, a stat would cost 3 requests and an open 4.
 cheaper "50 stats" "$(least .classes.meta.ops stat 50 file)" 125
 cheaper "50 stats below a directory" "$(least .classes.meta.ops stat 50 dir/file)" 200
 cheaper "50 opens" "$(least "$both" open 50 file)" 175
 
-# What is asked of an open file is counted each time, also right after it was opened.
+# Every fstat of an open file is counted, even right after it was opened.
 for n in 1 100; do
 	[ "$(counted .classes.meta.ops fstat $n file)" -gt "$n" ] || fail "$n fstats right after an open"
 done
 [ "$(counted .classes.meta.ops open_fstat 50 file)" -ge 100 ] || fail "50 lookups and fstats"
 [ "$(counted .classes.openclose.ops open_fstat 50 file)" = 50 ] || fail "50 opens"
-# So is a stat of a file that somebody has open: its attributes are asked for.
+# So is every stat of a file that is open, because its attributes are not cached.
 [ "$(counted .classes.meta.ops both 50 file)" -ge 100 ] || fail "50 stats of an open file"
 
-# What changes in the source shows at once.
+# Changes in the source are visible immediately.
 for i in 1 2 3 4 5 6 7 8 9 10; do
 	echo "$i and more" >"$SRC/dir/new$i"
 	equal "$(stat -c %s "$MNT/dir/new$i")" "$(stat -c %s "$SRC/dir/new$i")" "size of a new file"

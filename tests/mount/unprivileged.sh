@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A user without privileges mounts what is theirs, by fusermount3, and gets what they may do.
+# A user without privileges mounts a directory of their own by fusermount3, and can do there what
+# their rights allow.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires fusermount3 helper:differ
 [ -u "$(command -v fusermount3)" ] || skip "needs fusermount3 to be set-user-ID"
@@ -58,13 +59,13 @@ each() {
 }
 on_each_backing each
 
-# In the background too, and what is not theirs is refused in one line.
+# This works in the background, too; directories of other users are refused in one line.
 backing tmpfs
 chown 1001 "$SRC" "$MNT" "$XDG_RUNTIME_DIR"
 ok as_user alice "$RATEFS" "$SRC" "$MNT"
 ok as_user alice touch "$MNT/x"
 ok as_user alice fusermount3 -u "$MNT"
-# auto_unmount, by a process of their own.
+# auto_unmount, by a process of the same user.
 own -o auto_unmount
 kill_the_daemon
 wait "$DAEMON" 2>/dev/null
@@ -79,7 +80,8 @@ chown 0 "$SRC"
 says "[Pp]ermission denied" as_user alice "$RATEFS" "$SRC" "$MNT"
 ! mountpoint -q "$MNT" || fail "something is mounted"
 
-# At its end a user's daemon has fusermount3 take down its own mount, not what root has put on top of it.
+# At its end, a user's daemon unmounts its own mount by fusermount3, but not what root has mounted
+# on top of it.
 # shellcheck disable=SC2034 # of lib.sh
 LOG_EXPECTED=.
 own

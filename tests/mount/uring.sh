@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# transport=uring: says why it is not used where it cannot be; carries requests where it can, and lets go of waiting
-# callers, of a dead daemon and of a mount that ends.
+# transport=uring: if it cannot be used, the daemon says why; if it can, it carries requests, and
+# waiting callers are released when they are killed, when the daemon dies and when the mount ends.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:noise helper:reap helper:iogen jq
@@ -9,7 +9,7 @@ requires helper:noise helper:reap helper:iogen jq
 backing tmpfs
 head -c 16M /dev/urandom >"$SRC/file"
 
-# Off: /dev/fuse, with a reason that says how to change it.
+# Disabled in the kernel: /dev/fuse is used, and the log says how to enable io_uring.
 enable N
 mount_ratefs -o transport=uring,cache=strict
 equal "$(used)" dev
@@ -18,7 +18,7 @@ ctl show "$MNT" | grep -q "no io_uring.*enable_uring" || fail "show gives no rea
 cmp "$SRC/file" "$MNT/file" || fail "data by /dev/fuse"
 unmount_ratefs
 
-# On; and off again while it is mounted.
+# Enabled; then disabled again while mounted.
 enable Y
 uring cache=strict
 ctl show "$MNT" | grep -q "requests come by io_uring" || fail "show"
@@ -37,7 +37,7 @@ done
 iogen --op write --size 1M --count 20 --clients 4 --path "$MNT/w" >/dev/null || fail "large writes"
 unmount_ratefs
 
-# Many wait on one CPU: others there are served, and those that are killed are gone.
+# Many requests wait on one CPU: others on that CPU are served, and callers that are killed exit.
 uring read_bps=16K
 taskset -cp 0 $$ >/dev/null
 park_readers 400 --size 64K
@@ -50,7 +50,7 @@ within 10s nobody_waits || fail "dead readers still wait"
 stop_ratefs
 taskset -cp "0-$(($(nproc --all) - 1))" $$ >/dev/null
 
-# Whatever ends it while requests wait: nobody stays behind.
+# However the mount is ended while requests wait, no caller is left waiting.
 for how in TERM KILL force; do
 	uring read_bps=16K
 	park_readers 20 --size 64K

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A source that blocks delays those who wait for it, and nobody else on their CPU.
+# A source that blocks delays the requests that need it, but no others on their CPU.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:iogen jq taskset
@@ -25,7 +25,7 @@ say "$ops stats in 2 s beside reads that take 10 ms"
 slay $slow
 heal
 
-# Reads that hang, more than there are threads at first; then they go on.
+# Reads that hang, more than there are threads at first; then they continue.
 fault pread hang
 iogen --op read --size 4K --clients 40 --threads --count 40 --path "$MNT/file" >"$TMP/out" &
 slow=$!
@@ -37,7 +37,7 @@ heal
 ends 10s $slow
 settled "after a source that hung"
 
-# SIGTERM while it hangs: the daemon says what it left behind, and nobody stays.
+# SIGTERM while it hangs: the daemon logs what it abandoned, and no caller is left waiting.
 fault pread hang
 cat "$MNT/file" >/dev/null 2>&1 &
 slow=$!

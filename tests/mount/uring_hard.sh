@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# transport=uring in bad company: CPU hogs, clients that move from CPU to CPU, no memory to lock, users without privileges, and
-# daemons that are killed at any moment.
+# transport=uring under adverse conditions: CPU hogs, clients that move from CPU to CPU, no memory
+# to lock, users without privileges, and daemons that are killed at any moment.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:iogen jq taskset
@@ -31,7 +31,7 @@ wait "${hogs[@]}" 2>/dev/null
 settled "beside CPU hogs"
 unmount_ratefs
 
-# Killed at any moment of a mixed load: no client stays.
+# The daemon is killed at any moment of a mixed load: no client is left waiting.
 for ((round = 0; round < 6; round++)); do
 	uring cache=strict,read_bps=64M
 	iogen --op read --size 64K --clients 8 --threads --forever --path "$MNT/file" >/dev/null 2>&1 &
@@ -52,7 +52,8 @@ for ((round = 0; round < 6; round++)); do
 done
 DAEMON=
 
-# A user, with little memory to lock: by io_uring or by /dev/fuse, and it says which.
+# An ordinary user with little memory to lock: io_uring or /dev/fuse is used, and the daemon says
+# which.
 user_answers() { as_user alice stat "$MNT/." >/dev/null 2>&1 && as_user alice mountpoint -q "$MNT"; }
 if [ -u "$(command -v fusermount3)" ]; then
 	if [ "$(stat -c %a /dev/fuse)" != 666 ]; then

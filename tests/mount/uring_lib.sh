@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Verbs of the tests of transport=uring; source lib.sh first.  One of these tests runs at a time, since each changes a
-# parameter of the kernel; it is put back at the end.
+# Verbs of the tests of transport=uring; source lib.sh first.  Only one of these tests runs at a
+# time, since each changes a parameter of the kernel, which is restored at the end.
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/load.sh" || exit 1
 
@@ -21,13 +21,13 @@ uring() { # options
 	mount_ratefs -o "transport=uring,$1"
 	equal "$(used)" uring "transport"
 }
-# A background job succeeds within this time.
+# ends TIME PID: a background job succeeds within this time.
 ends() { # 10s PID
 	within "$1" gone "$2" || fail "process $2 is still there after $1"
 	wait "$2" || fail "process $2 ended with $?"
 }
 on_cpu() { taskset -c "$@"; } # CPU command
 
-# Nothing in D state that is older than a moment, of all that this test has started.
+# No process that this test has started stays in D state.
 nobody_hangs() { ps -eo stat=,pid=,comm= | awk '/^D/ { print; n = 1 } END { exit n }'; }
 none_hangs() { within "${1:-5s}" nobody_hangs >"$TMP/hangs" || fail "in D state: $(cat "$TMP/hangs")"; }

@@ -17,7 +17,8 @@ on_cpu 0 flood hold "$MNT/file" $THREADS <"$TMP/go" >"$TMP/out" &
 hog=$!
 exec 3>"$TMP/go"
 within 30s grep -q started "$TMP/out" || fail "the threads were not started"
-# A request that waits in the kernel for an entry would not be parked before others are answered: one in a second.
+# A request that waits in the kernel for an entry would be parked only when others are answered,
+# which is one per second.
 within 30s parked $((THREADS - 40)) || fail "$(stat_of .parked_now) of $THREADS reached the daemon"
 say "$(stat_of .parked_now) parked on one CPU; the daemon has $(daemon_kb) kB"
 for cpu in $(seq 0 $(($(nproc) - 1))); do

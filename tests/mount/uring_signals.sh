@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Signals in each state of a request: not yet given to an entry, given but not taken by the daemon, parked, answered.  The
-# kernel reports only those that come after the daemon took the request.  While the daemon is stopped it takes none.
+# Signals in each state of a request: not yet assigned to an entry, assigned but not taken by the
+# daemon, parked, answered.  The kernel reports only signals that arrive after the daemon took the
+# request.  While the daemon is stopped, it takes none.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:flood helper:noise helper:reap helper:signalled jq perl taskset
@@ -10,7 +11,7 @@ backing tmpfs
 head -c 1M /dev/zero >"$SRC/file"
 stopped() { kill -STOP "$DAEMON"; nap 20ms; }
 goes_on() { kill -CONT "$DAEMON"; }
-# All that the limit allows in the next minutes is used.
+# Uses up what the limit allows for the next minutes.
 spend() {
 	cat "$MNT/file" >/dev/null &
 	SPENDER=$!
@@ -35,7 +36,7 @@ start_reader() {
 	within 5s grep -q open "$TMP/said" || fail "the reader did not start"
 }
 
-# Killed before the daemon took its request.
+# The reader is killed before the daemon took its request.
 uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h
 spend
 start_reader
@@ -48,7 +49,8 @@ goes_on
 within 1s gone $READER || fail "killed before its request was taken: still there a second after that"
 wait $READER 2>/dev/null
 exec 4>&-
-# A signal that it handles, before the daemon took its request: it waits on, and can be killed all the same.
+# The reader gets a signal that it handles before the daemon took its request: it continues to wait,
+# and can still be killed.
 start_reader
 stopped
 echo >&4
@@ -64,7 +66,7 @@ wait $READER 2>/dev/null
 exec 4>&-
 killed_in_time read "$MNT/file"
 
-# Thousands at once: some have no entry, some have one that nobody took.
+# Thousands of requests: some have no entry, some have one that the daemon has not taken.
 THREADS=3000
 ! sanitized || THREADS=1500
 mkfifo "$TMP/go"
@@ -85,7 +87,7 @@ none_parked() { [ "$(stat_of .parked_now)" = 0 ]; }
 within 5s none_parked || fail "dead callers still wait"
 stop_ratefs
 
-# interrupt=any: EINTR, though the kernel does not report the signal.
+# interrupt=any: the reader gets EINTR, although the kernel does not report the signal.
 uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h,interrupt=any
 spend
 start_reader

@@ -30,7 +30,8 @@ try() {
 	as_user alice sh -c 'echo x >null && echo written'
 	as_user alice ./cat null
 	as_user alice id -G
-	# Opened before, and so in passthrough: the attributes of root do not show for it.
+	# A thread that has opened files in passthrough may still have CAP_SYS_ADMIN: nevertheless,
+	# users do not see attributes of root.
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	as_user alice sh -c 'for f in id gid cat; do head -c 1 $f; done >/dev/null; getfattr -m - cat'
 	as_user alice setfattr -n trusted.mine -v 1 cat
@@ -43,7 +44,7 @@ each() {
 	same_on_both try
 	equal "$(cd "$MNT" && as_user alice ./id -u)" 0 "set-user-ID"
 	unmount_ratefs
-	# ... and the mount's own nosuid, nodev, noexec.
+	# The mount's own nosuid, nodev and noexec apply as well.
 	mount --bind "$PLAIN" "$PLAIN"
 	mount -o remount,bind,nosuid,nodev "$PLAIN"
 	mount_ratefs -o nosuid,nodev

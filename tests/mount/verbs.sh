@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The verbs of lib.sh notice what they are there to notice.
+# The verbs of lib.sh notice the failures that they are meant to notice.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires setfattr setfacl
 
@@ -48,7 +48,7 @@ change setfattr -n user.a -v b "$PLAIN/f"
 change setfacl -m u:1001:r "$PLAIN/f"
 change sh -c "echo b >'$PLAIN/f' && touch -r '$SRC/f' '$PLAIN/f'"
 
-# A daemon that speaks, fails or stays is noticed.
+# A daemon that logs something, fails or does not end is noticed.
 printf '#!/bin/bash\necho "ratefs: something is wrong" >&2\nexec "%s" "$@"\n' "$RATEFS" >"$BIN/talks"
 chmod 755 "$BIN/talks"
 talking() {

@@ -13,7 +13,7 @@ ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o c
 
 run -d --name first -v vol:/data box sleep 1000 >/dev/null || fail "docker run"
 
-# --- rates: two containers on one volume share its limit.  8 MiB at 2 MiB/s, of which 100 ms are there at once.
+# --- rates: two containers on one volume share its limit.  8 MiB at 2 MiB/s, of which 100 ms are available immediately.
 fill() { run --rm -v vol:/data box dd if=/dev/zero of=/data/"$1" bs=64k count=64 2>/dev/null; }
 both() {
 	fill a & local a=$!
@@ -59,7 +59,8 @@ equal "$(docker volume inspect -f '{{.Mountpoint}}' vol)" "$STATE/mnt/vol"
 ctl list | grep -q "${id:0:12}" || fail "ratefsctl list does not name the container: $(ctl list)"
 ok ctl set vol write_bps=200M >/dev/null
 before 20s docker exec first dd if=/dev/zero of=/data/fast bs=64k count=256 2>/dev/null
-# A class for one container, by its cgroup: 2 MiB at 1 MiB/s, of which 100 ms are there at once.
+# A class for one container, by its cgroup: 2 MiB at 1 MiB/s, of which 100 ms are available
+# immediately.
 ok ctl class add vol noisy "match=cgroup:/$PARENT/$id, cgroup:/$PARENT/$id/**" write_bps=1M >/dev/null
 between 1800ms 40s docker exec first dd if=/dev/zero of=/data/noisy bs=64k count=32 2>/dev/null
 ok ctl class remove vol/noisy >/dev/null
@@ -67,7 +68,7 @@ refused docker volume rm vol
 refused docker exec first ls "$STATE"	# the source is out of reach
 daemon=$(daemon_pid)
 
-# --- a killed writer is gone at once although its limit is far away
+# --- a killed writer is gone immediately, although it would have to wait long for its limit
 ok ctl set vol write_bps=64K >/dev/null
 run -d --name slow -v vol:/data box dd if=/dev/zero of=/data/slow bs=1M count=1000 >/dev/null
 nap 1s
@@ -77,7 +78,7 @@ within 10s sh -c "! $DOCKER ps -q --no-trunc --filter name=slow | grep -q ." || 
 say "docker kill of a throttled writer took $(($(now_ms) - t0)) ms"
 ok ctl set vol write_bps=200M >/dev/null
 
-# --- the plugin is killed: containers go on; the next call finds everything
+# --- the plugin is killed: containers continue; the next call finds everything
 kill_plugin
 ok docker exec first touch /data/after-plugin
 start_plugin --collect-after=3

@@ -54,10 +54,10 @@ show_log() {
 }
 # knows size: does this ratefs have the option?
 knows() { "$RATEFS" --dump-options | cut -f 1 | grep -qx -- "$1"; }
-# Bytes that a tree has on the disk.
+# Bytes that a tree occupies on the disk.
 allocated() { du -s --block-size=1 "$1" | cut -f 1; }
 daemon_pid() { ctl list --json 2>/dev/null | jq -r '.daemons[0].pid // empty'; }
-# Ends the daemon, whose mounts go with it.
+# Ends the daemon and its mounts.
 stop_daemon() {
 	local pid
 	pid=$(daemon_pid)

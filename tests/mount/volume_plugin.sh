@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# ratefs-volume without an engine: the protocol, options, sources, crashes of everybody, many volumes at once.
+# ratefs-volume without an engine: the protocol, options, sources, crashes of every process, many
+# volumes concurrently.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/volume_lib.sh" || exit 1
 requires unshare python3
@@ -20,7 +21,7 @@ refuses 400 'a value must not contain quotes' Create '{"Name":"bad","Opts":{"iop
 refuses 400 'unknown option' Create '{"Name":"bad","Opts":{"global.iops":"1"}}'
 equal "$(asks List '' '.Volumes | length')" 0 "a refused volume is there"
 
-# --- names from hell
+# --- invalid and malicious names
 # shellcheck disable=SC2016 # it is a name
 for name in '..' '../../etc' '/etc' 'a/b' 'a b' '-rf' '.hidden' 'a\nb' '[x]' '$(id)' "$(printf 'a%.0s' {1..129})" '' 'ü'; do
 	refuses 400 'name' Create "{\"Name\":\"$name\"}"
@@ -49,7 +50,7 @@ equal "$(jq -r .references <<<"$status")" 1
 [ "$(jq -r '.limits.write_bps.rate' <<<"$status")" = 104857600 ] || fail "status has no limits: $status"
 equal "$(jq -r .waiting <<<"$status")" 0
 equal "$(asks Path '{"Name":"box"}' .Mountpoint)" "$mnt"
-# Another volume comes: what was set stays.
+# Another volume is mounted: options that were set remain in force.
 mine=$(asks Mount '{"Name":"mine","ID":"one"}' .Mountpoint)
 echo hello >"$mine/file"
 equal "$(cat "$TMP/allowed/box/file")" hello
@@ -115,7 +116,7 @@ exec 7>&-
 asks Remove '{"Name":"box"}'
 [ -z "$(find "$STATE/data" -name 'box-*')" ] || fail "the data of a removed volume is there"
 
-# --- a reference whose container is gone is collected; one whose container is there is not
+# --- a reference whose container is gone is collected; one whose container still exists is not
 asks Unmount '{"Name":"mine","ID":"one"}'
 kill_plugin TERM
 start_plugin --allow-source="$TMP/allowed" --collect-after=2
@@ -138,7 +139,7 @@ wait $sandbox 2>/dev/null
 unmounted() { ! mountpoint -q "$mnt"; }
 within 30s unmounted || fail "the reference was not collected"
 asks Remove '{"Name":"left"}'
-# What was in use when its last container went is unmounted later.
+# A volume that was still in use when its last container ended is unmounted later.
 asks Create '{"Name":"held"}'
 mnt=$(asks Mount '{"Name":"held","ID":"one"}' .Mountpoint)
 exec 7>"$mnt/open"
@@ -151,7 +152,7 @@ kill_plugin TERM
 start_plugin --allow-source="$TMP/allowed"
 asks Mount '{"Name":"mine","ID":"one"}'
 
-# --- nothing of a daemon that was killed stays when its volume goes
+# --- nothing of a daemon that was killed is left when its volume is removed
 asks Create '{"Name":"dead"}'
 mnt=$(asks Mount '{"Name":"dead","ID":"one"}' .Mountpoint)
 kill -9 "$(daemon_pid)"
@@ -170,7 +171,7 @@ equal "$(ctl show saved --json | jq -r '.options.iops.value // .options.iops')" 
 asks Unmount '{"Name":"saved","ID":"one"}'
 asks Remove '{"Name":"saved"}'
 
-# --- 50 at once
+# --- 50 volumes concurrently
 calls=()
 for i in $(seq 50); do
 	(asks Create "{\"Name\":\"many$i\",\"Opts\":{\"iops\":\"$((i + 10))\"}}" &&

@@ -50,7 +50,7 @@ podman volume create --driver ratefs -o iops=x bad >"$TMP/out" 2>&1 && fail "a w
 grep -q "iops: 'x': " "$TMP/out" || fail "the message is lost: $(cat "$TMP/out")"
 ok podman volume create --driver ratefs -o write_bps=2M -o cache=strict vol >/dev/null
 
-# 4 MiB at 2 MiB/s, of which 100 ms are there at once
+# 4 MiB at 2 MiB/s, of which 100 ms are available immediately
 between 1800ms 60s run --rm -v vol:/data box dd if=/dev/zero of=/data/f bs=64k count=64 2>/dev/null
 equal "$(stat -c %s "$STATE"/data/vol-*/f)" 4194304
 run -d --name first -v vol:/data box sleep 1000 >/dev/null || fail "podman run"

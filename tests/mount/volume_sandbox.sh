@@ -30,7 +30,7 @@ tried=0
 for by in by_bwrap by_unshare by_systemd; do
 	$by true >"$TMP/out" 2>&1 || { say "no $by here: $(head -n 1 "$TMP/out")"; continue; }
 	tried=$((tried + 1))
-	# 4 MiB at 2 MiB/s, of which a window of 100 ms is there at once.
+	# 4 MiB at 2 MiB/s, of which a window of 100 ms is available immediately.
 	between 1800ms 30s $by dd if=/dev/zero of=out bs=64k count=64 status=none
 	equal "$(stat -c %s "$SRC/out")" 4194304
 	equal "$($by ls "$BACK")" "" "$by: the sandbox sees the source"
