@@ -11,7 +11,8 @@
 #include "daemon/pools.h"
 #include "daemon/reserves.h"
 
-/* A mount's name has no '/' except before a class; a path inside a mount has. */
+/* Finds MOUNT/CLASS.  Names of mounts contain no '/', so what precedes the first one is the mount.
+ * */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
 	const char *slash = strchr(name, '/');
@@ -27,7 +28,8 @@ static bool find_class(struct registry *r, const char *name, struct target *t)
 	return true;
 }
 
-/* JSON can only say what is UTF-8: a name that is not is known by what it looks like. */
+/* JSON is UTF-8, so clients see a name that is not UTF-8 with its bad bytes replaced, and send it
+ * like that.  True: `name` is what they see for `text`. */
 static bool looks_like(const char *text, const char *name)
 {
 	AUTO_FREE char *utf8 = text && !text_is_utf8(text) ? text_utf8(text) : NULL;
@@ -42,7 +44,7 @@ static struct served_mount *find_odd(struct registry *r, const char *name)
 		if (!looks_like(m->s.name, name) && !looks_like(m->s.mountpoint, name))
 			continue;
 		if (found)
-			return NULL; /* there are two */
+			return NULL; /* ambiguous */
 		found = m;
 	}
 	return found;
@@ -130,7 +132,7 @@ static int set_shared(struct registry *r, struct served_fs *fs, struct settings 
 	return fs ? registry_set_fs(r, fs, s, err) : registry_set_global(r, s, err);
 }
 
-/* The mount's settings, changed only in this class. */
+/* Applies the mount's settings with only this class changed. */
 static int apply_class(struct target *t, struct settings *s, struct error *err)
 {
 	struct settings mount, was;
@@ -151,7 +153,7 @@ static int apply_class(struct target *t, struct settings *s, struct error *err)
 	return rc;
 }
 
-/* For all members of the pool. */
+/* Changes the limits for all members of the pool. */
 static int apply_pool(struct target *t, struct settings *s, struct error *err)
 {
 	return pools_set(t->registry->pools, t->pool->name, s, err);
