@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* pool.lua has the same steps in the same order; tests/pool compares the two call by call. */
+/* pool.lua has the same steps in the same order; tests/mount/pool_script.sh compares the two call
+ * by call. */
 #include "pool/server.h"
 
 #include <stdlib.h>
