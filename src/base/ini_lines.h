@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The lines of a file in ini format: where sections, keys and values are.  Error messages need this
  * for line numbers, and edits need it to leave the rest of the file unchanged.  The daemon reads
- * values with iniparser (daemon/ini.c), whose grammar this follows.  Locking  none: there is no
- * state. */
+ * values with iniparser (daemon/ini.c), whose grammar this follows.
+ *
+ * Locking  none: there is no state. */
 #ifndef BASE_INI_LINES_H
 #define BASE_INI_LINES_H
 

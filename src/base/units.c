@@ -16,8 +16,8 @@ struct suffix {
 #define KI 1024ULL
 #define SI 1000ULL
 
-/* One table per kind.  All suffixes are accepted; of several with the same factor, the first is
- * printed. */
+/* One table per kind.  All suffixes are accepted; of several with the same factor,
+ * the first is printed. */
 /* clang-format off */
 static const struct suffix byte_suffixes[] = {
 	{"", 1}, {"B", 1},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Metrics of the pools that daemons take part in.  Members on other hosts export their own shares.
- * */
+/* Metrics of the pools that daemons take part in.  Members on other hosts
+ * export their own shares. */
 #include "base/util.h"
 #include "ctl/metrics.h"
 #include "ctl/metrics_format.h"

@@ -31,8 +31,8 @@ static int find(char kind, const char *name, uint64_t *id, struct error *err)
 	return 0;
 }
 
-/* `at` points to "uid:NAME": writes "uid:NUMBER" and returns a pointer past the name; NULL with
- * err. */
+/* `at` points to "uid:NAME": writes "uid:NUMBER" and returns a pointer past
+ * the name; NULL with err. */
 static const char *put_number(FILE *out, const char *at, const char *end, struct error *err)
 {
 	const char *name = at + 4;

@@ -37,8 +37,8 @@ extern const struct pool_link_ops pool_redis_ops, pool_local_ops;
 /* CLOCK_MONOTONIC. */
 uint64_t pool_now_ms(void);
 
-/* pool_seccomp.c: from now on, only the system calls that a helper needs work.  0, or -1 with err.
- * */
+/* pool_seccomp.c: from now on, only the system calls that a helper needs
+ * work.  0, or -1 with err. */
 int pool_restrict(struct error *err);
 
 #endif

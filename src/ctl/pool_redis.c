@@ -396,8 +396,8 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 	return 0;
 }
 
-/* True: the error will last until the server restarts or another one, at another address, becomes
- * primary. */
+/* True: the error will last until the server restarts or another one, at another
+ * address, becomes primary. */
 static bool is_about_to_change(const struct error *err)
 {
 	static const char *const says[] = {": READONLY ", ": LOADING ", ": MASTERDOWN ",

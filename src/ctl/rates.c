@@ -168,9 +168,9 @@ static const struct snap_limit *same_limit(const struct snap_scope *in, const st
 	return NULL;
 }
 
-/* The use of a pool is that of all mounts of the daemon to which its limit applies.  If only a
- * class of a mount takes part, this is too much, but the daemon does not report how much is the
- * class's. */
+/* The use of a pool is that of all mounts of the daemon to which its limit applies.  If
+ * only a class of a mount takes part, this is too much, but the daemon does not report
+ * how much is the class's. */
 static double used_of_pool(const struct limit_rates *l, const struct snapshot *now,
 			   const struct snapshot *before)
 {
@@ -200,8 +200,8 @@ static double refused_share(const struct limit_rates *l, const struct snapshot *
 	return share > 1 ? 1 : share;
 }
 
-/* True: the limit is already in the list.  Limits of wider scopes are in the answers of several
- * mounts. */
+/* True: the limit is already in the list.  Limits of wider scopes are in the
+ * answers of several mounts. */
 static bool is_listed(const struct limit_rates *list, unsigned n, const struct snap_scope *from,
 		      const struct snap_limit *l)
 {
@@ -257,8 +257,8 @@ static int by_identity(const void *a, const void *b)
 	return rc ? rc : strcmp(x->class, y->class);
 }
 
-/* Sorted for bsearch: with thousands of keys, linear searches would take longer than everything
- * else. */
+/* Sorted for bsearch: with thousands of keys, linear searches would take longer
+ * than everything else. */
 static const struct snap_key **sorted_keys(const struct snap_scope *s)
 {
 	const struct snap_key **sorted =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What happened between two snapshots, per second.  Pure arithmetic.
  *
- * A counter that has become smaller was reset, or its daemon was restarted: then its value is what
- * happened since.  Without an earlier snapshot (NULL), or if it lacks the scope, all rates are 0.
- * */
+ * A counter that has become smaller was reset, or its daemon was restarted: then its
+ * value is what happened since.  Without an earlier snapshot (NULL), or if it lacks the
+ * scope, all rates are 0. */
 #ifndef CTL_RATES_H
 #define CTL_RATES_H
 

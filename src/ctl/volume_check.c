@@ -48,8 +48,8 @@ bool volume_same_option(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* True: the plugin sets this option: place and name of the mount; or `options`, which could contain
- * them. */
+/* True: the plugin sets this option: place and name of the mount; or `options`,
+ * which could contain them. */
 static bool is_ours(const char *key)
 {
 	static const char *const ours[] = {"mountpoint", "name",   "fs",

@@ -17,9 +17,9 @@
 /* A name is one path component and one word of the configuration file: letters, digits, '_', '.', '-'. */
 int volume_check_name(const char *name, struct error *err);
 
-/* Checks one option for the configuration file: it has no line breaks and no quotes, and is not one
- * that the plugin sets (mountpoint, name, ...).  `ratefs --check` decides whether the option
- * exists. */
+/* Checks one option for the configuration file: it has no line breaks and no quotes, and
+ * is not one that the plugin sets (mountpoint, name, ...).  `ratefs --check` decides
+ * whether the option exists. */
 int volume_check_option(const char *key, const char *value, struct error *err);
 
 /* Compares names of options, ignoring case and the difference between '-' and '_'. */

@@ -25,8 +25,8 @@ struct volume_options {
 bool volume_options_parse(struct volume_options *o, const char *text);
 void volume_options_free(struct volume_options *o);
 
-/* The keys of a section; `options` are those of the user.  0, or -1 with err: one of them is
- * refused. */
+/* The keys of a section; `options` are those of the user.  0, or -1 with err:
+ * one of them is refused. */
 int volume_conf_section(char **out, const struct volume_options *known, const char *name,
 			const char *source, const char *mountpoint, const json_t *options,
 			struct error *err);

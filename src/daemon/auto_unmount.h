@@ -17,8 +17,8 @@ struct auto_unmount {
 	int fd;	   /* the daemon's end of a pipe; the process waits for it to be closed */
 };
 
-/* Starts the process for what is mounted at the absolute path `mountpoint` now.  0, or -1 with err.
- * */
+/* Starts the process for what is mounted at the absolute path `mountpoint`
+ * now.  0, or -1 with err. */
 int auto_unmount_start(struct auto_unmount *a, const char *mountpoint, struct error *err);
 /* Ends the process without unmounting.  Harmless if there is none. */
 void auto_unmount_stop(struct auto_unmount *a);

@@ -70,8 +70,8 @@ static void put_class_options(struct json_out o, const struct settings *s)
 	}
 }
 
-/* The limits of a mount, and its classes in the order in which requests are matched against them.
- * */
+/* The limits of a mount, and its classes in the order in which requests are
+ * matched against them. */
 static void put_classes(struct json_out o, struct served_mount *m)
 {
 	const struct target t = {.scope = SCOPE_MOUNT, .registry = m->registry, .mount = m};
@@ -160,8 +160,8 @@ static void put_advice(const char *line, void *ctx)
 	put_text(*(struct json_out *)ctx, NULL, line);
 }
 
-/* The cgroup hierarchies from which the names of callers come, and warnings about these settings.
- * */
+/* The cgroup hierarchies from which the names of callers come, and warnings
+ * about these settings. */
 static void put_cgroups(struct json_out o, const struct settings *s)
 {
 	char text[4096];
@@ -207,8 +207,8 @@ void do_stats(struct request *rq)
 	put_pools(rq->out, rq->registry->pools, rq->target.pool);
 }
 
-/* The file in which options of the target can be saved; "" for a mount's own fs, which has no
- * section. */
+/* The file in which options of the target can be saved; "" for a mount's own fs,
+ * which has no section. */
 static const char *file_of(const struct request *rq)
 {
 	return rq->target.fs && rq->target.fs->own ? "" : rq->registry->file;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration file: [global], [fs:NAME], [mount:NAME], [class:NAME], [pool:NAME], [weights].
- * */
+/* The configuration file: [global], [fs:NAME], [mount:NAME], [class:NAME],
+ * [pool:NAME], [weights]. */
 #ifndef DAEMON_CONFIG_FILE_H
 #define DAEMON_CONFIG_FILE_H
 

@@ -150,8 +150,8 @@ static bool send_out(struct client *cl)
 	return true;
 }
 
-/* If there is not even memory for an error message, the client is disconnected rather than left
- * waiting. */
+/* If there is not even memory for an error message, the client is disconnected
+ * rather than left waiting. */
 static void answer(struct client *cl, json_t *object)
 {
 	static const char no_memory[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parsers of values, for options.c.  All of them return 0, or -1 with err; then nothing has
- * changed. */
+/* Parsers of values, for options.c.  All of them return 0, or -1 with err;
+ * then nothing has changed. */
 #ifndef DAEMON_OPTION_PARSE_H
 #define DAEMON_OPTION_PARSE_H
 

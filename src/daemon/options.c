@@ -249,8 +249,8 @@ static int set_value(const struct option_def *o, struct settings *s, enum scope_
 	return 0;
 }
 
-/* Hints for options of other filesystems, and for options of ratefs that belong in another place.
- * */
+/* Hints for options of other filesystems, and for options of ratefs that
+ * belong in another place. */
 static const char *hint(const char *name)
 {
 	static const char *const owners[] = {"uid", "gid", "umask", "fmask", "dmask"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks the configuration of pools, and gives scopes the rates of the pools that they take part
- * in. */
+/* Checks the configuration of pools, and gives scopes the rates of the pools
+ * that they take part in. */
 #ifndef DAEMON_POOL_CONFIG_H
 #define DAEMON_POOL_CONFIG_H
 

@@ -8,8 +8,8 @@
 
 /* Returns the socket of the launcher, or -errno. */
 int pool_launcher_start(void);
-/* Asks for a helper that has `fd` as its descriptor 3.  0 or -errno; the caller closes its copy of
- * fd. */
+/* Asks for a helper that has `fd` as its descriptor 3.  0 or -errno; the caller
+ * closes its copy of fd. */
 int pool_launcher_launch(int launcher, int fd);
 
 #endif

@@ -6,8 +6,8 @@
  *
  * All scopes of this daemon that name a pool are one member of it; its lease is divided between them by
  * demand.  The daemon itself opens no network socket.
- * Threads  the main thread only; nothing here blocks.  A lease ends by itself (limit/bucket.h), so
- * if the main thread is late, tokens are lost, but never created. */
+ * Threads  the main thread only; nothing here blocks.  A lease ends by itself (limit/bucket.h), so if
+ *          the main thread is late, tokens are lost, but never created. */
 #ifndef DAEMON_POOLS_H
 #define DAEMON_POOLS_H
 
@@ -60,8 +60,8 @@ void pools_look(const struct pools *ps, unsigned i, struct pool_look *out);
 const struct settings *pools_find(const struct pools *ps, const char *name);
 /* Sets the limits of a pool for all its members; takes over *s.  -1 with err: nothing has changed. */
 int pools_set(struct pools *ps, const char *name, struct settings *s, struct error *err);
-/* Puts the member "pools" of statistics: all pools, or only `only`.  Without pools it puts nothing.
- * */
+/* Puts the member "pools" of statistics: all pools, or only `only`.  Without
+ * pools it puts nothing. */
 void put_pools(struct json_out o, const struct pools *ps, const struct settings *only);
 /* "leased", "share", …: stable, used in statistics. */
 const char *pool_mode_name(enum pool_mode mode);

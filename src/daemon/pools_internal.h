@@ -61,8 +61,8 @@ void pool_helper_want(struct pool *p, uint64_t now_ns);
 void pool_helper_send(struct pool *p, const struct pool_call *call);
 /* The helper has ended: another one is started after a pause. */
 void pool_helper_ended(struct pool *p);
-/* Closes the helper's socket: the helper makes the calls that it has already been sent, and exits.
- * */
+/* Closes the helper's socket: the helper makes the calls that it has already
+ * been sent, and exits. */
 void pool_helper_drop(struct pool *p);
 /* Drops the helper; the next one is started without a pause. */
 void pool_helper_renew(struct pool *p);
@@ -78,8 +78,8 @@ void pool_tell_learning(struct pool *p, bool before);
 
 /* --- pools.c --- */
 
-/* Calls the server a last time and returns the lease, so that other members need not wait for it to
- * expire. */
+/* Calls the server a last time and returns the lease, so that other members need not
+ * wait for it to expire. */
 void pool_leave(struct pool *p);
 struct pool *pool_new(struct pools *ps, const struct settings *s); /* NULL: out of memory */
 void pool_free(struct pool *p);

@@ -33,8 +33,8 @@ void pool_tell_mode(struct pool *p)
 	p->told_mode = p->rates.mode;
 }
 
-/* Every server learns when it starts.  If it learns again later, it has lost its data or its clock.
- * */
+/* Every server learns when it starts.  If it learns again later, it has lost
+ * its data or its clock. */
 void pool_tell_learning(struct pool *p, bool before)
 {
 	uint64_t now_ns = monotonic_ns();

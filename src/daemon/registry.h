@@ -4,9 +4,9 @@
  *	configuration ─▶ registry ─┬─ gate: global, fs, mount scopes
  *	                           └─ fs_mount: one per mount that is up
  *
- * Threads  everything here is called by the main thread only and returns immediately.  Work that
- * may wait for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
- * unmounted from outside, `wake_fd` becomes readable, and registry_progress continues.
+ * Threads  everything here is called by the main thread only and returns immediately.  Work that may
+ *          wait for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
+ *          unmounted from outside, `wake_fd` becomes readable, and registry_progress continues.
  * Names    a mount without fs= has an fs scope of its own, named like the mount. */
 #ifndef DAEMON_REGISTRY_H
 #define DAEMON_REGISTRY_H
@@ -127,8 +127,8 @@ int registry_mount(struct served_mount *m, struct error *err);
 /* Starts unmounting it, gives up mounting it, or (force, when called again) abandons what hangs. */
 void registry_unmount(struct served_mount *m, bool force);
 unsigned registry_up(const struct registry *r);
-/* True: mounts of startup are still coming up.  One that hangs is waited for only if no other is
- * up. */
+/* True: mounts of startup are still coming up.  One that hangs is waited for
+ * only if no other is up. */
 bool registry_is_starting(const struct registry *r);
 /* Called by mounting.c when a mount has come up or failed, and (from any thread) when one was
  * unmounted from outside. */

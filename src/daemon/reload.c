@@ -187,8 +187,8 @@ struct renaming {
 	char *name, *fs_name, *end_name;
 };
 
-/* Everything that the reload needs, allocated in advance, so that it happens as a whole or not at
- * all. */
+/* Everything that the reload needs, allocated in advance, so that it happens as
+ * a whole or not at all. */
 struct reload_plan {
 	struct registry_change change;
 	struct pools_plan *pools;
@@ -425,8 +425,8 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 
 /* --- one mount ------------------------------------------------------------------------------- */
 
-/* Forgets mounts that are down and no longer in the file, and the one whose section is read again.
- * */
+/* Forgets mounts that are down and no longer in the file, and the one whose
+ * section is read again. */
 static void forget_down(struct changes *j, const char *name)
 {
 	list_for_each_safe (it, &j->r->mounts) {

@@ -47,8 +47,8 @@ static uint64_t reserve_of(const struct settings *mount, const struct settings *
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
-/* The sum of the reservations in one scope.  The class with which the sum exceeds the limit is
- * reported. */
+/* The sum of the reservations in one scope.  The class with which the sum exceeds
+ * the limit is reported. */
 struct sum {
 	unsigned reserve; /* index into reserves[] */
 	const struct limit_config *limit;

@@ -76,9 +76,9 @@ static bool send_connections(int socket, const int *fd, unsigned n)
 	return sendmsg(socket, &msg, MSG_NOSIGNAL) == 1;
 }
 
-/* Mounts, and waits until the daemon serves the mounts.  0, -1 with err, or -2: the daemon has
- * printed the error.  A signal meanwhile ends this process; then the namespace and the daemon end.
- * */
+/* Mounts, and waits until the daemon serves the mounts.  0, -1 with err, or -2: the
+ * daemon has printed the error.  A signal meanwhile ends this process; then the
+ * namespace and the daemon end. */
 static int mount_all(struct wrapper *w, struct error *err)
 {
 	const struct configuration *c = &w->run->config;

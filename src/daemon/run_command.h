@@ -37,8 +37,8 @@ struct run_result {
 int run_command(const struct run_command *c, const struct run_signals *s, pid_t daemon,
 		struct run_result *out);
 
-/* Waits until the daemon has exited.  False: a signal told us to end, or it took more than
- * `seconds`. */
+/* Waits until the daemon has exited.  False: a signal told us to end, or it
+ * took more than `seconds`. */
 bool run_wait_daemon(const struct run_signals *s, pid_t daemon, int seconds);
 
 /* Returns the exit code of a command with this wait status.  If a signal killed the command, ends

@@ -109,8 +109,8 @@ static const int for_uring[] = {
 	(CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
 	 CLONE_NEWCGROUP)
 
-/* Calls that are allowed only with certain arguments; several rows for one call are alternatives.
- * */
+/* Calls that are allowed only with certain arguments; several rows for one
+ * call are alternatives. */
 static int add_conditions(scmp_filter_ctx f)
 {
 	const struct {

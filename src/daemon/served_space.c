@@ -87,8 +87,8 @@ static uint64_t tighter(uint64_t a, uint64_t b)
 	return !a ? b : !b ? a : min_u64(a, b);
 }
 
-/* `own`: the settings of a mount, whose limits may be tighter than those of its fs; NULL: of an fs.
- * */
+/* `own`: the settings of a mount, whose limits may be tighter than those of
+ * its fs; NULL: of an fs. */
 static void put_space(struct json_out to, const struct space *sp, const struct settings *own)
 {
 	static const char *const state[] = {[SPACE_SCANNING] = "counting",

@@ -147,8 +147,8 @@ static void look_at_use(struct pool_member *m, const struct pool_use *use, uint6
 	m->mid_ns = now_ns;
 }
 
-/* True: much of the grant, made for requests that waited or for a load that has ended, is no longer
- * needed. */
+/* True: much of the grant, made for requests that waited or for a load that has
+ * ended, is no longer needed. */
 static bool holds_too_much(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			   uint64_t now_ns)
 {

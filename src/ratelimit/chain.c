@@ -107,8 +107,8 @@ static struct ratelimit_refusal refusal_of(const struct ratelimit_chain *ch,
 	return why;
 }
 
-/* After a refusal: sets `blocked`, so that threads which return something wake us, and tries once
- * more. */
+/* After a refusal: sets `blocked`, so that threads which return something wake
+ * us, and tries once more. */
 static bool consume_blocked(struct ratelimit_chain *ch, const struct cost *c, uint64_t now_ns,
 			    struct refusal *r)
 {

@@ -39,8 +39,8 @@ struct ratelimit_io {
 int chain_begin(struct ratelimit_chain *ch, struct ratelimit_io *const *limiters, unsigned n);
 void chain_end(struct ratelimit_chain *ch);
 
-/* Tokens or a permit were returned to the limiter: wakes all chains that it is in, except `except`.
- * */
+/* Tokens or a permit were returned to the limiter: wakes all chains that it
+ * is in, except `except`. */
 void io_wake(struct ratelimit_io *io, const struct ratelimit_chain *except);
 
 #endif

@@ -59,8 +59,8 @@ int ratelimit_io_undo(struct ratelimit_io *io, uint32_t ops, uint64_t bytes);
 /* Fewer bytes were moved than consumed: gives back the rest, not the permit. */
 int ratelimit_io_refund_bytes(struct ratelimit_io *io, uint64_t bytes);
 
-/* Like ratelimit_bucket_force_replenish, on one of the buckets.  -EINVAL if that limit is absent.
- * */
+/* Like ratelimit_bucket_force_replenish, on one of the buckets.  -EINVAL if
+ * that limit is absent. */
 int ratelimit_io_force_replenish(struct ratelimit_io *io, enum ratelimit_limit limit,
 				 uint64_t tokens, uint64_t now_ns);
 

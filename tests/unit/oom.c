@@ -31,8 +31,8 @@ static bool fails(void)
 	return true;
 }
 
-/* With --wrap, the linker makes calls of NAME call __wrap_NAME; __real_NAME is the original
- * function. */
+/* With --wrap, the linker makes calls of NAME call __wrap_NAME; __real_NAME is
+ * the original function. */
 #define WRAP(type, name, params, args)                                                             \
 	type __real_##name params;                                                                 \
 	type __wrap_##name params;                                                                 \

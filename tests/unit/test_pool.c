@@ -186,9 +186,9 @@ static double used_sum(const struct world *w)
 	return sum;
 }
 
-/* Advances the time, and checks the pool's promise: what all members together may use never exceeds
- * its rate.  Dead members use nothing; those without a server use their fallback, which other tests
- * check. */
+/* Advances the time, and checks the pool's promise: what all members together may use never
+ * exceeds its rate.  Dead members use nothing; those without a server use their fallback,
+ * which other tests check. */
 static void step(struct world *w, uint64_t ns)
 {
 	w->now_ns += ns;
@@ -307,9 +307,9 @@ static void random_event(struct world *w)
 	}
 }
 
-/* Once the network and the server work again and demands do not change, the whole rate must be
- * leased if it is wanted, and members that want more than they get must have equal shares per
- * weight. */
+/* Once the network and the server work again and demands do not change, the whole rate
+ * must be leased if it is wanted, and members that want more than they get must have
+ * equal shares per weight. */
 static void check_conservation_and_fairness(struct world *w)
 {
 	uint64_t level = 0, sum = 0;

@@ -50,8 +50,8 @@ static inline int unit_run(const char *name, const TTest *const *tests, size_t n
 	return unit_run_suite(suite_create(name), name, tests, n);
 }
 
-/* For conditions in long loops: ck_assert reports every success to its runner, which takes a
- * microsecond. */
+/* For conditions in long loops: ck_assert reports every success to its runner,
+ * which takes a microsecond. */
 #define UNIT_REQUIRE(cond)                                                                         \
 	do {                                                                                       \
 		if (!(cond))                                                                       \
