@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys as rows of numbers, for programs that fetch thousands of keys once a second and sort and
- * search them themselves. A list of objects would take five times as long to print and to parse. */
+ * search them themselves.  A list of objects would take five times as long to print and parse. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The process that starts helpers (ratefs-pool) for a daemon whose system call filter forbids
  * starting programs.  It is forked before the filter is installed and keeps the daemon's
- * privileges, which the helper drops. It reads nothing but the daemon's requests to start a helper,
- * and ends with the daemon. */
+ * privileges, which the helper drops.  It reads nothing but the daemon's requests to start a
+ * helper, and ends with the daemon. */
 #ifndef DAEMON_POOL_LAUNCHER_H
 #define DAEMON_POOL_LAUNCHER_H
 

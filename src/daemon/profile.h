@@ -22,7 +22,7 @@
 #include "daemon/settings.h"
 
 /* Sets every option that the profile named by s->profile defines and that has not been set
- * otherwise. These options are not marked as given, so that --save and `show` mention only the
+ * otherwise.  These options are not marked as given, so that --save and `show` mention only the
  * profile.  0 (also without a profile), or -1 with err. */
 int profile_apply(struct settings *s, struct error *err);
 

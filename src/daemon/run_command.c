@@ -56,7 +56,7 @@ static bool is_for_command(const struct signalfd_siginfo *info)
 }
 
 /* When a terminal is lost, the kernel sends SIGHUP only to the session leader, and to the others
- * when the leader dies. The wrapper does not die of this SIGHUP, so if it is the leader, it must
+ * when the leader dies.  The wrapper does not die of this SIGHUP, so if it is the leader, it must
  * tell the others. */
 static bool is_lost_terminal(const struct signalfd_siginfo *info)
 {

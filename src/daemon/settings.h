@@ -47,7 +47,7 @@ struct settings {
 	int64_t attr_timeout_ns, entry_timeout_ns;			/* < 0: by the cache mode */
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
 	unsigned transport;
-	uint64_t size_bytes, inodes; /* mounts and fs: the most that the tree may hold; 0: none */
+	uint64_t size_bytes, inodes; /* mounts and fs: limits of what the tree may hold; 0: none */
 	unsigned on_quota;	     /* index of the choice */
 	bool dry_run;
 	bool own_namespace; /* see struct fs_config */

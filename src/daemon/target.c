@@ -11,8 +11,7 @@
 #include "daemon/pools.h"
 #include "daemon/reserves.h"
 
-/* Finds MOUNT/CLASS.  Names of mounts contain no '/', so what precedes the
- * first one is the mount. */
+/* Finds MOUNT/CLASS; the text before the first '/' is taken for the mount. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
 	const char *slash = strchr(name, '/');

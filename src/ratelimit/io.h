@@ -71,8 +71,8 @@ int ratelimit_io_reconfigure(struct ratelimit_io *io, const struct ratelimit_io_
 
 /* A descriptor that becomes readable when a refused request may be tried again: at the earliest
  * time at which one of the refused requests would be granted, or when tokens or a permit are
- * returned. It belongs to the limiter: wait for it with poll(2) or epoll(7), do not read or close
- * it. Returns a negative errno value if none can be made. */
+ * returned.  It belongs to the limiter: wait for it with poll(2) or epoll(7), do not read or close
+ * it.  Returns a negative errno value if none can be made. */
 int ratelimit_io_fd(struct ratelimit_io *io);
 
 /* Handles a readable descriptor: 0 if refused requests should be tried again, -EAGAIN if nothing

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Members and server of a pool on a fake clock, with a network in between that delays, loses and
- * repeats messages. The server is the one in memory; tests/mount/pool_script.sh compares pool.lua
+ * repeats messages.  The server is the one in memory; tests/mount/pool_script.sh compares pool.lua
  * with it call by call. */
 #include <stdio.h>
 #include <string.h>
