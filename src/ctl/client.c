@@ -221,7 +221,7 @@ enum proto_code daemon_call(struct daemon_ref *d, json_t *request, json_t **answ
 		error_set(err, "the request is longer than %u bytes", PROTO_LINE_MAX);
 		return PROTO_BAD_REQUEST;
 	}
-	/* A daemon that closes the connection may have sent an error first: still read. */
+	/* A daemon that closes the connection may have sent an error first: read anyway. */
 	if (!send_all(d->fd, line, size) && errno != EPIPE)
 		return lost(err);
 	enum proto_code code = receive(d, answer, err);

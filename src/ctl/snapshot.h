@@ -56,7 +56,7 @@ struct snap_wait {
 struct snap_pool_limit {
 	const char *name;
 	bool bytes;		      /* the unit; else operations */
-	bool limited_here, wants_all; /* has `granted`; has no `demand`, but wants all */
+	bool limited_here, wants_all; /* `granted` is valid; `demand` is not */
 	double rate, granted, demand; /* per second: rate of the pool; the others of this daemon */
 };
 struct snap_pool_member {
@@ -128,7 +128,7 @@ const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid);
 /* Adds an answer to "stats" of the daemon; takes its own reference to it. */
 bool snapshot_add(struct snapshot *s, uint64_t daemon, json_t *answer);
 /* Parts of snapshot_add: the full name of a limit; keys (snapshot_keys.c) and pools
- * (snapshot_pools.c) of a scope. False: out of memory. */
+ * (snapshot_pools.c) of a scope.  False: out of memory. */
 void snapshot_limit_name(const json_t *limit, char out[SNAP_LIMIT_MAX]);
 bool snapshot_read_keys(struct snap_scope *s, const json_t *table);
 bool snapshot_read_pools(struct snap_scope *s, const json_t *pools);

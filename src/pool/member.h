@@ -57,7 +57,7 @@ struct pool_member {
 	struct pool_member_config cfg;
 	bool set; /* the next call makes cfg.limits the pool's */
 	uint64_t seq, answered;
-	uint64_t began_ns, sent_ns, called_ns, answered_ns; /* called_ns: of `demand` */
+	uint64_t began_ns, sent_ns, called_ns, answered_ns; /* called_ns: demand computed */
 	uint64_t next_ns;				    /* when the next call is due */
 	/* the lease */
 	bool leased;
@@ -72,7 +72,7 @@ struct pool_member {
 	char set_by[POOL_WHO_MAX];
 	bool learning;
 	bool pending; /* the last call is neither answered nor has it failed */
-	bool retried; /* has been, after a failure since the last answer */
+	bool retried; /* a call has failed since the last answer and was repeated */
 	/* demand */
 	struct pool_use before;	    /* at called_ns */
 	struct pool_use mid, older; /* half a lease ago, or more; a lease ago, or more */

@@ -28,7 +28,7 @@ void waker_end(struct waker *w);
 /* The descriptor, or -errno. */
 int waker_fd(struct waker *w);
 
-/* Makes the descriptor readable at due_ns, if that is earlier than what is set already.  Lock held. */
+/* Makes the descriptor readable at due_ns, if that is earlier than what is set.  Lock held. */
 void waker_arm_locked(struct waker *w, uint64_t due_ns);
 
 /* Makes the descriptor readable now, if a request was refused. */
