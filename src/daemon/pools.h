@@ -6,8 +6,8 @@
  *
  * All scopes of this daemon that name a pool are one member of it; its lease is divided between them by
  * demand.  The daemon itself opens no network socket.
- * Threads  the main thread only; nothing here blocks.  A lease ends by itself (limit/bucket.h), so if
- *          the main thread is late, tokens are lost, but never created. */
+ * Threads  the main thread only; nothing here blocks.  A lease ends by itself (limit/bucket.h), so
+ *          if the main thread is late, tokens are lost, but never created. */
 #ifndef DAEMON_POOLS_H
 #define DAEMON_POOLS_H
 

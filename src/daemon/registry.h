@@ -4,8 +4,8 @@
  *	configuration ─▶ registry ─┬─ gate: global, fs, mount scopes
  *	                           └─ fs_mount: one per mount that is up
  *
- * Threads  everything here is called by the main thread only and returns immediately.  Work that may
- *          wait for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
+ * Threads  everything here is called by the main thread only and returns immediately.  Work that
+ *          may wait for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
  *          unmounted from outside, `wake_fd` becomes readable, and registry_progress continues.
  * Names    a mount without fs= has an fs scope of its own, named like the mount. */
 #ifndef DAEMON_REGISTRY_H

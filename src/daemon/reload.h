@@ -15,15 +15,15 @@
  *	                              ─▶ RELOAD_DONE
  *
  * What did not change is not touched.
- * RELOAD_REFUSED  the file has problems, or (without `force`) a mount that would be removed is in use.
- *                 Nothing has changed; `p` says why.
+ * RELOAD_REFUSED  the file has problems, or (without `force`) a mount that would be removed is in
+ *                 use.  Nothing has changed; `p` says why.
  * RELOAD_FAILED   out of memory.  Nothing has changed; `p` says why.
  * RELOAD_LATER    nothing has changed yet: names in the file, or the users of a mount that would be
  *                 removed, are being looked up.  Call again when names_receive returns true or
  *                 registry->looked is set.
  * RELOAD_DONE     the new limits are in force.  Mounts that still come up or go down are in
- *                 reply->await.  The log and the notes of the reply say what was done and which mounts
- *                 failed.
+ *                 reply->await.  The log and the notes of the reply say what was done and which
+ *                 mounts failed.
  * `reply` may be NULL. */
 enum reload_result { RELOAD_FAILED = -2, RELOAD_REFUSED, RELOAD_DONE, RELOAD_LATER };
 enum reload_result reload(struct registry *r, bool force, struct problems *p,

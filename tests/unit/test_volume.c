@@ -104,7 +104,7 @@ static void teardown(struct world *w)
 	ck_assert_int_eq(volume_tree_delete(AT_FDCWD, w->dir), 0);
 }
 
-/* Calls the plugin and returns the HTTP status; the answer, `last`, is valid until the next call. */
+/* Calls the plugin and returns the HTTP status; the answer, `last`, lives until the next call. */
 static json_t *last;
 static unsigned call(struct world *w, const char *path, const char *body)
 {
