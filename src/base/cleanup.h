@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Local variables that are closed or freed when they go out of scope.  take_fd and take_ptr hand one on.
+/* Local variables that are closed or freed when they go out of scope.  take_fd and take_ptr take
+ * the value out, so that it is kept.
  *
  *	AUTO_FD fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
  *	if (fd < 0)

@@ -6,8 +6,8 @@
 
 #define BEFORE_REMEDY "; "
 
-/* The length of what the format says before its remedy; 0: it has none.  Values may contain a "; " as well, so the
- * text itself does not tell. */
+/* The length of the formatted text before the remedy; 0: there is no remedy.  The format is
+ * searched, not the finished text, because values may contain "; " as well. */
 static size_t length_of_what(const char *fmt, va_list ap) PRINTF_LIKE(1, 0);
 static size_t length_of_what(const char *fmt, va_list ap)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An error message for people: what is wrong and where and, behind "; ", what to do about it, if that is known.  Parsers
- * fill it in; main prints it, or the control socket sends it.  Errors for the kernel are plain -errno. */
+/* An error message for people: what is wrong and where, and if possible, after "; ", what to do
+ * about it.  Parsers fill it in; main prints it, or the control socket sends it.  Errors for the
+ * kernel are plain -errno. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -12,7 +13,7 @@
 
 struct error {
 	char text[1024]; /* one line, no newline; empty: no error */
-	size_t what;	 /* bytes of it that say what is wrong; 0: all of it does */
+	size_t what;	 /* length of the part before the remedy; 0: there is no remedy */
 };
 
 /* clang-format off */
@@ -31,7 +32,7 @@ static inline bool error_is_set(const struct error *e)
 	return e->text[0] != '\0';
 }
 
-/* What to do about it; "": nothing is known. */
+/* The remedy; "": none. */
 const char *error_remedy(const struct error *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Intrusive 4-ary min-heap: each item knows its place, so removal and key change are O(log n).
- * Order is by `key` as a signed difference (keys may wrap), then by insertion order of equal keys
- * where the caller puts that into `tie`.  Not thread-safe. */
+ * Items are ordered by the signed difference of their keys (keys may wrap), then by `tie`, into
+ * which the caller can put the order of insertion.  Not thread-safe. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
@@ -23,11 +23,11 @@ struct heap {
 void heap_init(struct heap *h);
 void heap_free(struct heap *h);
 
-/* Makes sure that n items fit; false when memory is out.  heap_push never allocates. */
+/* Makes sure that n items fit; false: out of memory.  heap_push never allocates. */
 bool heap_reserve(struct heap *h, size_t n);
 void heap_push(struct heap *h, struct heap_item *it);
 void heap_remove(struct heap *h, struct heap_item *it);
-/* After it->key or it->tie has changed. */
+/* Call after it->key or it->tie has changed. */
 void heap_update(struct heap *h, struct heap_item *it);
 
 static inline struct heap_item *heap_top(const struct heap *h)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of a file in ini format: where sections, keys and values are.  Messages need that for line
- * numbers, and edits to leave the rest of the file alone.  The daemon reads values with iniparser
- * (daemon/ini.c), whose grammar this follows.
+/* The lines of a file in ini format: where sections, keys and values are.  Error messages need this
+ * for line numbers, and edits need it to leave the rest of the file unchanged.  The daemon reads
+ * values with iniparser (daemon/ini.c), whose grammar this follows.
  *
- * Locking: none; nothing is kept. */
+ * Locking  none: there is no state. */
 #ifndef BASE_INI_LINES_H
 #define BASE_INI_LINES_H
 
@@ -35,8 +35,8 @@ struct ini_line {
 /* Reads the line at `text`; false: there is none (`text` is NULL, or at `end`). */
 bool ini_line_read(struct ini_line *l, const char *text, const char *end);
 
-/* Compare names as iniparser and the option table do: sections regardless of case; keys also
- * regardless of '-' and '_'. */
+/* Compare names as iniparser and the option table do: both ignore case; keys also treat '-' and '_'
+ * as equal. */
 bool ini_section_is(struct ini_span name, const char *section);
 bool ini_key_is(struct ini_span name, const char *key);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The time that the daemon measures with. */
+/* The clock that all measurements use. */
 #ifndef BASE_MONOTONIC_H
 #define BASE_MONOTONIC_H
 

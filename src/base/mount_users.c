@@ -105,8 +105,8 @@ static void look_with(struct search *s, const struct mountinfo *mounts, struct m
 		add(s, u);
 }
 
-/* True: it may use the mount, but we may not look.  Kernel threads and zombies have no root, and
- * use nothing. */
+/* True: the process may use the mount, but we may not inspect it.  Kernel threads and zombies use
+ * no mounts; their command line is empty. */
 static bool is_hidden(pid_t pid)
 {
 	char path[32], byte;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds who uses a mount: open files, working directories, roots and mapped files of all processes
- * that we may look at.
+/* Finds the processes that use a mount, by their open files, working and root directories and
+ * mapped files, among all processes that we may inspect.
  *
  * Reads only /proc, never a file of the mount, so it works while the mount is paused, hung or dead.
  * Mounts are identified by device number, so bind mounts and other mount namespaces are included.
@@ -15,7 +15,7 @@
 struct mount_user {
 	pid_t pid;
 	uid_t uid;
-	char name[32]; /* its program, as in /proc/PID/comm; one line */
+	char name[32]; /* the program's name, from /proc/PID/comm; one line */
 	unsigned files, mapped;
 	bool cwd, root;
 };
@@ -23,13 +23,13 @@ struct mount_user {
 struct mount_users {
 	struct mount_user *user;
 	unsigned n;
-	unsigned hidden; /* processes that we may not look at */
+	unsigned hidden; /* number of processes that we may not inspect */
 };
 
 /* The device of what is mounted at exactly this path; false: nothing is. */
 bool mount_device(const char *mountpoint, dev_t *device);
-/* Finds all but the calling process.  False: no /proc, or out of memory.  Call mount_users_free in
- * either case. */
+/* Finds all users except the calling process.  False: no /proc, or out of memory.  Call
+ * mount_users_free in either case. */
 bool mount_users_find(struct mount_users *u, dev_t device);
 void mount_users_free(struct mount_users *u);
 /* "bash (process 17, user 0): working directory, 2 open files" */

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 
-/* Undoes \040 and the like, in place. */
+/* Decodes escapes such as \040, in place. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -25,7 +25,7 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* "ID PARENT MAJOR:MINOR ROOT WHERE OPTIONS... - TYPE SOURCE ...".  False: it is something else. */
+/* "ID PARENT MAJOR:MINOR ROOT WHERE OPTIONS... - TYPE SOURCE ...".  False: another form. */
 static bool parse(char *line, struct mount_line *out)
 {
 	unsigned high, low;

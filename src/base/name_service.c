@@ -17,7 +17,8 @@ int64_t name_service_find(char kind, const char *name)
 		if (gr)
 			return gr->gr_gid;
 	}
-	/* "Not found" has many numbers; these are of another kind. */
+	/* Modules report "not found" by various error numbers; these mean that the lookup
+	 * failed. */
 	switch (errno) {
 	case EIO:
 	case EINTR:

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- names that are nearly alike ------------------------------------------------------------ */
+/* --- similar names -------------------------------------------------------------------------- */
 
-/* Edit distance including swapped neighbours; names are short. */
+/* Edit distance in which swapping two neighbours is one error.  The table fits on the stack, since
+ * names are short. */
 #define DISTANCE_MAX 32
 unsigned text_distance(const char *a, const char *b)
 {
@@ -37,7 +38,7 @@ unsigned text_distance(const char *a, const char *b)
 
 /* --- UTF-8 ---------------------------------------------------------------------------------- */
 
-/* The length of the UTF-8 character at p, or 0 when it is none. */
+/* The length of the UTF-8 character at p; 0: it is not valid. */
 static int utf8_length(const unsigned char *p)
 {
 	int n = *p < 0x80		  ? 1

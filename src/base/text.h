@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Text: names that are nearly alike, bytes that are no UTF-8, amounts for people.
- * Errors   none, but NULL from text_utf8 when memory is out. */
+/* Text: similar names, bytes that are not UTF-8, amounts for people.
+ * Errors   none, except that text_utf8 returns NULL if memory runs out. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many slips of the finger lie between what somebody typed and a known name.  Case does not matter,
- * nor '-' for '_'. */
+/* The number of typing errors (edit distance) between what somebody typed and a known name.
+ * Ignores the case of `typed`, and takes its '-' for '_'. */
 unsigned text_distance(const char *typed, const char *known);
 
 bool text_is_utf8(const char *text);
-/* A copy, to be freed, in which every byte that is no UTF-8 has become U+FFFD. */
+/* A copy, to be freed, with every byte that is not valid UTF-8 replaced by U+FFFD. */
 char *text_utf8(const char *text);
 
 /* "10.0M", "1.5s", at most 9 characters; `base` is 1000 or 1024. */

@@ -16,7 +16,8 @@ struct suffix {
 #define KI 1024ULL
 #define SI 1000ULL
 
-/* One table per kind: what is parsed, and (where `text` is the first of its factor) printed. */
+/* One table per kind.  All suffixes are accepted; of several with the same factor,
+ * the first is printed. */
 /* clang-format off */
 static const struct suffix byte_suffixes[] = {
 	{"", 1}, {"B", 1},
@@ -52,7 +53,7 @@ static const struct kind kind_count = {count_suffixes, "200", false, false, fals
 static const struct kind kind_op_rate = {count_suffixes, "200", false, false, true, true};
 static const struct kind kind_duration = {duration_suffixes, "1.5s", false, true, false, false};
 
-/* The number in front: digits · 10^-decimals. */
+/* The number before the suffix: digits · 10^-decimals. */
 struct number {
 	u128 digits;
 	uint64_t scale; /* 10^decimals */
@@ -90,7 +91,8 @@ static const struct suffix *find_suffix(const struct suffix *s, const char *text
 	return NULL;
 }
 
-/* "10mbit", "8kbps", "1 Gibit": what tc and disks' data sheets would say.  *factor is bits. */
+/* True for units of bits, as in "10mbit", "8kbps", "1 Gibit", which tc(8) and data sheets use.
+ * *factor is in bits. */
 static bool is_bits(const char *suffix, size_t len, uint64_t *factor)
 {
 	char low[8] = "";

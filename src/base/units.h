@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes, rates, counts and durations as people write them, both directions.
+/* Parses and formats sizes, rates, counts and durations as people write them.
  *
  * Bytes:  K M G T (either case) and KiB MiB GiB TiB = 1024-based; kB MB GB TB = 1000-based.
  * Ops:    k = 1000, M = 10^6, G = 10^9.

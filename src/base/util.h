@@ -37,7 +37,7 @@ static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* For loops that wait for another CPU. */
+/* For loops that spin until another CPU has done something. */
 static inline void cpu_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

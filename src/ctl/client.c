@@ -101,7 +101,7 @@ void daemons_free(struct daemons *d)
 
 json_t *request_new(const char *command, const char *target)
 {
-	AUTO_FREE char *utf8 = target ? text_utf8(target) : NULL; /* as daemons compare it */
+	AUTO_FREE char *utf8 = target ? text_utf8(target) : NULL; /* daemons compare this */
 	AUTO_JSON *request = target && !utf8 ? NULL : json_object();
 	if (!request || json_object_set_new(request, "v", json_integer(PROTO_VERSION)) < 0 ||
 	    json_object_set_new(request, "do", json_string(command)) < 0 ||
@@ -221,7 +221,7 @@ enum proto_code daemon_call(struct daemon_ref *d, json_t *request, json_t **answ
 		error_set(err, "the request is longer than %u bytes", PROTO_LINE_MAX);
 		return PROTO_BAD_REQUEST;
 	}
-	/* A daemon that closes the connection may have sent an error first: read on. */
+	/* A daemon that closes the connection may have sent an error first: read anyway. */
 	if (!send_all(d->fd, line, size) && errno != EPIPE)
 		return lost(err);
 	enum proto_code code = receive(d, answer, err);

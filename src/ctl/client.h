@@ -31,8 +31,8 @@ struct daemons {
 	unsigned n;
 };
 
-/* All daemons of this user, or the one that `which` names: the path of its socket, or its process
- * id.  -1 with err: none was found; nothing needs to be freed. */
+/* All daemons of this user, or the one that `which` names by the path of its socket or by its
+ * process ID.  0, or -1 with err: none was found, and nothing needs to be freed. */
 int daemons_find(struct daemons *d, const char *which, struct error *err);
 void daemons_free(struct daemons *d);
 

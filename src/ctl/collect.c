@@ -18,7 +18,7 @@ struct asked {
 	struct daemon_ref *daemon;
 	const struct collect_options *o;
 	uint64_t pid;
-	bool memory; /* false: out of it */
+	bool memory; /* false: out of memory */
 };
 
 /* False: the daemon does not answer.  A scope that was removed meanwhile is left out. */

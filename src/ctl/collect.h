@@ -7,9 +7,9 @@
 #include "ctl/snapshot.h"
 
 struct collect_options {
-	const char *which;  /* daemon: its process id or its socket; NULL: all of this user */
-	const char *mount;  /* only this one and its classes; NULL: all */
-	unsigned keys;	    /* of each mount, at most */
+	const char *which;  /* the daemon's process ID or socket; NULL: all of this user */
+	const char *mount;  /* only this mount and its classes; NULL: all */
+	unsigned keys;	    /* at most this many of each mount */
 	unsigned timeout_s; /* how long one answer may take */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands that ask a daemon one thing and print its answer. */
+/* The commands that send one request to a daemon and print its answer. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ static int add_words(struct ctl *c, json_t *request, struct error *err)
 	return 0;
 }
 
-/* Lists who uses a mount that was to be removed, one per line. */
+/* Lists the processes that use a mount, which therefore was not unmounted, one per line. */
 static void name_users(const char *mount, dev_t device, bool many)
 {
 	struct mount_users u;
@@ -179,7 +179,8 @@ static int has_class(const char *file, const char *class, struct error *err)
 	return save_has_section(file, section, err);
 }
 
-/* The file may have a class of that name for other mounts: adding to its section would change those. */
+/* Refuses to save a new class if the file has a class of that name for other mounts: adding to its
+ * section would change them. */
 static int check_new_section(const struct ctl *c, const char *file, struct error *err)
 {
 	if (strcmp(c->command->does, "class-add") != 0)
@@ -417,7 +418,7 @@ static int put_view(struct ctl *c, const struct view *v)
 	return 0;
 }
 
-/* With --json one object of statistics per mount and second; else what top shows. */
+/* With --json, prints one object of statistics per mount and second; otherwise runs top. */
 int run_watch(struct ctl *c)
 {
 	struct views all;

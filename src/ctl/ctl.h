@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ratefsctl: its command line as it was understood, and its commands. */
+/* ratefsctl: its parsed command line, and its commands. */
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
@@ -12,22 +12,22 @@ struct ctl;
 
 /* One row of the table, which drives the command line, the help, completion and the documentation check. */
 struct command {
-	const char *name; /* "class add": some are of two words */
+	const char *name; /* one word, or two as in "class add" */
 	const char *args, *flags, *help;
 	int min_args, max_args; /* without the name */
-	/* The exit status.  Daemons are known (c->daemons). */
+	/* Runs the command; c->daemons has been filled in.  Returns the exit status. */
 	int (*run)(struct ctl *c);
-	const char *does; /* the command of the protocol; NULL: not a single one */
+	const char *does; /* the protocol's command; NULL: none, or several */
 	/* Prints the answer for people on stdout; NULL: prints only its notes. */
 	void (*render)(const json_t *answer, FILE *out);
 };
 
 struct ctl {
-	const char *which; /* daemon: process id or socket; NULL: all */
+	const char *which; /* the daemon's process ID or socket; NULL: all */
 	bool json, save, force;
 	const char *before;   /* class add: the class that the new one is tried before */
 	const char *key;      /* trace: whose events */
-	uint64_t min_wait_ns; /* trace: only those that waited so long */
+	uint64_t min_wait_ns; /* trace: only of requests that waited at least this long */
 	const struct command *command;
 	int n; /* words after the command */
 	const char **word;
@@ -38,7 +38,7 @@ extern const struct command commands[];
 extern const unsigned n_commands;
 
 const struct command *command_find(const char *name); /* NULL: there is none of that name */
-const char *command_nearest(const char *name);	      /* spelled most alike, or NULL */
+const char *command_nearest(const char *name);	      /* the most similar name, or NULL */
 
 /* Prints the message on stderr; returns the exit status. */
 int ctl_complain(enum proto_code code, const char *text);
@@ -50,10 +50,10 @@ enum proto_code ctl_ask(struct ctl *c, struct daemon_ref *d, const char *target,
 int run_on_target(struct ctl *c);  /* a target is required */
 int run_everywhere(struct ctl *c); /* without a target: every daemon */
 int run_on_mounts(struct ctl *c);  /* without a target: every mount of every daemon */
-int run_list(struct ctl *c);	   /* the same, as one list */
+int run_list(struct ctl *c);	   /* every mount of every daemon, as one list */
 int run_watch(struct ctl *c);
 int run_top(struct ctl *c);	  /* top.c */
-int run_plain_top(struct ctl *c); /* the same as lines */
+int run_plain_top(struct ctl *c); /* the same as plain lines, without a terminal */
 int run_metrics(struct ctl *c);	  /* metrics_command.c */
 int run_trace(struct ctl *c);	  /* trace.c */
 

@@ -19,10 +19,10 @@
 
 #define LISTEN_DEFAULT	"127.0.0.1:9944"
 #define USERS_MAX	100
-#define KEYS_MAX	4096 /* of each mount, from which the users are found */
+#define KEYS_MAX	4096 /* fetched of each mount, to find its users */
 #define CONNECTIONS_MAX 32
-#define CONNECTION_S	15 /* then an idle client is disconnected */
-#define DAEMON_S	4  /* wait for the answer of a daemon; Prometheus itself waits 10 */
+#define CONNECTION_S	15 /* an idle client is disconnected after this time */
+#define DAEMON_S	4  /* how long to wait for a daemon; Prometheus itself waits 10 */
 
 struct exporter {
 	struct collect_options from;
@@ -78,7 +78,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 			      size_t *size, void **state)
 {
 	static char headers_seen;
-	if (!*state) { /* called again when the whole request has arrived */
+	if (!*state) { /* only the headers are here; MHD calls again */
 		*state = &headers_seen;
 		return MHD_YES;
 	}
@@ -161,7 +161,7 @@ static int parse_users(const char *text, unsigned *users)
 	return -1;
 }
 
-/* -1: go on; else the exit status. */
+/* -1: continue; otherwise the exit status. */
 static int parse(struct exporter *e, int argc, char **argv)
 {
 	static const struct option names[] = {

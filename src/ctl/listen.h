@@ -12,7 +12,7 @@
  * every address of the machine; an empty address is an error, so that nobody opens a port to the world by mistake.
  * 0, or -1 with err. */
 int listen_parse(const char *text, struct sockaddr_storage *out, struct error *err);
-/* Can only this machine reach it? */
+/* True: only this machine can reach the address. */
 bool listen_is_local(const struct sockaddr_storage *a);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/mountinfo.h"
 
-#define LINKS_MAX 40 /* as in the kernel */
+#define LINKS_MAX 40 /* the kernel's limit */
 
 /* --- paths ---------------------------------------------------------------------------------- */
 

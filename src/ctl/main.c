@@ -58,7 +58,7 @@ static int parse_min_wait(struct ctl *c)
 	return -1;
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; otherwise the exit code. */
 static int parse_flags(struct ctl *c, int argc, char **argv)
 {
 	static const struct option names[] = {
@@ -115,7 +115,7 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 	return -1;
 }
 
-/* Refuses flags that the command does not have. */
+/* False: a flag was given that the command does not have. */
 static bool flags_fit(const struct ctl *c, const struct command *cmd)
 {
 	return (!c->save || strstr(cmd->flags, "--save")) &&

@@ -19,13 +19,13 @@ static bool is(const struct snap_scope *s, const char *scope)
 
 struct counter {
 	const char *name, *help;
-	const char *label, *value; /* beside "op", or NULL */
+	const char *label, *value; /* a second label besides "op", or NULL */
 	size_t offset;		   /* in struct snap_op */
 };
 
 #define OP_FIELD(field) offsetof(struct snap_op, field)
 
-/* Rows of one name follow each other; of these, only the first has a help text. */
+/* Rows of the same name are adjacent, and only the first of them has a help text. */
 static const struct counter mount_counters[] = {
 	{"ratefs_operations_total", "Requests that were admitted.", NULL, NULL, OP_FIELD(ops)},
 	{"ratefs_bytes_total", "Bytes that were admitted, less those that were not transferred.",
@@ -134,7 +134,7 @@ static const struct gauge gauges[] = {
 	 SCOPE_FIELD(device_now)},
 };
 
-/* Of mounts whose space is counted. */
+/* For mounts whose space is counted. */
 static const struct gauge space_gauges[] = {
 	{"ratefs_space_used_bytes", "What the source holds.", SCOPE_FIELD(space_used)},
 	{"ratefs_space_limit_bytes", "What it may hold; 0: no limit.", SCOPE_FIELD(space_limit)},
@@ -217,7 +217,7 @@ static double would_wait(const struct snap_limit *l)
 
 static const struct limit_figure {
 	const char *name, *type, *help;
-	unsigned kinds; /* OF_*; rates for each key only with OF_EACH */
+	unsigned kinds; /* OF_* bits; rates for each key need OF_EACH as well */
 	double (*of)(const struct snap_limit *l);
 } limit_figures[] = {
 	{"ratefs_limit_bytes_per_second", "gauge", "Rate of a limit in bytes.", OF_BYTES | OF_EACH,

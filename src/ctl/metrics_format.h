@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Lists of labels end at the first without a name. */
+/* A list of labels ends at the first one without a name. */
 struct label {
 	const char *name, *value;
 };
@@ -14,7 +14,7 @@ struct label {
 #define LABELS(...) ((const struct label[LABELS_MAX]){__VA_ARGS__})
 
 void metric_head(FILE *out, const char *name, const char *type, const char *help);
-/* A sample up to its value, which the caller prints. */
+/* Prints a sample up to its value, which the caller prints. */
 void metric_name(FILE *out, const char *name, const char *suffix,
 		 const struct label label[LABELS_MAX]);
 void metric_count(FILE *out, const char *name, const struct label *label, uint64_t n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Metrics of the pools that daemons take part in.  The shares of other members are theirs to export. */
+/* Metrics of the pools that daemons take part in.  Members on other hosts
+ * export their own shares. */
 #include "base/util.h"
 #include "ctl/metrics.h"
 #include "ctl/metrics_format.h"
@@ -67,7 +68,7 @@ static double granted(const struct snap_pool_limit *l)
 {
 	return l->granted;
 }
-/* "All that it can get" is the whole pool. */
+/* A member that wants all that it can get has a demand of the whole pool. */
 static double demand(const struct snap_pool_limit *l)
 {
 	return l->wants_all || l->demand > l->rate ? l->rate : l->demand;

@@ -13,8 +13,8 @@
 /* An option that may hold "uid:NAME" and "gid:NAME". */
 struct with_names {
 	const char *option;
-	const char *between; /* what may stand around them */
-	const char *end;     /* what ends a name */
+	const char *between; /* characters that separate rules */
+	const char *end;     /* characters that end a name */
 };
 
 /* 0 and the number, or -1 with err. */
@@ -31,7 +31,8 @@ static int find(char kind, const char *name, uint64_t *id, struct error *err)
 	return 0;
 }
 
-/* At the start of "uid:NAME": writes "uid:NUMBER" and returns what follows; NULL with err. */
+/* `at` points to "uid:NAME": writes "uid:NUMBER" and returns a pointer past
+ * the name; NULL with err. */
 static const char *put_number(FILE *out, const char *at, const char *end, struct error *err)
 {
 	const char *name = at + 4;

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 
-/* "weight=uid:alice=4" -> "weight=uid:1000=4", "match=gid:staff" -> "match=gid:50", to be freed; other words
- * come back as they are.  Invalid values are left to the daemon to refuse.  NULL with err: there is no such
- * user or group. */
+/* Converts "weight=uid:alice=4" to "weight=uid:1000=4", "match=gid:staff" to "match=gid:50"; copies
+ * other words unchanged.  Invalid values are left to the daemon to refuse.  To be freed; NULL with
+ * err: there is no such user or group. */
 char *with_numbers(const char *word, struct error *err);
 
 #endif

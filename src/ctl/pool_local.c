@@ -27,8 +27,8 @@ struct served_pool {
 };
 
 struct local {
-	int fd;	  /* of a client: to the server; -1: this helper serves */
-	int lock; /* of the server, as long as it lives */
+	int fd;	  /* the connection to the server; -1: this helper is the server */
+	int lock; /* held by the server as long as it lives */
 	int listener;
 	int client[CLIENTS];
 	unsigned n_clients, n_pools;
@@ -55,7 +55,7 @@ static int connect_to(const struct sockaddr_un *a)
 	if (fd < 0 || connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return -1;
-	if (peer.uid && peer.uid != geteuid()) { /* whoever serves decides what is granted */
+	if (peer.uid && peer.uid != geteuid()) { /* the server decides what is granted */
 		errno = EPERM;
 		return -1;
 	}
@@ -129,7 +129,7 @@ static struct pool_server *pool_of(struct local *s, const char *key)
 	return &p->server;
 }
 
-/* Leases use this clock, which cannot be set. */
+/* Leases use the monotonic clock, which nobody can set. */
 static int64_t server_us(void)
 {
 	return (int64_t)pool_now_ms() * 1000 + 1;
@@ -205,7 +205,7 @@ static unsigned watch(struct pool_link *l, struct pollfd *fds, unsigned max)
 	struct local *s = l->state;
 	unsigned n = 0;
 	if (s->fd >= 0) {
-		fds[n++] = (struct pollfd){.fd = s->fd, .events = 0}; /* to notice that it closes */
+		fds[n++] = (struct pollfd){.fd = s->fd, .events = 0}; /* to notice when it closes */
 		return n;
 	}
 	fds[n++] = (struct pollfd){.fd = s->listener, .events = POLLIN};
@@ -219,7 +219,7 @@ static void ready(struct pool_link *l, const struct pollfd *fds, unsigned n)
 	struct local *s = l->state;
 	if (s->fd >= 0) {
 		if (n && fds[0].revents)
-			_exit(0); /* the server is gone: the helper that replaces this one may become it */
+			_exit(0); /* the server is gone: the next helper may become the server */
 		return;
 	}
 	for (unsigned i = n; i-- > 1;) {
@@ -233,7 +233,7 @@ static void ready(struct pool_link *l, const struct pollfd *fds, unsigned n)
 }
 
 struct reply {
-	ssize_t n; /* its length tells which it is */
+	ssize_t n; /* the length tells which member of the union it is */
 	union {
 		struct pool_answer answer;
 		struct pool_listing list;
@@ -267,7 +267,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	do { /* an answer to an earlier call may have come too late */
 		if (!ask(l, &lc, &reply))
 			return error_set(err, "the helper that serves the pool does not answer");
-		lc.key[0] = '\0'; /* it is sent once */
+		lc.key[0] = '\0'; /* send the call only once */
 	} while (reply.n != sizeof(*out) || reply.answer.seq != c->seq);
 	*out = reply.answer;
 	return 0;

@@ -44,8 +44,9 @@ static int drop_privileges(struct error *err)
 {
 	const struct rlimit no_core = {0, 0};
 	setrlimit(RLIMIT_CORE, &no_core);
+	/* Before we become nobody, who may not do this. */
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* which nobody may do */
+		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 	if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
 	    setresuid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL)
 		return error_set(err, "cannot become nobody: %s", strerror(errno));
@@ -57,7 +58,8 @@ static int drop_privileges(struct error *err)
 
 /* --- the daemon --- */
 
-/* Takes the newest pending call; the daemon has given up older ones.  False: there is none. */
+/* Takes the newest pending call; the daemon no longer expects answers to older ones.  False: there
+ * is none. */
 static bool newest_call(struct pool_call *out, bool *gone)
 {
 	for (bool any = false;;) {

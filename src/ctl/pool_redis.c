@@ -13,7 +13,7 @@
 #include "ctl/pool_script.h"
 #include "ctl/pool_tls.h"
 
-#define PAUSE_FIRST_MS 50 /* after the second failure; after the first it reconnects immediately */
+#define PAUSE_FIRST_MS 50 /* after the second failure; after the first, reconnect immediately */
 #define PAUSE_MOST_MS  2000
 #define REDIRECTIONS   3 /* in a row, at most */
 #define ARGS	       (4 + 7 + 4 * POOL_LIMITS)
@@ -22,13 +22,13 @@ struct redis {
 	redisContext *c;
 	const char *server; /* as configured */
 	char host[POOL_SERVER_MAX], port[8],
-		db[12]; /* of that, or the node of a cluster that has the key */
+		db[12]; /* parsed from `server`, or the node of a cluster that has the key */
 	bool tls;
-	bool refused;		     /* the password: the file may have another one by now */
-	bool asking;		     /* this node is about to take over the key */
-	char sha[41];		     /* of the script; "": to be loaded */
-	unsigned attempt;	     /* counts up: a name may stand for several addresses */
-	uint64_t pause_ms, retry_ms; /* after a failure: the next length, its end */
+	bool refused;	  /* the password was refused; the file may have another by now */
+	bool asking;	  /* this node is about to take over the key */
+	char sha[41];	  /* hash of the script; "": to be loaded */
+	unsigned attempt; /* selects the address to try first, if the name has several */
+	uint64_t pause_ms, retry_ms; /* length of the next pause; end of the current one */
 	uint64_t pause_most_ms;
 	struct error last;
 };
@@ -85,8 +85,9 @@ static void disconnect(struct redis *r)
 	r->c = NULL;
 }
 
-/* Connects anew after a pause: to the configured server, because the node of a cluster to which it referred may be gone,
- * and its name may stand for another one by then. */
+/* Disconnects; after a pause, the next call connects to the configured server again, because the
+ * cluster node to which that server referred may be gone, and the server's name may have another
+ * address by then. */
 static int give_up(struct redis *r, const struct error *why)
 {
 	disconnect(r);
@@ -111,14 +112,14 @@ static int failed(struct redis *r, struct error *err)
 	return give_up(r, err);
 }
 
-/* What the server says, and what helps. */
+/* Sets err to the server's message, with a remedy if one is known. */
 static void quote(const struct redis *r, const char *said, struct error *err)
 {
 	static const struct {
 		const char *says, *help;
 	} remedy[] = {
 		{"NOAUTH", "; give its password by auth_file"},
-		/* The same, if the first command is long. */
+		/* The same error, if the first command is long. */
 		{"ERR Protocol error: unauthenticated", "; give its password by auth_file"},
 		{"WRONGPASS", "; see auth_file"},
 		{"ERR Client sent AUTH", "; remove auth_file"},
@@ -139,14 +140,15 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 	for (unsigned i = 0; i < ARRAY_SIZE(remedy); i++)
 		if (strncmp(said, remedy[i].says, strlen(remedy[i].says)) == 0)
 			help = remedy[i].help;
-	const char *script = strstr(said, " script: "); /* then its hash, which helps nobody */
+	const char *script = strstr(said, " script: "); /* followed by a hash, which is cut off */
 	bool hash = script && strspn(script + 9, "0123456789abcdef") == 40;
 	int n = hash ? (int)(script - said) : (int)strcspn(said, "\r\n");
 	int most = POOL_ERROR_MAX - 90 - (int)strlen(help);
 	error_set(err, "%s:%s: %.*s%s", r->host, r->port, n < most ? n : most, said, help);
 }
 
-/* The reply to one command.  NULL with err: it failed; after an error reply the connection is kept. */
+/* Sends a command and returns its reply.  NULL with err: it failed; after an error reply the
+ * connection is kept. */
 static redisReply *command(struct redis *r, int n, const char **word, struct error *err)
 {
 	errno = 0;
@@ -204,8 +206,9 @@ static redisContext *connect_to(const struct addrinfo *a, int port, uint64_t ms)
 	return redisConnectWithTimeout(address, port, timeval_of(ms));
 }
 
-/* Tries the addresses of the server one after the other, beginning with another one each time: a replica that is not (yet)
- * the primary accepts connections, too.  hiredis itself would try the first alone. */
+/* Tries the addresses of the server one after the other, starting with a different one each time,
+ * because a replica that is not (yet) the primary accepts connections, too.  hiredis itself would
+ * try only the first address. */
 static int connect_to_any(struct redis *r, uint64_t ms, struct error *err)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -352,8 +355,9 @@ static bool parse_answer(const redisReply *reply, struct pool_answer *out)
 	return true;
 }
 
-/* In a cluster, a node that does not have the key names the one that does: "MOVED 3999 127.0.0.1:6381", or "ASK …" while
- * the key is moving there.  Without a host it means another port of the same.  False: it says something else. */
+/* In a cluster, a node that does not have the key names the one that does: "MOVED 3999
+ * 127.0.0.1:6381", or "ASK …" while the key is moving there; without a host, another port of the
+ * same host.  Sets the address to that node.  False: the error is another one. */
 static bool follow(struct redis *r, const struct error *err)
 {
 	const char *moved = strstr(err->text, ": MOVED "), *ask = strstr(err->text, ": ASK ");
@@ -392,7 +396,8 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 	return 0;
 }
 
-/* Errors that end with a restart or another primary, which may be elsewhere. */
+/* True: the error will last until the server restarts or another one, at another
+ * address, becomes primary. */
 static bool is_about_to_change(const struct error *err)
 {
 	static const char *const says[] = {": READONLY ", ": LOADING ", ": MASTERDOWN ",

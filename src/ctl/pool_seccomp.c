@@ -52,7 +52,7 @@ static int add_conditions(scmp_filter_ctx f)
 		{SCMP_SYS(socket), 0, UINT32_MAX, AF_INET},
 		{SCMP_SYS(socket), 0, UINT32_MAX, AF_INET6},
 		{SCMP_SYS(socket), 0, UINT32_MAX, AF_UNIX},
-		{SCMP_SYS(socket), 0, UINT32_MAX, AF_NETLINK}, /* getaddrinfo: which families */
+		{SCMP_SYS(socket), 0, UINT32_MAX, AF_NETLINK}, /* getaddrinfo asks for interfaces */
 	};
 	int rc = 0;
 	for (unsigned i = 0; i < ARRAY_SIZE(rules) && rc == 0; i++) {
@@ -66,7 +66,7 @@ static int add_conditions(scmp_filter_ctx f)
 int pool_restrict(struct error *err)
 {
 #ifdef RATEFS_SANITIZER
-	return 0; /* the sanitizers' own system calls are not ours to list */
+	return 0; /* sanitizers make system calls of their own */
 #endif
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	int rc = f ? 0 : -ENOMEM;

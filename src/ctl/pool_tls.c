@@ -83,7 +83,7 @@ int pool_tls_begin(redisContext *c, const char *host, struct error *err)
 		SSL_free(ssl);
 		return error_set(err, "TLS: %s", why());
 	}
-	if (redisInitiateSSL(c, ssl) == REDIS_OK) /* owns it from now on */
+	if (redisInitiateSSL(c, ssl) == REDIS_OK) /* c owns ssl from now on */
 		return 0;
 	long verified = SSL_get_verify_result(ssl);
 	const char *text = verified != X509_V_OK ? X509_verify_cert_error_string(verified)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* TLS to the server of a pool (rediss://), where hiredis has it.  The server's certificate must be valid for the name in
- * `server`; hiredis itself would accept that of any host. */
+/* TLS to the server of a pool (rediss://), if hiredis supports it.  The server's certificate must
+ * be valid for the name in `server`; hiredis itself would accept a certificate of any host. */
 #ifndef CTL_POOL_TLS_H
 #define CTL_POOL_TLS_H
 

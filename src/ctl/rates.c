@@ -51,7 +51,8 @@ struct scope_rates scope_rates(const struct snap_scope *now, const struct snap_s
 
 /* --- limits ------------------------------------------------------------------------------------ */
 
-/* Which operations a limit counts.  copy moves its bytes in both directions. */
+/* How often a limit counts an operation.  The bytes of a copy are both read and written, so bps
+ * counts them twice. */
 static double weight_of(const struct snap_limit *l, const char *op, bool has_meta)
 {
 	const char *name = l->name;
@@ -167,8 +168,9 @@ static const struct snap_limit *same_limit(const struct snap_scope *in, const st
 	return NULL;
 }
 
-/* A pool is used by all mounts of the daemon that meet its limit.  (If only a class of a mount takes part, this is too much:
- * the daemon does not tell.) */
+/* The use of a pool is that of all mounts of the daemon to which its limit applies.  If
+ * only a class of a mount takes part, this is too much, but the daemon does not report
+ * how much is the class's. */
 static double used_of_pool(const struct limit_rates *l, const struct snapshot *now,
 			   const struct snapshot *before)
 {
@@ -198,7 +200,8 @@ static double refused_share(const struct limit_rates *l, const struct snapshot *
 	return share > 1 ? 1 : share;
 }
 
-/* Limits of wider scopes are in the answers of several mounts. */
+/* True: the limit is already in the list.  Limits of wider scopes are in the
+ * answers of several mounts. */
 static bool is_listed(const struct limit_rates *list, unsigned n, const struct snap_scope *from,
 		      const struct snap_limit *l)
 {
@@ -254,7 +257,8 @@ static int by_identity(const void *a, const void *b)
 	return rc ? rc : strcmp(x->class, y->class);
 }
 
-/* With thousands of keys, searching one by one would take longer than everything else. */
+/* Sorted for bsearch: with thousands of keys, linear searches would take longer
+ * than everything else. */
 static const struct snap_key **sorted_keys(const struct snap_scope *s)
 {
 	const struct snap_key **sorted =
@@ -274,13 +278,13 @@ static struct key_rates rates_of_key(const struct snap_key *k, const struct snap
 {
 	static const struct snap_key none;
 	struct key_rates r = {.key = k};
-	was = was ? was : &none; /* its first wait was after `before` */
+	was = was ? was : &none; /* new since `before` */
 	r.ops_per_sec = per_sec(k->ops, was->ops, seconds);
 	r.bytes_per_sec = per_sec(k->bytes, was->bytes, seconds);
 	r.waiting = per_sec(k->wait_ns, was->wait_ns, seconds) / 1e9;
 	if (r.waiting > 1)
-		r.waiting = 1; /* waits that began earlier, or several at a time */
-	/* One that still waits has not been added to wait_ns yet. */
+		r.waiting = 1; /* waits may have begun earlier, or be concurrent */
+	/* The wait of a request that still waits is not in wait_ns yet. */
 	double oldest = (double)k->oldest_ns / 1e9, most = oldest < seconds ? oldest : seconds;
 	if (seconds > 0 && r.waiting < most / seconds)
 		r.waiting = most / seconds;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* What happened between two snapshots, per second.  Pure arithmetic.
  *
- * A counter that has become smaller was reset, or its daemon was restarted: its value is then what happened
- * since.  Without an earlier snapshot (NULL), or without the scope in it, all rates
- * are 0. */
+ * A counter that has become smaller was reset, or its daemon was restarted: then its
+ * value is what happened since.  Without an earlier snapshot (NULL), or if it lacks the
+ * scope, all rates are 0. */
 #ifndef CTL_RATES_H
 #define CTL_RATES_H
 
 #include "ctl/snapshot.h"
 
-/* Seconds between the two; 0 without `before`. */
+/* Seconds between the two snapshots; 0 without `before`. */
 double snapshot_seconds(const struct snapshot *now, const struct snapshot *before);
 
 struct scope_rates {
@@ -21,9 +21,9 @@ struct scope_rates scope_rates(const struct snap_scope *now, const struct snap_s
 /* A limit in the scope that it belongs to. */
 struct limit_rates {
 	const struct snap_limit *limit;
-	const struct snap_scope *seen_from; /* the mount in whose answer it is */
-	double used;	      /* per second; of permits: in use now; of each key: the busiest */
-	double refused_share; /* of the time, 0 to 1 */
+	const struct snap_scope *seen_from; /* the mount whose answer contains the limit */
+	double used;	      /* per second; permits: in use now; each key: by the busiest */
+	double refused_share; /* share of the time in which it held requests back, 0 to 1 */
 };
 
 bool limit_is_of_pool(const struct snap_limit *l);
@@ -35,8 +35,8 @@ struct key_rates {
 	double waiting; /* share of the time, 0 to 1 */
 };
 
-/* Every key of every mount, and every limit once, even if several mounts share it (for which the keys are needed).
- * To be freed; NULL: out of memory. */
+/* Every key of every mount; and every limit, once even if several mounts share it.  limit_rates
+ * needs the keys for limits of each key.  To be freed; NULL: out of memory. */
 struct key_rates *key_rates(const struct snapshot *now, const struct snapshot *before, unsigned *n);
 struct limit_rates *limit_rates(const struct snapshot *now, const struct snapshot *before,
 				const struct key_rates *keys, unsigned n_keys, unsigned *n);
@@ -44,7 +44,7 @@ struct limit_rates *limit_rates(const struct snapshot *now, const struct snapsho
 /* The target for `set` of the scope that has the limit: "data", "data/backup", "fs:data", "global". */
 #define RATES_TARGET_MAX 600
 const char *limit_target(const struct limit_rates *l, char buf[RATES_TARGET_MAX]);
-/* "write_bps"; of other scopes "global.bps", "class:backup.iops". */
+/* "write_bps" for a limit of a mount; for other scopes "global.bps", "class:backup.iops". */
 const char *limit_label(const struct snap_limit *l, char buf[RATES_TARGET_MAX]);
 
 #endif

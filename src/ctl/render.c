@@ -87,7 +87,7 @@ void render_prepare(json_t *answer, bool people)
 
 /* --- limits --------------------------------------------------------------------------------- */
 
-/* Is this the scope that the answer is about?  Its limits are printed without a prefix. */
+/* True: this is the scope that the answer is about, whose limits are printed without a prefix. */
 static bool is_own(const json_t *answer, const char *scope, const char *of)
 {
 	const char *own = get_text(answer, "scope"), *name = get_text(answer, "name");
@@ -150,7 +150,7 @@ static void list_stuck(const json_t *mount, FILE *out)
 			text_ns(get_u64(stuck, "oldest_ns"), age));
 }
 
-/* The first twelve digits, as engines show them. */
+/* Prints the first twelve digits of each ID, as container engines do. */
 static void list_containers(const json_t *mount, FILE *out)
 {
 	const json_t *list = get_part(mount, "containers"), *id;

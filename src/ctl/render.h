@@ -21,17 +21,19 @@ void render_show(const json_t *answer, FILE *out);
 void render_stats(const json_t *answer, FILE *out);
 /* `before` (may be NULL): an earlier answer; then rates per second are shown, too. */
 void render_stats_since(const json_t *answer, const json_t *before, FILE *out);
-/* After `set`: the values as they were understood, and warnings on stderr; and after `pause`. */
+/* After `set`: the new values in canonical form, and warnings on stderr. */
 void render_set(const json_t *answer, FILE *out);
+/* After `pause`. */
 void render_pause(const json_t *answer, FILE *out);
 
-/* "iops" or, of another scope than that of `answer`, "fs.iops", "class:backup.iops": one of "limits_met". */
+/* The name of a limit of "limits_met": "iops" or, if its scope is not that of `answer`, "fs.iops",
+ * "class:backup.iops". */
 #define RENDER_NAME_MAX 80
 char *render_limit_name(const json_t *answer, const json_t *limit, char buf[RENDER_NAME_MAX]);
-/* " iops=200 global.bps=10M*": those of the list, without classes or (class not NULL) of this
- * class alone; true: one is marked. */
+/* Prints " iops=200 global.bps=10M*": the limits of the list that belong to this class, or if class
+ * is NULL to no class.  True: one is marked by '*'. */
 bool render_limits(const json_t *answer, const json_t *limits, const char *class, FILE *out);
-/* The name of a user; what a process is running ("gone" when it is). */
+/* The name of a user; the program that a process runs, or "gone" if it has exited. */
 char *render_user(uint64_t uid, char buf[TEXT_AMOUNT_MAX]);
 char *render_process(uint64_t pid, char buf[TEXT_AMOUNT_MAX]);
 

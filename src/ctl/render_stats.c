@@ -86,7 +86,7 @@ static void rate_columns(const json_t *limit, FILE *out)
 {
 	char rate[TEXT_AMOUNT_MAX], level[TEXT_AMOUNT_MAX], room[TEXT_AMOUNT_MAX];
 	double base = strcmp(get_text(limit, "unit"), "bytes") == 0 ? 1024 : 1000;
-	bool one = json_object_get(limit, "level"); /* not one for each key */
+	bool one = json_object_get(limit, "level"); /* a limit of each key has no level */
 	fprintf(out, " %9s/s %10s %10s", text_amount(get_u64(limit, "rate"), base, rate),
 		one ? text_amount(get_i64(limit, "level"), base, level) : "",
 		text_amount(get_u64(limit, "capacity"), base, room));
@@ -190,7 +190,7 @@ static void device_row(const char *name, const json_t *class, FILE *out)
 		text_ns(get_u64(d, "p99_ns"), t[4]), text_ns(get_u64(d, "max_ns"), t[5]));
 }
 
-/* The time that the device model added to the waiting for limits. */
+/* The time that requests spent in the simulated device, in addition to waiting for limits. */
 static void device(const json_t *a, FILE *out)
 {
 	bool any = false;

@@ -209,7 +209,7 @@ int save_file(const char *path, struct save_section section, const struct save_v
 	      struct error *err)
 {
 	struct stat st;
-	AUTO_FREE char *real = realpath(path, NULL); /* a link stays a link */
+	AUTO_FREE char *real = realpath(path, NULL); /* keeps a symbolic link */
 	AUTO_FREE char *temporary = NULL;
 	AUTO_FREE char *old = real ? read_text(real, &st) : NULL;
 	if (!old)

@@ -23,7 +23,7 @@ char *save_edit(const char *text, struct save_section section, const struct save
 /* True: the file has such a section.  -1 with err: it cannot be read. */
 int save_has_section(const char *path, const char *section, struct error *err);
 
-/* The same for a file, atomically (a new file replaces it).  0, or -1 with err. */
+/* save_edit for a file, atomically: a new file replaces the old one.  0, or -1 with err. */
 int save_file(const char *path, struct save_section section, const struct save_value *v, unsigned n,
 	      struct error *err);
 

@@ -22,15 +22,15 @@ struct snap_op {
 	uint64_t ok, errors, failed, aborted;
 };
 
-/* A limit that requests of the scope meet; it may belong to another scope. */
+/* A limit that applies to requests of the scope; it may belong to another scope. */
 struct snap_limit {
 	const char *scope, *of, *name, *value;
 	bool rate;  /* else a number of permits */
 	bool bytes; /* the unit of a rate; else operations */
-	bool each;  /* of every key: there is no one level */
+	bool each;  /* a rate for each key: has no single level */
 	bool bottleneck;
 	double per_sec, capacity, level;
-	uint64_t permits, used; /* of permits */
+	uint64_t permits, used; /* if not `rate` */
 	uint64_t blocking_ns, would_wait;
 };
 
@@ -39,11 +39,11 @@ struct snap_limit {
 
 struct snap_key {
 	const char *kind, *command, *class;
-	const char *limit; /* that it waits for now, or waited for longest */
+	const char *limit; /* the limit that it waits for now, or waited for longest */
 	uint64_t id, uid, ops, bytes, parked_now, wait_ns, oldest_ns;
 };
 
-/* Wait times of one class of callers for one limit. */
+/* Wait times of one class for one limit. */
 #define SNAP_BOUNDS_MAX 32
 struct snap_wait {
 	const char *class;
@@ -56,8 +56,8 @@ struct snap_wait {
 struct snap_pool_limit {
 	const char *name;
 	bool bytes;		      /* the unit; else operations */
-	bool limited_here, wants_all; /* else `granted` and `demand` mean nothing */
-	double rate, granted, demand; /* per second: of the pool; of this daemon */
+	bool limited_here, wants_all; /* `granted` is valid; `demand` is not */
+	double rate, granted, demand; /* per second: rate of the pool; the others of this daemon */
 };
 struct snap_pool_member {
 	const char *host;
@@ -68,7 +68,7 @@ struct snap_pool {
 	const char *name, *server;
 	const char *mode; /* "starting", "leased", and without the server "share", "stop", "open" */
 	const char *error; /* "": none since the last answer */
-	bool answered;	   /* at least once */
+	bool answered;	   /* the server has answered at least once */
 	uint64_t members, answer_age_ns;
 	uint64_t lost_ns;	 /* how long it has been without a lease; 0: it has one */
 	uint64_t lost_before_ns; /* sum of earlier times */
@@ -79,7 +79,7 @@ struct snap_pool {
 };
 
 struct snap_scope {
-	uint64_t daemon; /* process id */
+	uint64_t daemon; /* process ID */
 	const char *scope,
 		*name; /* "mount" "data", "class" "data/backup", "fs" "data", "global" "global" */
 	const char *mountpoint, *source;
@@ -123,18 +123,19 @@ struct snapshot {
 struct snapshot *snapshot_new(uint64_t at_ns);
 void snapshot_free(struct snapshot *s); /* NULL is allowed */
 bool snapshot_add_daemon(struct snapshot *s, uint64_t pid, const char *name);
-/* "" when it is unknown. */
+/* The name of the daemon; "": unknown. */
 const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid);
-/* One answer to "stats" of the daemon; takes a reference of its own. */
+/* Adds an answer to "stats" of the daemon; takes its own reference to it. */
 bool snapshot_add(struct snapshot *s, uint64_t daemon, json_t *answer);
-/* Parts of it: the name of a limit from its scope and name; snapshot_keys.c, snapshot_pools.c.  False: out of memory. */
+/* Parts of snapshot_add: the full name of a limit; keys (snapshot_keys.c) and pools
+ * (snapshot_pools.c) of a scope.  False: out of memory. */
 void snapshot_limit_name(const json_t *limit, char out[SNAP_LIMIT_MAX]);
 bool snapshot_read_keys(struct snap_scope *s, const json_t *table);
 bool snapshot_read_pools(struct snap_scope *s, const json_t *pools);
 void snapshot_free_pools(struct snap_scope *s);
-/* What a member may use of a limit, per second. */
+/* How much of a limit a member may use, per second. */
 double snapshot_pool_share(const struct snap_pool_member *m, const struct snap_pool_limit *l);
-/* NULL: there is none, or s is NULL. */
+/* NULL: there is no such scope, or s is NULL. */
 const struct snap_scope *snapshot_find(const struct snapshot *s, uint64_t daemon, const char *scope,
 				       const char *name);
 

@@ -6,7 +6,7 @@
 #include "ctl/snapshot.h"
 #include "proto/json_in.h"
 
-/* Where each figure is in a row; -1: the daemon does not have it. */
+/* The column of each figure; -1: the daemon does not send it. */
 struct places {
 	int kind, id, uid, name, class, ops, bytes, parked_now, wait_ns, oldest_ns, limit;
 };
@@ -51,7 +51,7 @@ static const char *text(const json_t *texts, const json_t *row, int place)
 	return found ? found : "";
 }
 
-/* -1, which means none, is outside of the list, too. */
+/* "" for -1, which means no limit, and for an index outside of the list. */
 static const char *limit(const struct snap_scope *s, const json_t *row, int place)
 {
 	json_int_t n = place < 0 ? -1 : json_integer_value(json_array_get(row, (size_t)place));

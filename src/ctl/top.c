@@ -14,10 +14,10 @@
 #include "ctl/top_view.h"
 #include "ctl/users.h"
 
-#define KEYS_MAX  4096 /* of each mount, those that waited longest */
+#define KEYS_MAX  4096 /* fetched of each mount: those that waited longest */
 #define TIMEOUT_S 3
 #define ROUND_NS  NSEC_PER_SEC
-#define ESCAPE_MS 25 /* an escape sequence follows within this time, else it was the Esc key */
+#define ESCAPE_MS 25 /* if no escape sequence follows in this time, it was the Esc key */
 
 struct top {
 	struct collect_options from;
@@ -47,7 +47,7 @@ static bool remake(struct top *t)
 	return true;
 }
 
-/* `next` false: rates are since the same snapshot as before. */
+/* Fetches new figures.  `next` false: rates are still computed from the same earlier snapshot. */
 static bool look(struct top *t, bool next)
 {
 	struct error err = ERROR_INIT;
@@ -120,7 +120,7 @@ static void sleep_until(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-/* The first rates are those of the second after the start. */
+/* The first rates appear after one second. */
 static int run_plain(struct top *t, bool clear)
 {
 	bool ok = look(t, true);
@@ -254,7 +254,7 @@ static bool run_rounds(struct top *t)
 		int c = ok ? next_key(at_ns + ROUND_NS) : ERR;
 		if (c != ERR && c != KEY_RESIZE) {
 			go_on = answer_key(t, c);
-			ok = go_on || t->data.now; /* there is data, so the user has quit */
+			ok = go_on || t->data.now; /* if there is data, the user has quit */
 		}
 	}
 	return ok;
@@ -283,7 +283,7 @@ static enum proto_code choose(struct ctl *c, struct collect_options *o, char **n
 	enum proto_code code = daemons_locate(&c->daemons, c->word[0], &d, name, err);
 	if (code)
 		return code;
-	(*name)[strcspn(*name, "/")] = '\0'; /* MOUNT/CLASS */
+	(*name)[strcspn(*name, "/")] = '\0'; /* of MOUNT/CLASS, keep the mount */
 	o->which = d->path;
 	if (strcmp(*name, "global") != 0 && strncmp(*name, "fs:", 3) != 0)
 		o->mount = *name;

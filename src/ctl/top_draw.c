@@ -202,13 +202,14 @@ static void draw_row(const struct top_row *r, bool is_selected, struct top_line 
 	end_line(&p);
 }
 
-/* The part of the list in which the selected row is, below the head of its section.  Returns the number of lines. */
+/* Draws the part of the list that contains the selected row, below the head of its section.
+ * Returns the number of lines. */
 static unsigned draw_rows(const struct top_view *v, const struct top_data *d, struct top_line *line,
 			  unsigned lines, unsigned columns)
 {
 	unsigned shown = d->rows < lines ? d->rows : lines;
 	unsigned first = v->selected >= shown ? v->selected - shown + 1 : 0, head = first;
-	bool begins_below = shown > 1 && d->row[first + 1].kind == ROW_HEAD; /* a section */
+	bool begins_below = shown > 1 && d->row[first + 1].kind == ROW_HEAD; /* a new section */
 	while (head && !begins_below && d->row[head].kind != ROW_HEAD)
 		head--;
 	if (shown)
@@ -263,7 +264,7 @@ static void key_head(struct top_line *line, unsigned columns)
 	end_line(&p);
 }
 
-/* Whose requests they are.  Those of a group, or of everybody, are of many users. */
+/* Puts the user, or the group.  Keys of groups, or of everybody, stand for many users. */
 static void put_user(struct pen *p, const struct top_data *d, const struct snap_key *k,
 		     unsigned width)
 {
@@ -276,7 +277,7 @@ static void put_user(struct pen *p, const struct top_data *d, const struct snap_
 	}
 }
 
-/* Of the path of a cgroup, the end tells more than the beginning. */
+/* Cuts the path of a cgroup at its beginning, since the end says more. */
 static void put_command(struct pen *p, const char *command, unsigned width)
 {
 	unsigned n = length(command);
@@ -393,7 +394,7 @@ void top_draw(const struct top_view *v, const struct top_data *d, struct top_lin
 	      unsigned rows, unsigned columns)
 {
 	struct top_line spare[FIXED_LINES + 1];
-	if (rows < ARRAY_SIZE(spare)) { /* as many as there are, from the top */
+	if (rows < ARRAY_SIZE(spare)) { /* too small: show as many lines as fit, from the top */
 		top_draw(v, d, spare, ARRAY_SIZE(spare), columns);
 		memcpy(line, spare, rows * sizeof(*line));
 		return;

@@ -53,7 +53,7 @@ static void PRINTF_LIKE(3, 4) add_note(struct list *l, bool hot, const char *for
 
 static void amount(char cell[TEXT_AMOUNT_MAX], double n, bool bytes)
 {
-	/* show less than a tenth as none */
+	/* less than a tenth is shown as 0 */
 	text_amount(bytes || n >= 10 ? n : round(n * 10) / 10, bytes ? 1024 : 1000, cell);
 }
 
@@ -85,7 +85,8 @@ static void add_limit(struct list *list, const struct limit_rates *r)
 	double most = l->rate ? l->per_sec : (double)l->permits;
 	struct top_row *row = add_bar(list, r->seen_from->daemon, limit_target(r, target), l->name,
 				      most, l->bytes);
-	/* Its rate is what is granted here; the pool's is changed below. */
+	/* The rate of a pool here is what was granted and cannot be changed; the pool's own limit
+	 * has a bar further below. */
 	row->kind = limit_is_of_pool(l) ? ROW_MEMBER : ROW_BAR;
 	row->share = most > 0 ? r->used / most : 0;
 	row->hot = r->refused_share >= 0.5;
@@ -135,7 +136,8 @@ static bool is(const struct snap_scope *s, const char *scope)
 	return strcmp(s->scope, scope) == 0;
 }
 
-/* The daemon tells the tighter limit of a mount and its fs: a limit is shown where it is set. */
+/* The daemon reports the tighter limit of a mount and its fs; a limit is shown only for the scope
+ * that sets it. */
 static void add_spaces(struct list *list, const struct snapshot *now, const struct snapshot *before)
 {
 	bool any = false;

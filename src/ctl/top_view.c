@@ -114,7 +114,8 @@ static void choose(struct top_view *v, const struct top_data *d, unsigned row)
 	snprintf(v->chosen, sizeof(v->chosen), "%s", row < d->rows ? d->row[row].text : "");
 }
 
-/* If it is gone, the first one is selected: never another one in its place, which + would change. */
+/* If the chosen row is gone, selects the first bar, not whatever took its place: the user could
+ * change that by mistake with '+'. */
 static void find_chosen(struct top_view *v, const struct top_data *d)
 {
 	v->selected = next_bar(d, 0, 1);
@@ -147,7 +148,7 @@ const char *top_sort_name(enum top_sort sort)
 
 /* --- changing a limit -------------------------------------------------------------------------- */
 
-/* A tenth more or less, as a round number: the largest unit of which there are at least ten. */
+/* A tenth more or less, rounded to the largest unit of which the value has at least ten. */
 static uint64_t step(double value, double by, bool bytes)
 {
 	double base = bytes ? 1024 : 10, unit = 1, next = value * by;

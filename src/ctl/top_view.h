@@ -37,8 +37,8 @@ struct top_row {
 	const char *bar; /* of a head: the title of the bars */
 	double share;	 /* of a bar, 0 to 1 or more */
 	char cell[TOP_CELLS][TEXT_AMOUNT_MAX];
-	bool hot; /* worth a look */
-	/* of ROW_BAR: what + and - change, and how much it is now */
+	bool hot; /* to be highlighted */
+	/* of ROW_BAR: the option that + and - change, and its value now */
 	uint64_t daemon;
 	char target[RATES_TARGET_MAX], option[64];
 	double value;
@@ -53,15 +53,15 @@ struct top_view {
 	bool paused;		    /* the display is frozen */
 	bool help;
 	unsigned selected;	       /* of the rows: a ROW_BAR */
-	char chosen[TOP_ROW_TEXT_MAX]; /* its text, by which it is found again; "": the first */
+	char chosen[TOP_ROW_TEXT_MAX]; /* text of the selected row; "": the first */
 	uint64_t chosen_daemon;
-	unsigned skipped; /* of the keys, at the top */
+	unsigned skipped; /* how many keys are scrolled off the top */
 	enum { TOP_WATCH, TOP_TYPES_FILTER, TOP_TYPES_VALUE } mode;
 	char input[TOP_INPUT_MAX];
 	char message[256]; /* the outcome of the last change; until the next key */
 };
 
-/* One picture: the figures that the last two snapshots give. */
+/* The figures of one screen, from the last two snapshots. */
 struct top_data {
 	const struct snapshot *now;
 	const char *time; /* "12:34:56" */
@@ -70,7 +70,7 @@ struct top_data {
 	struct top_row *row; /* the first is a head */
 	struct key_rates *key;
 	unsigned rows, keys;
-	unsigned all_keys; /* also those that do not match the filter */
+	unsigned all_keys; /* including those that do not match the filter */
 	unsigned mounts;
 };
 /* `before` may be NULL.  False: out of memory. */
@@ -78,7 +78,7 @@ bool top_data_make(struct top_data *d, const struct snapshot *now, const struct 
 		   const char *time, const char *(*user_name)(uint64_t uid));
 void top_data_free(struct top_data *d);
 bool top_rows_make(struct top_data *d,
-		   const struct snapshot *before); /* its part of it: the rows */
+		   const struct snapshot *before); /* the part of top_data_make for the rows */
 /* Sorts the keys that match the filter and drops the others; finds the selected row again, wherever it is now. */
 void top_data_sort(struct top_data *d, struct top_view *v);
 
@@ -95,7 +95,7 @@ struct top_line {
 /* Fills exactly `rows` lines for a terminal of that size; on a narrow one, the ends of the lines are cut. */
 void top_draw(const struct top_view *v, const struct top_data *d, struct top_line *line,
 	      unsigned rows, unsigned columns);
-/* How many lines show everything. */
+/* How many lines are needed to show everything. */
 unsigned top_lines(const struct top_data *d);
 
 /* --- keys ------------------------------------------------------------------------------------- */

@@ -124,14 +124,14 @@ static int drain(const struct ctl *c, struct daemon_ref *d)
 
 static int stream(const struct ctl *c, struct daemon_ref *d, unsigned n)
 {
-	AUTO_FREE struct pollfd *p = calloc(n + 1, sizeof(*p)); /* never of size 0 */
+	AUTO_FREE struct pollfd *p = calloc(n + 1, sizeof(*p)); /* + 1: never of size 0 */
 	int rc = -1;
 	if (!p)
 		return ctl_complain(PROTO_NO_MEMORY, "out of memory");
 	for (unsigned i = 0; i < n; i++)
 		p[i] = (struct pollfd){.fd = d[i].fd, .events = POLLIN};
 	for (unsigned i = 0; i < n && rc < 0; i++)
-		rc = drain(c, &d[i]); /* what came with the answer */
+		rc = drain(c, &d[i]); /* events that arrived together with the answer */
 	while (rc < 0 && fflush(stdout) == 0) {
 		if (poll(p, n, -1) < 0 && errno != EINTR)
 			return ctl_complain(PROTO_FAILED, strerror(errno));

@@ -5,8 +5,9 @@
 
 #include <stdint.h>
 
-/* The name, or the number as text where there is none.  Each user is looked up once: that takes longer than everything
- * else that is done with a key.  Valid until the program ends. */
+/* The name, or the number as text if the user has none.  Each user is looked up only
+ * once, because a lookup takes longer than everything else that is done with a key.
+ * Valid until the program ends. */
 const char *user_name(uint64_t uid);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include "ctl/volumes.h"
 
-/* The answer to a POST, as malloc'd text (NULL: no memory), and its HTTP status.  Errors are in both. */
+/* The answer to a POST, as malloc'd text (NULL: no memory), and its HTTP
+ * status.  Both report errors. */
 char *volume_api_call(struct volumes *v, const char *path, const char *body, size_t size,
 		      unsigned *status);
 

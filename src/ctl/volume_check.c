@@ -48,7 +48,8 @@ bool volume_same_option(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* Options that set the place and the name of the mount, and `options`, which could contain them. */
+/* True: the plugin sets this option: place and name of the mount; or `options`,
+ * which could contain them. */
 static bool is_ours(const char *key)
 {
 	static const char *const ours[] = {"mountpoint", "name",   "fs",
@@ -64,7 +65,7 @@ static bool is_writable_value(const char *value)
 	for (const char *p = value; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '"' || *p == '\'')
 			return false;
-	return !*value || value[strlen(value) - 1] != '\\'; /* would continue the line */
+	return !*value || value[strlen(value) - 1] != '\\'; /* a '\' would continue the line */
 }
 
 int volume_check_option(const char *key, const char *value, struct error *err)

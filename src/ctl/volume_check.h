@@ -17,8 +17,9 @@
 /* A name is one path component and one word of the configuration file: letters, digits, '_', '.', '-'. */
 int volume_check_name(const char *name, struct error *err);
 
-/* One option as it will stand in the configuration file: no line breaks, no quotes, none of those that belong to the driver
- * (mountpoint, name, ...).  `ratefs --check` decides whether the option exists. */
+/* Checks one option for the configuration file: it has no line breaks and no quotes, and
+ * is not one that the plugin sets (mountpoint, name, ...).  `ratefs --check` decides
+ * whether the option exists. */
 int volume_check_option(const char *key, const char *value, struct error *err);
 
 /* Compares names of options, ignoring case and the difference between '-' and '_'. */
@@ -29,7 +30,7 @@ bool volume_same_option(const char *a, const char *b);
 char *volume_check_source(const char *source, char *const *allowed, unsigned n_allowed,
 			  struct error *err);
 
-/* Is one of two such paths inside the other?  False for equal ones. */
+/* True: one of two such paths is inside the other.  False for equal ones. */
 bool volume_sources_overlap(const char *a, const char *b);
 
 #endif

@@ -25,7 +25,8 @@ struct volume_options {
 bool volume_options_parse(struct volume_options *o, const char *text);
 void volume_options_free(struct volume_options *o);
 
-/* The keys of a section.  `options` are those of the user; -1 with err where one of them is refused. */
+/* The keys of a section; `options` are those of the user.  0, or -1 with err:
+ * one of them is refused. */
 int volume_conf_section(char **out, const struct volume_options *known, const char *name,
 			const char *source, const char *mountpoint, const json_t *options,
 			struct error *err);
@@ -36,10 +37,10 @@ char *volume_conf_find(const char *text, unsigned id);
 /* `head` (the administrator's file, "" for none) with the control socket in its [global]. */
 char *volume_conf_head(const char *head, const char *control);
 
-/* "[mount:vID]" and its keys, added to *text. */
+/* Appends "[mount:vID]" and its keys to *text. */
 int volume_conf_add(char **text, unsigned id, const char *section);
 
-/* What `ratefs --check` said about a file: without names of files and sections, joined by "; ". */
+/* The messages of `ratefs --check`, without names of files and sections, joined by "; ". */
 char *volume_conf_problems(const char *output);
 
 #endif

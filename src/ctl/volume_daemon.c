@@ -66,7 +66,8 @@ static int start(const struct volume_setup *s, struct error *err)
 
 /* --- the control socket --------------------------------------------------------------------- */
 
-/* What the daemon answers; *answer is to be given back by json_decref.  -1: there is no daemon. */
+/* Sends the request and returns the code of the answer, with err; -1: there is no daemon.  Release
+ * *answer with json_decref. */
 static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
 {
 	struct daemons d;
@@ -77,7 +78,7 @@ static int ask(const struct volume_setup *s, json_t *request, json_t **answer, s
 	}
 	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
 	daemons_free(&d);
-	/* Without the remedy of these: users of an engine cannot give --force. */
+	/* Leave out the remedy of these errors: users of an engine cannot give --force. */
 	const char *text = get_text(get_part(*answer, "error"), "text");
 	if ((code == PROTO_IN_USE || code == PROTO_WRONG_STATE) && *text)
 		error_set(err, "%s", text);
@@ -98,7 +99,7 @@ static int ask_mount(const struct volume_setup *s, const char *name, struct erro
 	return ask(s, request, &answer, err);
 }
 
-/* Does the mount have this state? */
+/* True: the mount is in this state. */
 static bool is_in_state(const struct volume_setup *s, const char *name, const char *state)
 {
 	AUTO_JSON *answer = NULL;
@@ -124,7 +125,7 @@ static int mount_volume(void *ctx, const char *name, struct error *err)
 	return is_in_state(ctx, name, "mounting") ? 1 : -1;
 }
 
-/* Removes the mounts that killed daemons have left, one layer for each of them. */
+/* Unmounts what killed daemons have left at the mountpoint, one layer for each of them. */
 static void remove_dead(const struct volume_setup *s, const char *name)
 {
 	AUTO_FREE char *path = NULL;
@@ -142,7 +143,7 @@ static int unmount_volume(void *ctx, const char *name, struct error *err)
 	int rc = ask(ctx, request_new("unmount", name), &answer, &why);
 	if (rc < 0)
 		remove_dead(ctx, name);
-	/* without a daemon, or unknown to it */
+	/* rc < 0: there is no daemon; PROTO_NO_TARGET: it does not know the mount */
 	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET)
 		return 0;
 	if (rc == PROTO_WRONG_STATE && is_in_state(ctx, name, "unmounted"))

@@ -79,7 +79,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 				  const char *method, const char *version, const char *data,
 				  size_t *size, void **state)
 {
-	if (!*state) { /* headers */
+	if (!*state) { /* only the headers are here */
 		*state = calloc(1, sizeof(struct request));
 		return *state ? MHD_YES : MHD_NO;
 	}

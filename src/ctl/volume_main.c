@@ -82,7 +82,7 @@ static int parse_seconds(const char *text, unsigned *out, struct error *err)
 	return 0;
 }
 
-/* 0: go on; 1: done; -1 with err. */
+/* 0: continue; 1: done; -1 with err. */
 static int parse(struct arguments *a, int argc, char **argv, struct error *err)
 {
 	int c, rc = 0;
@@ -170,7 +170,7 @@ static int serve(struct volumes *v, const char *socket, struct error *err)
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &ends, NULL); /* for all threads */
+	pthread_sigmask(SIG_BLOCK, &ends, NULL); /* all threads inherit it */
 	signal(SIGPIPE, SIG_IGN);
 	int fd = volume_socket_open(socket, err);
 	if (fd < 0)

@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the daemon keeps (privileges.c of the daemon says why), SETPCAP to give up the rest, and SYS_PTRACE to see which
- * mounts containers have (/proc/PID/mountinfo). */
+/* What the daemon keeps (daemon/privileges.c says why), CAP_SETPCAP to give up the rest, and
+ * CAP_SYS_PTRACE to see which mounts containers have (/proc/PID/mountinfo). */
 static const unsigned char needed[] = {
 	CAP_CHOWN,   CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER,	   CAP_FSETID,
 	CAP_SETGID,  CAP_SETUID,       CAP_LINUX_IMMUTABLE, CAP_SYS_ADMIN, CAP_MKNOD,

@@ -5,8 +5,9 @@
 
 #include "base/error.h"
 
-/* Gives up all capabilities that neither the plugin needs nor the daemon that it starts, and new privileges by set-user-ID
- * programs.  Call before the first thread. */
+/* Gives up all capabilities except those that the plugin, or the daemon that it
+ * starts, needs; set-user-ID programs no longer gain privileges.  Call before the
+ * first thread.  0, or -1 with err. */
 int volume_privileges_drop(struct error *err);
 
 #endif

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-#define PASSED_FD 3 /* the first one of the service manager */
+#define PASSED_FD 3 /* the first descriptor that the service manager passes */
 
 static int set_address(struct sockaddr_un *a, const char *path, struct error *err)
 {
@@ -27,7 +27,8 @@ static int set_address(struct sockaddr_un *a, const char *path, struct error *er
 	return 0;
 }
 
-/* The address for READY=1.  It is taken out of the environment, so that the daemon that the plugin starts does not send it. */
+/* The address for READY=1.  It is removed from the environment, so that the daemon that the plugin
+ * starts does not send READY=1 as well. */
 static char *notify;
 
 /* Reads the variables of the service manager and removes them from the environment. */

@@ -6,8 +6,9 @@
  *
  * `section` is the volume's section in the daemon's configuration file when it was last mounted, or when it was created.
  *
- * A change is made to a copy, written, and only then in force (volume_state_begin, volume_state_commit): if the plugin dies
- * or the disk is full, the old state holds.
+ * A change is made to a copy, which takes effect only after it has been written
+ * (volume_state_begin, volume_state_commit): if the plugin dies or the disk is full, the old state
+ * remains.
  * Locking	the caller's. */
 #ifndef CTL_VOLUME_STATE_H
 #define CTL_VOLUME_STATE_H
@@ -43,7 +44,7 @@ const char *volume_source(const json_t *volume); /* NULL: the plugin's own direc
 const char *volume_text(const json_t *volume, const char *key);
 json_t *volume_references(const json_t *volume);
 
-/* Replaces the file by the text: atomically, and on the disk. */
+/* Replaces the file by the text, atomically, and syncs it to the disk. */
 int volume_write_file(const char *path, const char *text, struct error *err);
 /* All of a file, NULL with errno. */
 char *volume_read_file(const char *path);

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-#define DEPTH_MAX 200 /* directories that are open at a time; deeper ones are first moved up */
+#define DEPTH_MAX 200 /* directories open at the same time; deeper ones are first moved up */
 
 struct deletion {
 	int root;
@@ -66,7 +66,7 @@ static void delete_entry(struct deletion *d, int fd, const char *name, unsigned 
 
 static void delete_entries(struct deletion *d, int fd, unsigned depth)
 {
-	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* from its beginning */
+	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* its own offset, 0 */
 	AUTO_DIR dir = again < 0 ? NULL : fdopendir(again);
 	if (!dir) {
 		note(d);

@@ -119,7 +119,7 @@ static char *read_or_empty(const char *path)
 	return text ? text : strdup("");
 }
 
-/* What is in the file now, with the section of `add` and without that of `drop`; NULL: no memory. */
+/* The text of the file, with the section of `add` and without that of `drop`; NULL: no memory. */
 static char *conf_text(const struct volumes *v, const char *old, const char *add, const char *drop)
 {
 	const char *name;
@@ -171,7 +171,7 @@ static int check_overlap(const struct volumes *v, const char *source, struct err
 				 source, own);
 	json_object_foreach (volume_all(v->state.root), name, volume) {
 		const char *other = volume_source(volume);
-		/* A container could put a link in the place of a directory inside its own tree. */
+		/* The container with the outer tree could replace the inner source by a link. */
 		if (other && volume_sources_overlap(source, other))
 			return error_set(err,
 					 "source: '%s' overlaps '%s' of volume '%s'; "
@@ -181,7 +181,7 @@ static int check_overlap(const struct volumes *v, const char *source, struct err
 	return 0;
 }
 
-/* Takes `source` out of the options. */
+/* Removes `source` from the options, and checks it. */
 static int find_source(const struct volumes *v, json_t *options, char **source, struct error *err)
 {
 	const char *key, *found = NULL;
@@ -230,7 +230,8 @@ static int make_section(const struct volumes *v, json_t *volume, const char *nam
 		       : DONE;
 }
 
-/* An empty directory may be left from a crash; any other contains data. */
+/* Makes the directory of a volume.  An empty one may be left from a crash; any other contains data
+ * and is refused. */
 static int make_data(const struct volumes *v, const json_t *volume, const char *name,
 		     struct error *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The volumes of a container engine: made, mounted for containers, unmounted, removed.
  *
- *	STATE/volumes.json	what there is (volume_state.h)
- *	STATE/ratefs.conf	what the daemon serves (volume_conf.h): a volume is in it while it is mounted
+ *	STATE/volumes.json	the volumes that exist (volume_state.h)
+ *	STATE/ratefs.conf	the daemon's configuration (volume_conf.h): a volume is in it while it is mounted
  *	STATE/data/NAME-ID	the tree of a volume without a source of its own
- *	STATE/mnt/NAME		where it is mounted
+ *	STATE/mnt/NAME		where a volume is mounted
  *	STATE/trash		trees that are being deleted
  *
  * A volume is mounted while containers refer to it.  Every step can be repeated: after a crash, a repeated call of the engine
@@ -33,17 +33,17 @@ struct volume_setup {
 	char **allowed;	       /* sources, and what is below them */
 	unsigned n_allowed;
 	unsigned mount_wait_s;	  /* how long an engine waits for a mount */
-	unsigned collect_after_s; /* a reference is at least this old when it is collected */
+	unsigned collect_after_s; /* younger references are never collected */
 };
 
 /* The operations of ratefs that the plugin uses; tests have another table.  Calls are serialized, except `status`. */
 struct volume_daemon_ops {
-	/* Mounts what the configuration file calls `name`; starts a daemon if there is none.  0 also if it is mounted;
+	/* Mounts `name` of the configuration file; starts a daemon if there is none.  0 also if it is already mounted;
 	 * 1: still being mounted, ask again later; -1 with err. */
 	int (*mount)(void *ctx, const char *name, struct error *err);
 	/* 0: it is not mounted any more; 1 with err: it is in use; -1 with err. */
 	int (*unmount)(void *ctx, const char *name, struct error *err);
-	/* Limits, use and waiting requests, a new object; NULL: the daemon does not answer. */
+	/* A new object: limits, usage, waiting requests; NULL: the daemon does not answer. */
 	json_t *(*status)(void *ctx, const char *name);
 	/* Checks the text of a configuration file; -1 with what is wrong with its options. */
 	int (*check)(void *ctx, const char *text, struct error *err);
@@ -78,7 +78,8 @@ int volumes_mount(struct volumes *v, const char *name, const char *id, struct er
 int volumes_unmount(struct volumes *v, const char *name, const char *id, struct error *err);
 int volumes_unmount_locked(struct volumes *v, const char *name, const char *id, struct error *err);
 
-/* {"Name", "Mountpoint", "CreatedAt"}, with Status if asked for; an array of all.  New; NULL: no such volume. */
+/* A new object {"Name", "Mountpoint", "CreatedAt"}, with "Status" if asked for; NULL: no such
+ * volume.  A new array of all. */
 json_t *volumes_get(struct volumes *v, const char *name, bool status);
 json_t *volumes_list(struct volumes *v);
 

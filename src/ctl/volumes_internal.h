@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of volumes.h share: volumes.c (state, configuration file, create), volumes_mount.c (mount, unmount,
- * recover), volumes_remove.c.  The caller holds `change`, except where only paths are made. */
+/* Shared by the files that implement volumes.h: volumes.c (state, configuration file, create),
+ * volumes_mount.c (mount, unmount, recover), volumes_remove.c.  The caller holds `change`, except
+ * for functions that only make paths. */
 #ifndef CTL_VOLUMES_INTERNAL_H
 #define CTL_VOLUMES_INTERNAL_H
 
@@ -20,11 +21,12 @@ char *volumes_path(const struct volumes *v, const char *fmt, const char *name, u
 char *volumes_mountpoint(const struct volumes *v, const char *name);
 char *volumes_data(const struct volumes *v, const char *name, unsigned id);
 
-/* Statuses with err. */
+/* Set err and return its HTTP status. */
 int volumes_no_such(const char *name, struct error *err);
 int volumes_no_memory(struct error *err);
 
-/* Only holders of `change` write, so they may read without `look`; the new state appears under it.  Takes the copy over. */
+/* Writes the copy and makes it the state, under `look`.  Only holders of `change` do that, so they
+ * may read the state without `look`.  Takes the copy over. */
 int volumes_commit(struct volumes *v, json_t *copy, struct error *err);
 /* Writes the daemon's configuration file: as it is now, with the section of `add` and without that of `drop` (or NULL). */
 int volumes_rewrite_conf(struct volumes *v, const char *add, const char *drop, struct error *err);

@@ -13,7 +13,7 @@
 #define FSNAME	     "ratefs-volume:"
 #define LOOKS_ENOUGH 2
 
-/* --- who has it ----------------------------------------------------------------------------- */
+/* --- containers that use volumes ------------------------------------------------------------ */
 
 /* {"NAME of a volume": {"ID of a container, or pid:N": true}} */
 struct uses {
@@ -22,7 +22,8 @@ struct uses {
 	bool no_memory;
 };
 
-/* A namespace that has the mount only at the plugin's own path is a copy of the host's, not a container that uses it. */
+/* True: the namespace is that of a container that uses the volume.  One that has the mount only at the plugin's own path
+ * is merely a copy of the host's. */
 static bool is_use(const struct uses *u, const struct container_mount *m, const char *name)
 {
 	size_t n = strlen(u->mnt);
@@ -47,7 +48,7 @@ static void note_use(void *ctx, const struct container_mount *m)
 					    *m->container ? m->container : who, json_true()) < 0;
 }
 
-/* NULL: unknown. */
+/* The uses of all volumes; NULL: not known. */
 static json_t *find_uses(const struct volumes *v)
 {
 	AUTO_FREE char *mnt = NULL;
@@ -106,7 +107,7 @@ json_t *volumes_get(struct volumes *v, const char *name, bool status)
 	json_t *volume = json_deep_copy(volume_find(v->state.root, name));
 	pthread_mutex_unlock(&v->look);
 	json_t *out = volume ? describe(v, name, volume) : NULL;
-	/* without a lock: the daemon is asked */
+	/* without a lock, because it waits for the daemon */
 	if (out && status)
 		json_object_set_new(out, "Status", describe_status(v, name, volume));
 	json_decref(volume);
@@ -137,7 +138,7 @@ static bool is_old(const struct volumes *v, json_t *references)
 	return true;
 }
 
-/* Have enough searches in a row found no container? */
+/* True: enough searches in a row have found no container that uses the volume. */
 static bool is_deserted(struct volumes *v, const char *name, const json_t *volume, json_t *uses)
 {
 	json_t *references = volume_references(volume);

@@ -26,7 +26,8 @@ static int set_reference(struct volumes *v, const char *name, const char *id, bo
 	return volumes_commit(v, copy, err);
 }
 
-/* Keeps what `ratefsctl set --save` changed for the next mount. */
+/* Copies the volume's section to the state, so that changes by `ratefsctl set --save` apply to the
+ * next mount. */
 static int keep_section(struct volumes *v, const char *name, struct error *err)
 {
 	const json_t *volume = volume_find(v->state.root, name);
@@ -77,7 +78,7 @@ static int bring_up(struct volumes *v, const char *name, struct error *err)
 	AUTO_FREE char *mountpoint = volumes_mountpoint(v, name);
 	if (!mountpoint)
 		return error_set(err, "out of memory");
-	/* A dead mount answers ENOTCONN: the daemon will replace it. */
+	/* EEXIST also for a dead mount, which the daemon will replace. */
 	if (mkdir(mountpoint, 0755) < 0 && errno != EEXIST)
 		return error_set(err, "%s: %s", mountpoint, strerror(errno));
 	if (volumes_rewrite_conf(v, name, NULL, err) < 0)
@@ -114,7 +115,8 @@ static int check_id(const char *id, struct error *err)
 	return -1;
 }
 
-/* Mounting may take long (a tree with a size is counted first, a source may hang), so this waits without the lock. */
+/* Mounting may take long (a tree with a size limit is counted first, a source may hang), so this
+ * waits without the lock. */
 int volumes_mount(struct volumes *v, const char *name, const char *id, struct error *err)
 {
 	const struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};

@@ -10,7 +10,8 @@
 #include "ctl/volume_tree.h"
 #include "ctl/volumes_internal.h"
 
-/* Moves the tree to the trash first, because deleting it may take long. */
+/* Moves the tree to the trash, from where it is deleted in the background,
+ * because that may take long. */
 static void to_trash(const struct volumes *v, const char *name, unsigned id)
 {
 	AUTO_FREE char *from = volumes_data(v, name, id),

@@ -18,7 +18,7 @@
 #include "daemon/background.h"
 #include "fs/detach.h"
 
-#define GRACE_NS (500 * NSEC_PER_MSEC) /* for mounts on it or in it, which may be ending as well */
+#define GRACE_NS (500 * NSEC_PER_MSEC) /* for mounts below or on it, which may be ending as well */
 
 /* Closes everything inherited from the daemon: the FUSE device would keep the mount from being
  * seen as dead, and whoever started the daemon may wait for its output to be closed. */
@@ -73,7 +73,7 @@ void auto_unmount_stop(struct auto_unmount *a)
 	if (!a->pid)
 		return;
 	if (write(a->fd, "", 1) < 0)
-		log_debug("auto_unmount: %s", strerror(errno)); /* it has been killed */
+		log_debug("auto_unmount: %s", strerror(errno)); /* the process has been killed */
 	close(a->fd);
 	while (waitpid(a->pid, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A client that waits for mounts to be made or ended.  After AWAIT_MS it gets a reply that says
- * how far they are, and they continue without it. */
+/* A client that waits for mounts to be made or ended.  After AWAIT_MS the client gets a reply that
+ * says what is still in progress, and the mounts continue without it. */
 #ifndef DAEMON_AWAIT_H
 #define DAEMON_AWAIT_H
 
@@ -17,7 +17,7 @@ struct served_mount;
 
 struct await_item {
 	char *name;
-	uint64_t ending; /* 0: it is being mounted */
+	uint64_t ending; /* the serial of its struct ending; 0: it is being mounted */
 };
 
 struct await {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that the daemon starts before it has threads and a system call filter, to do later what it must not do
- * itself: look up names, start helpers.  They end when the daemon closes its end of the socket. */
+/* Processes that the daemon starts before it has threads and a system call filter.  Later they do
+ * for it what the filter forbids: look up names, start helpers.  They end when the daemon closes
+ * its end of the socket. */
 #ifndef DAEMON_CHILD_H
 #define DAEMON_CHILD_H
 

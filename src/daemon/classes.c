@@ -63,7 +63,7 @@ static void check_name(struct check *c, unsigned i)
 			problem(c, s, "", "there are two classes of that name");
 }
 
-/* True: its ancestors lead to the mount. */
+/* True: following `parent` from this class leads to the mount, without a cycle. */
 static bool check_parent(struct check *c, const struct settings *s)
 {
 	const struct settings *at = s;
@@ -80,7 +80,8 @@ static bool check_parent(struct check *c, const struct settings *s)
 			return false;
 		}
 		if (++depth >= GATE_CLASS_DEPTH_MAX) {
-			/* it leads into a cycle that it is not part of: another class is reported */
+			/* If the parents form a cycle without this class, a class in the cycle is
+			 * reported instead. */
 			if (depth == GATE_CLASS_DEPTH_MAX && !up->parent)
 				problem(c, s, "parent", "more than %d classes inside each other",
 					GATE_CLASS_DEPTH_MAX);
@@ -91,7 +92,8 @@ static bool check_parent(struct check *c, const struct settings *s)
 	return true;
 }
 
-/* The class before the i-th that takes the whole alternative; NULL: none. */
+/* A class before the i-th that matches every request of this alternative, so that the i-th never
+ * gets one; NULL: none. */
 static const struct settings *taker(const struct settings *mount, unsigned i,
 				    struct rule_terms *alternative)
 {
@@ -150,7 +152,7 @@ static bool same_class(const struct settings *a, const struct settings *b)
 	for (unsigned i = 0; i < n_options; i++)
 		if (option_is_in(&options[i], SCOPE_CLASS) && !option_equal(&options[i], a, b))
 			return false;
-	for (unsigned k = 0; k < LIMIT_KINDS; k++) /* of their pool, which may have changed */
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) /* their pool's rates may have changed */
 		if (a->limits.limit[k].pool_per_sec != b->limits.limit[k].pool_per_sec)
 			return false;
 	return strcmp(a->name, b->name) == 0;
@@ -163,7 +165,7 @@ bool classes_equal(const struct settings *a, const struct settings *b)
 	for (unsigned i = 0; i < a->n_classes; i++)
 		if (!same_class(a->class + i, b->class + i))
 			return false;
-	/* what classes inherit from their mount */
+	/* options that classes inherit from their mount */
 	return !a->n_classes ||
 	       (a->max_wait_ns == b->max_wait_ns && option_equal(option_find("weight"), a, b));
 }
@@ -217,7 +219,7 @@ uint64_t longest_wait_ns(uint64_t ns)
 	return longest_ns == NEVER ? 0 : longest_ns;
 }
 
-/* The shortest of its own and those of the scopes around it. */
+/* The shortest max_wait of a class, its parents and the mount. */
 static uint64_t max_wait_ns(const struct settings *mount, const struct settings *s)
 {
 	uint64_t shortest_ns = mount->max_wait_ns ? mount->max_wait_ns : NEVER;

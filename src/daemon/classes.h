@@ -8,7 +8,7 @@
 
 #include "daemon/settings.h"
 
-/* Reports one problem: of which class, with which of its options ("" for the class itself). */
+/* Reports one problem of `class`, with one of its options ("" for the class itself). */
 typedef void class_report(void *ctx, const struct settings *class, const char *option,
 			  const char *text);
 
@@ -18,10 +18,10 @@ unsigned classes_check(const struct settings *mount, class_report *report, void 
 /* The same, reporting only the first problem: 0, or -1 with err. */
 int classes_check_one(const struct settings *mount, struct error *err);
 
-/* True: both result in the same classes of the gate. */
+/* True: the gate would get the same classes from both. */
 bool classes_equal(const struct settings *a, const struct settings *b);
-/* All classes of the mount as the gate wants them; `common` are the weights of the whole file.  NULL: out
- * of memory. */
+/* All classes of the mount in the form that the gate takes; `common` are the weights of the section
+ * [weights], which apply to every mount.  NULL: out of memory. */
 struct gate_class_config *classes_config_of(const struct settings *mount,
 					    const struct weights *common);
 void classes_config_free(struct gate_class_config *cfg, unsigned n);
@@ -30,8 +30,8 @@ void classes_config_free(struct gate_class_config *cfg, unsigned n);
 int classes_apply(struct gate_mount *gate, const struct settings *mount,
 		  const struct weights *common);
 
-/* Combines the rules of the lists, of which an earlier one takes precedence.  To be freed, but
- * their globs belong to the lists.  False: out of memory. */
+/* Combines the rules of several lists; earlier lists take precedence.  The caller frees *rules, but
+ * not the globs in it, which belong to the lists.  False: out of memory. */
 bool weight_rules_of(const struct weights *const *list, unsigned n, struct weight_rule **rules,
 		     unsigned *n_rules);
 /* The longest wait to allow if max_wait is `ns`; 0: no bound. */

@@ -243,7 +243,7 @@ static int take_flag(struct cmdline *c, struct batches *b, int flag, bool helper
 		return c->remount ? 0 : parse_words(&c->config, b, optarg, err);
 	case 'c':
 		free(c->file);
-		/* a reload needs it when the working directory has changed */
+		/* the daemon changes its working directory, and a reload needs the path */
 		c->file = path_absolute(optarg);
 		return c->file ? 0 : error_set(err, "out of memory");
 	case 'f':
@@ -324,7 +324,8 @@ static bool names_a_pool(const struct settings *s)
 	return s->pool && *s->pool && strcmp(s->pool, "none") != 0;
 }
 
-/* That of pool=NAME, or else that of the key: "farm" for farm and for ratefs:{farm}. */
+/* The name of the pool: that of pool=NAME, or else taken from the key: "farm" for "farm" and for
+ * "ratefs:{farm}". */
 static char *name_of_pool(const struct configuration *c)
 {
 	const struct settings *scope[] = {&c->mount[0], &c->fs[0], &c->global};

@@ -24,9 +24,9 @@ struct cmdline {
 	bool foreground, debug;
 	char *file;		     /* -c */
 	char *words;		     /* the text of all -o */
-	const char *profile;	     /* to be shown; NULL: list all */
+	const char *profile;	     /* CMDLINE_PROFILES: the one to be shown; NULL: list all */
 	bool remount;		     /* `remount` is among the options */
-	bool remount_ignores;	     /* some of them are no flags and are ignored */
+	bool remount_ignores;	     /* some options are not flags; a remount ignores them */
 	struct configuration config; /* of SOURCE MOUNTPOINT; paths are absolute */
 };
 
@@ -34,7 +34,8 @@ struct cmdline {
 int cmdline_parse(struct cmdline *c, int argc, char **argv, struct error *err);
 void cmdline_free(struct cmdline *c);
 void cmdline_help(void);
-/* What is wrong with the flag for which getopt_long returned `flag`, ":" or "?"; `help` tells of others.  Returns -1. */
+/* Sets err to what is wrong with the flag for which getopt_long returned `flag`, ':' or '?'; `help`
+ * names the command that lists the valid ones.  Returns -1. */
 int cmdline_bad_flag(char **argv, int flag, const char *help, struct error *err);
 
 #endif

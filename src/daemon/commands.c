@@ -52,7 +52,7 @@ void command_note(struct command_reply *reply, const char *line)
 	put_text(notes ? o : put_array(reply->data, "notes"), NULL, line);
 }
 
-/* The text and its remedy, apart from each other. */
+/* Puts the text and its remedy as two members. */
 static void put_what(struct json_out o, const struct command_reply *reply)
 {
 	const struct error *err = &reply->err;
@@ -120,7 +120,7 @@ enum {
 	MAY_KEYS = 1 << 6,
 	MAY_FILTER = 1 << 7,
 	MAY_READ = 1 << 8,
-	WHILE_ENDING = 1 << 5, /* also for a mount that a reload has dropped, while it goes */
+	WHILE_ENDING = 1 << 5, /* also for a mount that a reload removes, while it is unmounted */
 };
 
 static const struct command {
@@ -154,7 +154,7 @@ static const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* What a request may have. */
+/* The members that a request may have. */
 static const struct member {
 	const char *name;
 	json_type type; /* JSON_TRUE: or false */
@@ -283,7 +283,7 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	rq.key = json_object_get(request, "key");
 	json_int_t min_wait = json_integer_value(json_object_get(request, "min_wait_ns"));
 	rq.min_wait_ns = min_wait > 0 ? (uint64_t)min_wait : 0;
-	bool must_exist = !rq.read; /* a mount that is to be read from the file need not be known */
+	bool must_exist = !rq.read; /* the file may have a mount that the registry has not */
 	if (must_exist && target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
 		reply->code = PROTO_NO_TARGET;
 	else if (must_exist && rq.target.dropped && !rq.target.mount && !(c->has & WHILE_ENDING))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the daemon does when it is told to over the control socket (proto/proto.h, ratefs-control(7)).
+/* The commands that clients send over the control socket (proto/proto.h, ratefs-control(7)).
  *
  *	command_reply_init ─▶ command_run ─▶ command_awaits? ─ no ─▶ command_answer ─▶ command_reply_free
  *	                         ▲             └ reply->later: run it once more when names or uses are known
  *	                         └─────────────┘ else: wait until await_is_over, await_report
  *
- * Main thread only; never waits. */
+ * Main thread only; nothing here blocks. */
 #ifndef DAEMON_COMMANDS_H
 #define DAEMON_COMMANDS_H
 
@@ -20,21 +20,21 @@
 struct registry;
 
 struct command_reply {
-	struct json_out data; /* the members of an answer beside "v" and "ok" */
-	bool no_memory;	      /* some of them are missing */
-	enum proto_code code; /* or why it failed, with: */
-	char *place;	      /* what the text is about: the target; NULL: nothing special */
+	struct json_out data; /* the members of an answer besides "v" and "ok" */
+	bool no_memory;	      /* some members of `data` are missing */
+	enum proto_code code; /* 0, or why the command failed */
+	char *place;	      /* the target that the text is about; NULL: none */
 	struct error err;
 	char *long_text;	/* instead of err: several lines */
-	char remedy[256];	/* what to do about it; "": nothing is known */
-	struct json_out in_use; /* mounts that were to go: an array or empty */
-	bool subscribes;	/* wants the events that pass `filter`, after the answer */
+	char remedy[256];	/* what the user can do about it; "": not known */
+	struct json_out in_use; /* mounts in use, if that is why it failed: an array or empty */
+	bool subscribes;	/* after the answer, send events that pass `filter` */
 	struct trace_filter filter;
-	bool later; /* nothing was done yet: run the command again when what it waits for is known */
-	struct await await; /* what it takes a while to do; then the reply is not complete yet */
+	bool later; /* nothing was done yet: run the command again when names or uses are known */
+	struct await await; /* mounts in progress; until they are done the reply is incomplete */
 };
 
-/* False: out of memory, and there is nothing to be freed. */
+/* False: out of memory; do not call command_reply_free. */
 bool command_reply_init(struct command_reply *reply);
 void command_reply_free(struct command_reply *reply);
 
@@ -47,11 +47,11 @@ static inline bool command_awaits(const struct command_reply *reply)
 
 /* Adds a line to "notes". */
 void command_note(struct command_reply *reply, const char *line);
-/* Where and what; returns -1. */
+/* Makes the reply an error with this code and text.  Returns -1. */
 int command_fail(struct command_reply *reply, enum proto_code code, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 
-/* The whole answer, to be given back by json_decref, with the "id" of the request unless NULL.
+/* The whole answer, with the request's "id" unless `id` is NULL.  The caller calls json_decref.
  * NULL: out of memory. */
 json_t *command_answer(struct command_reply *reply, json_t *id);
 /* The same for a request that could not be read. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the files that carry commands out. */
+/* Shared by the files that implement commands (commands*.c). */
 #ifndef DAEMON_COMMANDS_INTERNAL_H
 #define DAEMON_COMMANDS_INTERNAL_H
 
@@ -11,11 +11,11 @@
 struct request {
 	struct registry *registry;
 	struct target target; /* "target", or global */
-	const char *name;     /* the same as a text; NULL: none */
+	const char *name;     /* "target" as the client wrote it; NULL: none */
 	bool force;
-	bool read;	      /* the target from the configuration file */
+	bool read;	      /* read the target's section from the configuration file */
 	const char *class;    /* the class to be added */
-	const char *before;   /* … before this one; NULL: after all others */
+	const char *before;   /* … in front of this class; NULL: after all others */
 	const json_t *values; /* options, by name */
 	struct stats_keys keys;
 	const json_t *key; /* whose events are wanted: a number or a name */

@@ -30,7 +30,7 @@ static const char *state_of(const struct served_mount *m)
 
 /* --- list ----------------------------------------------------------------------------------- */
 
-/* Only what has been there for a while: the rest comes and goes. */
+/* Only requests that have been in the source for a while; others come and go all the time. */
 static void put_stuck(struct json_out o, const struct fs_source_look *l)
 {
 	if (!l->stuck)
@@ -41,7 +41,7 @@ static void put_stuck(struct json_out o, const struct fs_source_look *l)
 	put_u64(stuck, "oldest_ns", l->oldest_ns);
 }
 
-/* Mounts on their way down that have no place among the others any more. */
+/* Mounts that are being unmounted and that the registry has already forgotten. */
 static void put_endings(struct json_out o, struct registry *r)
 {
 	list_for_each (it, &r->endings) {
@@ -70,7 +70,8 @@ static void put_class_options(struct json_out o, const struct settings *s)
 	}
 }
 
-/* What is known of a mount's limits, and of its classes in the order in which they are asked. */
+/* The limits of a mount, and its classes in the order in which requests are
+ * matched against them. */
 static void put_classes(struct json_out o, struct served_mount *m)
 {
 	const struct target t = {.scope = SCOPE_MOUNT, .registry = m->registry, .mount = m};
@@ -145,7 +146,7 @@ static void put_options(struct json_out o, enum scope_kind scope, const struct s
 	}
 }
 
-/* Who asks is told by cgroup. */
+/* True: fairness or a class distinguishes callers by cgroup. */
 static bool uses_cgroups(const struct settings *s)
 {
 	bool uses = s->fair == FAIR_CGROUP || (s->match.text && strstr(s->match.text, "cgroup:"));
@@ -159,7 +160,8 @@ static void put_advice(const char *line, void *ctx)
 	put_text(*(struct json_out *)ctx, NULL, line);
 }
 
-/* Which hierarchies name callers here, and what will not work as it was meant. */
+/* The cgroup hierarchies from which the names of callers come, and warnings
+ * about these settings. */
 static void put_cgroups(struct json_out o, const struct settings *s)
 {
 	char text[4096];
@@ -205,7 +207,8 @@ void do_stats(struct request *rq)
 	put_pools(rq->out, rq->registry->pools, rq->target.pool);
 }
 
-/* Where options of the target can be saved: not those of an fs that is in no file. */
+/* The file in which options of the target can be saved; "" for a mount's own fs,
+ * which has no section. */
 static const char *file_of(const struct request *rq)
 {
 	return rq->target.fs && rq->target.fs->own ? "" : rq->registry->file;
@@ -220,7 +223,7 @@ void do_find(struct request *rq)
 
 /* --- events --------------------------------------------------------------------------------- */
 
-/* Of a mount, one of its classes, or everything. */
+/* Subscribes to the events of a mount, of one of its classes, or to all. */
 void do_subscribe(struct request *rq)
 {
 	struct trace_filter *f = &rq->reply->filter;

@@ -19,7 +19,8 @@ static bool has_file(struct request *rq)
 	return false;
 }
 
-/* Says what is wrong with the file, where something is; true: nothing is. */
+/* False: the reload was refused or failed, and the reply has the problems.  True: it is done, or
+ * (see reply->later) must be run again. */
 static bool is_accepted(struct request *rq, enum reload_result res, struct problems *problems)
 {
 	struct command_reply *reply = rq->reply;
@@ -68,7 +69,7 @@ static void put_users(struct request *rq)
 	in_use_put(list, rq->registry);
 }
 
-/* True: it may go. */
+/* True: the mount may be unmounted.  Otherwise fills the reply, or sets `later`. */
 static bool look_at_users(struct request *rq, struct served_mount *m)
 {
 	struct command_reply *reply = rq->reply;

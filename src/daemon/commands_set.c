@@ -15,11 +15,11 @@
 #include "fs/mount.h"
 #include "sched/gate.h"
 
-#define BYPASSING_MAX 20 /* openers that are named */
+#define BYPASSING_MAX 20 /* at most this many openers are named */
 
 /* --- values --------------------------------------------------------------------------------- */
 
-/* "global.iops=5" for a mount: names the command that does it. */
+/* For "global.iops=5" with a mount as target: the error names the command that works. */
 static int wrong_scope(struct request *rq, enum scope_kind scope, const char *name,
 		       const char *bare, const char *value)
 {
@@ -65,7 +65,7 @@ static int set_option(struct settings *s, struct request *rq, const char *name, 
 	return -1;
 }
 
-/* Numbers stand for themselves, booleans for yes and no. */
+/* A JSON value as the option parser reads it: booleans become yes and no. */
 static const char *value_text(const json_t *value, char buf[24])
 {
 	if (json_is_integer(value))
@@ -111,8 +111,8 @@ static void log_set(const struct target *t, const char *key, const char *value)
 		      value);
 }
 
-/* Files of a mount that were opened while nothing limited reads and writes, and whose users do not feel that
- * something does now. */
+/* Lists files that were opened while nothing limited reads and writes: the kernel passes their data
+ * through, so the new limits do not apply to them until they are opened again. */
 static void put_bypassing(struct json_out list, const struct served_mount *m)
 {
 	struct fs_opener opener[BYPASSING_MAX];
@@ -153,7 +153,7 @@ static void add_warning(const char *line, void *ctx)
 	log_warning("%s", line);
 }
 
-/* Only for what this request touched: the rest was said before. */
+/* Warns only about options that this request set; older ones were warned about before. */
 static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 {
 	struct json_out warnings = put_array(rq->out, "warnings");
@@ -165,7 +165,8 @@ static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 		advise(&rq->target.mount->s, add_warning, &warnings);
 }
 
-/* What was set, in its canonical form, and where it would be saved.  A class is saved for its own mount. */
+/* Puts the new values in canonical form, and where they would be saved.  A new class gets mounts=,
+ * so that it is saved for this mount only. */
 static void report_set(struct request *rq)
 {
 	const struct settings *s = target_settings(&rq->target);
@@ -211,7 +212,7 @@ void do_set(struct request *rq)
 		return;
 	}
 	if (set_values(&s, rq, batch) < 0) {
-		/* said already */
+		/* set_values has filled the reply */
 	} else if (target_apply(rq->registry, &rq->target, &s, &rq->reply->err) < 0) {
 		rq->reply->code = PROTO_FAILED;
 	} else {

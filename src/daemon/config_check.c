@@ -13,7 +13,7 @@
 #include "daemon/reserves.h"
 
 /* Removes "//", "/./" and trailing slashes.  Does not access the path, which may be in a mount of
- * our own that waits. */
+ * our own whose requests wait for us. */
 static void normalise(char *path)
 {
 	char *to = path;
@@ -119,7 +119,7 @@ static void give_class(struct settings *mount, const struct settings *class, str
 	}
 }
 
-/* mounts=a,b: to these mounts; without it to all. */
+/* Copies a class to the mounts of mounts=a,b, or without that option to all mounts. */
 static void spread_class(struct configuration *c, const struct settings *class, struct problems *p)
 {
 	AUTO_FREE char *copy = class->mounts ? strdup(class->mounts) : NULL;
@@ -148,7 +148,7 @@ static void add_problem(void *ctx, const struct settings *class, const char *opt
 		     class->name, option, *option ? ": " : "", text);
 }
 
-/* Reports a class that matches nothing and is the parent of none. */
+/* Reports a class that has no match and is not the parent of another. */
 static void check_use(const struct configuration *c, const struct settings *class,
 		      struct problems *p)
 {
@@ -163,7 +163,7 @@ static void check_use(const struct configuration *c, const struct settings *clas
 			class->name);
 }
 
-/* Against the limits that several mounts share. */
+/* Checks reservations against the limits that several mounts share: those of fs and global. */
 static void check_shared_reserves(const struct configuration *c, struct problems *p)
 {
 	AUTO_FREE const struct settings **mount = calloc(c->n_mounts + 1, sizeof(*mount));
@@ -238,7 +238,7 @@ static void check_pools(struct configuration *c, struct problems *p)
 		join_pool(c, &c->class[i], "class", p);
 }
 
-/* Classes are part of their mounts by now. */
+/* Call after the classes were copied to their mounts. */
 static void check_nested_pools(const struct configuration *c, struct problems *p)
 {
 	struct error err = ERROR_INIT;
@@ -256,7 +256,7 @@ static void check_nested_pools(const struct configuration *c, struct problems *p
 
 void config_check(struct configuration *c, struct problems *p)
 {
-	check_pools(c, p); /* before classes are spread */
+	check_pools(c, p); /* before classes are copied to mounts */
 	for (unsigned i = 0; i < c->n_fs; i++)
 		check_fs(c, i, p);
 	for (unsigned i = 0; i < c->n_mounts; i++)

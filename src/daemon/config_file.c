@@ -39,7 +39,7 @@ static void set_option(struct into *in, const char *name, const char *value, uns
 		problems_add(in->ps->p, line, "[%s] %s%s", in->sec->name, inside, err.text);
 	if (o) {
 		in->s->lines[o - options] = line;
-		in->batch[o - options] = true; /* even if wrong: it is not missing */
+		in->batch[o - options] = true; /* even if wrong: the option is not missing */
 	}
 }
 
@@ -107,7 +107,7 @@ static void parse_weights(struct parser *ps, const struct ini_section *sec)
 	}
 }
 
-/* A section that cannot have a name is not added. */
+/* Adds an fs, mount, class or pool of this name; NULL: out of memory. */
 static struct settings *named(struct configuration *c, const char *name, enum scope_kind scope)
 {
 	struct settings *s = scope == SCOPE_FS	    ? configuration_add_fs(c)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration file: [global], [fs:NAME], [mount:NAME], [class:NAME], [weights]. */
+/* The configuration file: [global], [fs:NAME], [mount:NAME], [class:NAME],
+ * [pool:NAME], [weights]. */
 #ifndef DAEMON_CONFIG_FILE_H
 #define DAEMON_CONFIG_FILE_H
 
@@ -11,7 +12,7 @@
 /* Reads and checks a file.  0, or -1 with all problems in p and `c` empty.  Does not access
  * sources and mountpoints. */
 int config_load(struct configuration *c, const char *path, struct problems *p);
-/* The same for text that is already here; it is written to. */
+/* The same for text in memory, which is modified. */
 int config_parse(struct configuration *c, char *text, size_t size, struct problems *p);
 
 #endif

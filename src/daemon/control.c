@@ -23,13 +23,13 @@ struct client {
 	size_t in_len;
 	char *out; /* answers that are not sent yet */
 	size_t out_len, out_done;
-	int64_t since_s; /* of the last byte that moved */
-	bool leaving;	 /* goes when its answer is sent */
-	bool awaits;	 /* its command goes on; no other is read meanwhile */
-	bool again;	 /* while it awaits names: run the request once more */
-	json_t *request; /* while it awaits */
+	int64_t since_s; /* when the last byte was received or sent */
+	bool leaving;	 /* is disconnected when its answer is sent */
+	bool awaits;	 /* its command is in progress; no other is read meanwhile */
+	bool again;	 /* the request waits for names or uses: run it once more */
+	json_t *request; /* while `awaits` */
 	struct command_reply reply;
-	struct trace *trace; /* of a subscriber; it is not asked for requests any more */
+	struct trace *trace; /* of a subscriber, which sends no more requests; NULL: none */
 };
 
 int control_open(struct control *c, const struct settings *global, const char *name,
@@ -85,7 +85,7 @@ static void drop_longest_idle(struct control *c)
 		drop(oldest);
 }
 
-/* To a subscriber: what its buffer has and the socket takes.  False: the client is gone. */
+/* Sends a subscriber as much of its buffer as the socket takes.  False: the client is gone. */
 static bool send_events(struct client *cl)
 {
 	struct trace *t = cl->trace;
@@ -118,7 +118,7 @@ static void send_all_events(void *ctx)
 	}
 }
 
-/* One pass over what waits to be sent.  False: the client is gone. */
+/* Sends as much of cl->out as the socket takes.  False: the client is gone. */
 static bool send_out(struct client *cl)
 {
 	while (cl->out_done < cl->out_len) {
@@ -150,7 +150,8 @@ static bool send_out(struct client *cl)
 	return true;
 }
 
-/* A client that cannot be answered for lack of memory is not left waiting: its connection ends. */
+/* If there is not even memory for an error message, the client is disconnected
+ * rather than left waiting. */
 static void answer(struct client *cl, json_t *object)
 {
 	static const char no_memory[] =
@@ -164,7 +165,7 @@ static void answer(struct client *cl, json_t *object)
 	cl->leaving = !cl->out;
 }
 
-/* From now on it gets events. */
+/* From now on the client gets events. */
 static void subscribe(struct client *cl)
 {
 	struct command_reply *reply = &cl->reply;
@@ -172,7 +173,7 @@ static void subscribe(struct client *cl)
 		command_fail(reply, PROTO_NO_MEMORY, "out of memory");
 }
 
-/* The command has come to its end. */
+/* Call when the command has finished. */
 static void answer_request(struct client *cl)
 {
 	if (cl->reply.subscribes && !cl->reply.code)
@@ -186,7 +187,7 @@ static void answer_request(struct client *cl)
 	request_end(cl);
 }
 
-/* With cl->request. */
+/* Runs the command of cl->request. */
 static void run_request(struct client *cl)
 {
 	cl->again = false;
@@ -211,11 +212,11 @@ static void obey(struct client *cl, const char *line, size_t size)
 		return;
 	}
 	answer(cl, command_refusal(PROTO_BAD_REQUEST, err.text));
-	cl->leaving = true; /* who knows where the next request begins */
+	cl->leaving = true; /* we cannot tell where the next request begins */
 }
 
-/* One line at a time, and the next only when its answer is sent: so memory stays bounded.
- * False: the client is gone. */
+/* Runs one line at a time, and the next only when the answer has been sent, so that memory stays
+ * bounded.  False: the client is gone. */
 static bool next_line(struct client *cl)
 {
 	while (!cl->out && !cl->leaving && !cl->awaits && !cl->trace) {
@@ -227,7 +228,7 @@ static bool next_line(struct client *cl)
 		memmove(cl->in, cl->in + n, cl->in_len - n);
 		cl->in_len -= n;
 		if (cl->awaits)
-			loop_watch(cl->control->loop, &cl->watch, 0); /* nothing but its end */
+			loop_watch(cl->control->loop, &cl->watch, 0); /* watch only for hangup */
 		else if (!send_out(cl))
 			return false;
 	}
@@ -239,7 +240,7 @@ static bool next_line(struct client *cl)
 	return true;
 }
 
-/* What a subscriber says is not read but for its end. */
+/* Input of a subscriber is ignored, except for the end of the connection. */
 static void on_subscriber(struct client *cl, uint32_t events)
 {
 	char ignored[4096];
@@ -260,7 +261,7 @@ static void on_client(struct watch *w, uint32_t events)
 		return;
 	}
 	if (cl->awaits) {
-		drop(cl); /* it has gone, and what it asked for goes on */
+		drop(cl); /* the client has hung up; its command continues */
 		return;
 	}
 	if (cl->out) {
@@ -373,14 +374,14 @@ static void tick(void *ctx)
 	struct control *c = ctx;
 	c->now_s++;
 	if (!c->n_clients) {
-		c->loop->tick = NULL; /* nothing to look after: sleep */
+		c->loop->tick = NULL; /* without clients the loop need not wake up */
 		return;
 	}
 	list_for_each_safe (it, &c->clients) {
 		struct client *cl = list_entry(it, struct client, link);
 		bool half = cl->out || cl->in_len;
 		if (cl->trace && !cl->out)
-			continue; /* nothing is kept for it beyond its buffer */
+			continue; /* a slow subscriber costs nothing but its buffer */
 		if (!cl->awaits &&
 		    c->now_s - cl->since_s > (half ? CONTROL_PATIENCE_S : CONTROL_IDLE_S))
 			drop(cl);

@@ -24,7 +24,7 @@ static int address_of(const char *path, struct sockaddr_un *a, struct error *err
 	return 0;
 }
 
-/* Somebody else's daemon stays; a socket without one is removed by the attempt to connect. */
+/* -1 with err: the path is in use.  runtime_connect has removed the socket of a dead daemon. */
 static int check_free(const char *path, struct error *err)
 {
 	struct stat st;
@@ -36,7 +36,8 @@ static int check_free(const char *path, struct error *err)
 	return 0;
 }
 
-/* The name appears when somebody listens: a socket that refuses is a dead one. */
+/* Binds to a temporary name and renames it once we listen.  So a socket under the final name that
+ * refuses connections always belongs to a dead daemon. */
 static int listen_at(const char *path, struct error *err)
 {
 	AUTO_FREE char *temporary = NULL;
@@ -66,7 +67,7 @@ static bool remove_stale(const char *path, void *ctx)
 	return true;
 }
 
-/* DIR/NAME-PID.sock, with what a name may not have in a file replaced. */
+/* DIR/NAME-PID.sock; characters that a file name cannot have are replaced. */
 static int default_path(char *buf, size_t size, const char *name, struct error *err)
 {
 	char dir[RUNTIME_DIR_MAX];

@@ -5,8 +5,8 @@
  *	                                                      │
  *	                           the mount can be made again, the daemon can exit
  *
- * Requests that hang in the source can be abandoned: the mount is then released, and what belongs to
- * them is kept until they return. */
+ * Requests that hang in the source can be abandoned: the mount is then released, and the memory
+ * that these requests use is kept until they return. */
 #ifndef DAEMON_ENDING_H
 #define DAEMON_ENDING_H
 
@@ -19,10 +19,10 @@ struct ending {
 	struct task task;
 	struct list link; /* in registry->endings */
 	struct registry *registry;
-	struct served_mount *owner; /* NULL: forgotten, or released */
-	uint64_t serial;	    /* identifies it */
+	struct served_mount *owner; /* NULL: the registry has forgotten it, or it is released */
+	uint64_t serial;	    /* identifies this ending (ending_find) */
 	char *name, *mountpoint;
-	struct auto_unmount auto_unmount; /* from mounting to release */
+	struct auto_unmount auto_unmount; /* runs from mounting to release */
 	struct fs_mount *session;
 	struct gate_mount *gate_mount;
 	struct served_fs *fs;
@@ -30,7 +30,7 @@ struct ending {
 	bool released;	  /* clients have their replies, and the mount has been detached */
 	bool clean;	  /* nothing was abandoned */
 	int64_t since_ms; /* start of the current step */
-	struct fs_source_look left;
+	struct fs_source_look left; /* requests that were in the source when it was released */
 };
 
 /* Allocated when the mount is made, because ending it must not fail.  NULL: out of memory. */

@@ -18,16 +18,16 @@ struct use_look {
 	struct task task;
 	struct served_mount *owner; /* NULL: nobody waits for the answer any more */
 	struct registry *registry;
-	int64_t since_ms; /* when it started; when done: when it ended */
+	int64_t since_ms; /* when the search started; once `done`, when it ended */
 	bool done, overdue;
 
 	/* used by the thread until done */
 	struct mount_place place;
 	bool busy;
-	bool understood; /* an answer was found */
+	bool understood; /* the search has worked; otherwise assume that it is in use */
 	struct mount_users users;
 
-	uint64_t handles; /* open in the daemon at the end of the search */
+	uint64_t handles; /* files that clients had open at the end of the search */
 };
 
 /* --- the task ------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static void run(struct task *t)
 {
 	struct use_look *l = container_of(t, struct use_look, task);
 	if (!l->place.id) {
-		l->understood = true; /* mount(8) has mounted it: only its open files are known */
+		l->understood = true; /* mount(8) has mounted it: only open files can be checked */
 		return;
 	}
 	int rc = mount_place_in_use(&l->place);
@@ -160,7 +160,7 @@ void in_use_progress(struct registry *r)
 	}
 }
 
-/* A search that hangs continues: one is enough. */
+/* A search that hangs is kept, so that no second one is started for the same mount. */
 void in_use_end(struct registry *r)
 {
 	list_for_each (it, &r->mounts) {

@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/ini_lines.h"
 
-#define KEYS_MAX	 20000 /* iniparser searches its keys one by one */
+#define KEYS_MAX	 20000 /* iniparser's search is linear in the number of keys */
 #define SECTION_KEYS_MAX 2000
 
 /* --- sections and keys ---------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys as rows of numbers: thousands of them, once a second, for programs that sort and search them themselves.  A list of
- * objects takes five times as long to print and to parse. */
+/* Keys as rows of numbers, for programs that fetch thousands of keys once a second and sort and
+ * search them themselves.  A list of objects would take five times as long to print and parse. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const char *const columns[] = {"kind",  "id",	     "uid",	"name",	     "c
 
 struct table {
 	struct json_out text, limits, rows;
-	json_t *index; /* of each text */
+	json_t *index; /* text → its position in `text` */
 	const struct waited_limit **limit;
 	unsigned n_limits;
 };
@@ -38,7 +38,8 @@ static bool same_limit(const struct waited_limit *a, const struct waited_limit *
 	       strcmp(a->of, b->of) == 0;
 }
 
-/* -1: none is known.  There are few: most keys wait for the same one. */
+/* The position of the key's limit in `limits`, where it is added if necessary; -1: not known.  A
+ * linear search will do, since most keys wait for the same limit. */
 static json_int_t index_of_limit(struct table *t, const struct key_stats *k)
 {
 	const struct waited_limit *l = k->waits_for.known ? &k->waits_for : &k->limit;

@@ -10,7 +10,7 @@
 
 #define MET_PER_LEVEL (3 * LIMIT_KINDS + 2)
 
-/* One scope on the way. */
+/* One scope whose limits apply. */
 struct level {
 	enum scope_kind scope;
 	const char *name;
@@ -24,9 +24,9 @@ struct met {
 	const struct option_def *option;
 	const struct limit_stats *limit;    /* a rate … */
 	const struct permit_stats *permits; /* … or max_inflight, max_open */
-	const struct settings *pool;	    /* a rate of the pool that the scope takes part in */
-	bool each;			    /* a rate of every key: there is no one level */
-	uint64_t blocking_ns;		    /* time in which requests waited for it … */
+	const struct settings *pool;	    /* a rate of this pool, which the scope takes part in */
+	bool each;			    /* a rate for each key: has no single level */
+	uint64_t blocking_ns;		    /* time during which requests waited for it … */
 	double share;			    /* … as a share of the whole time */
 	uint64_t would_wait;		    /* requests, in a dry run */
 };
@@ -100,7 +100,7 @@ static unsigned collect(const struct registry *r, const struct level *level, uns
 	return n;
 }
 
-/* The one that makes requests wait most, in earnest or in a dry run; NULL: none does. */
+/* The limit that makes requests wait most, or in a dry run would; NULL: none. */
 static const struct met *bottleneck(const struct met *met, unsigned n, bool dry_run)
 {
 	const struct met *worst = NULL;
@@ -167,7 +167,7 @@ static void add_level(struct level *level, unsigned *n, enum scope_kind scope, c
 	level[(*n)++] = (struct level){.scope = scope, .name = name, .s = s};
 }
 
-/* The limits that apply to every request, narrow to wide. */
+/* The scopes whose limits apply to every request of the target, narrowest first. */
 static unsigned add_way(const struct target *t, struct level *level)
 {
 	const struct settings *mount = t->mount ? &t->mount->s : NULL;
@@ -196,7 +196,7 @@ static unsigned add_way(const struct target *t, struct level *level)
 	return n;
 }
 
-/* What those requests of a mount meet that a class takes. */
+/* The classes of a mount, whose limits apply to the requests that they match. */
 static unsigned add_classes(const struct served_mount *m, struct level *level)
 {
 	struct scope_limits now[CHAIN_SCOPES_MAX];
@@ -214,7 +214,7 @@ static unsigned add_classes(const struct served_mount *m, struct level *level)
 void put_limits_met(struct json_out o, const struct target *t)
 {
 	struct json_out list = put_array(o, "limits_met");
-	bool all = t->mount && !t->class; /* of a mount: with those of its classes */
+	bool all = t->mount && !t->class; /* a mount is shown with the limits of its classes */
 	unsigned room = CHAIN_SCOPES_MAX + (all ? t->mount->s.n_classes : 0), levels = 0;
 	AUTO_FREE struct level *level = calloc(room, sizeof(*level));
 	AUTO_FREE struct met *met = calloc((size_t)room * MET_PER_LEVEL, sizeof(*met));

@@ -21,7 +21,7 @@ struct loop {
 
 int loop_init(struct loop *l); /* 0 or -errno */
 void loop_free(struct loop *l);
-/* call it again to change the events */
+/* Starts watching w->fd for these EPOLL* events, or changes the events.  0 or -errno. */
 int loop_watch(struct loop *l, struct watch *w, uint32_t events);
 void loop_unwatch(struct loop *l, struct watch *w);
 void loop_run(struct loop *l); /* until l->stop */

@@ -36,11 +36,12 @@ static int make_session(struct mounting *k)
 	cfg.fs.space = k->fs->space;
 	cfg.fs.space_policy = k->space;
 	k->session = fs_mount_new(&cfg, k->registry->gate, k->gate_mount, &k->err);
-	/* A mount with a size shows it from the first moment on. */
+	/* Wait until the source has been counted, so that a mount with a size limit shows its usage
+	 * from the start. */
 	if (!k->session || space_wait(k->fs->space, &k->cancelled, &k->err) < 0 ||
 	    fs_mount_mount(k->session, &k->err) < 0)
 		return -1;
-	/* Before anybody can be served: from then on the mount must not outlive us. */
+	/* Before requests are served: from then on the mount must not outlive the daemon. */
 	if (make_auto_unmount(k) < 0)
 		return -1;
 	if (fs_mount_start(k->session, registry_mount_ended, k->registry, &k->err) < 0)
@@ -51,7 +52,7 @@ static int make_session(struct mounting *k)
 static void run(struct task *t)
 {
 	struct mounting *k = container_of(t, struct mounting, task);
-	/* Now, before it is mounted: later this might have to wait for our own mount. */
+	/* Resolve the path before mounting: later that might have to wait for our own mount. */
 	k->real_mountpoint = path_absolute(k->s.mountpoint);
 	int rc = k->real_mountpoint ? path_check_source(k->source, &k->err)
 				    : error_set(&k->err, "out of memory");
@@ -84,7 +85,7 @@ static void warn(const char *line, void *unused)
 	log_warning("%s", line);
 }
 
-/* Options that were set meanwhile take effect, too. */
+/* Uses the mount's current settings, which may have been changed since mounting began. */
 static void came_up(struct served_mount *m, struct mounting *k)
 {
 	struct mount_policy policy = policy_of(&m->s);

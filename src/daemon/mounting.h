@@ -14,15 +14,15 @@ struct mounting {
 	struct list link;	    /* in registry->mountings */
 	struct served_mount *owner; /* NULL: nobody wants it any more */
 	struct registry *registry;
-	struct ending *ending; /* memory for its end */
+	struct ending *ending; /* allocated now, because ending the mount must not fail */
 	int64_t since_ms;
 	_Atomic bool cancelled; /* set by the main thread */
 
-	/* used by the thread: copies */
+	/* copies for the thread */
 	struct settings s;
 	char *source;
 	struct gate_mount *gate_mount;
-	struct served_fs *fs; /* the main thread's, but for its space */
+	struct served_fs *fs; /* the thread uses only fs->space */
 	struct space_policy space;
 
 	/* results */
@@ -31,9 +31,9 @@ struct mounting {
 	struct error err;
 };
 
-/* 0, or -1 with err; the mount's state shows the result. */
+/* 0, or -1 with err.  Later the mount's state (served_state) shows the result. */
 int mounting_start(struct served_mount *m, struct error *err);
-/* Nobody wants it any more: if it comes up after all, it is ended again. */
+/* The mount is not wanted any more: if it comes up after all, it is ended again. */
 void mounting_give_up(struct served_mount *m);
 
 #endif

@@ -95,7 +95,7 @@ static void forget(void)
 	names.n = 0;
 }
 
-/* Keeps answers that have arrived or are expected. */
+/* Keeps answers that have arrived or that the helper is expected to send. */
 void names_begin(void)
 {
 	if (!names.asked && names_wanted())
@@ -135,7 +135,7 @@ bool names_ask(void)
 		uint32_t head = (uint32_t)size;
 		struct iovec iov[2] = {{&head, sizeof(head)}, {text, size}};
 		struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
-		/* The helper reads immediately, unless something is wrong with it. */
+		/* The helper reads immediately; a full socket means that it hangs. */
 		ssize_t n = sendmsg(names.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 		names.asked = n == (ssize_t)(sizeof(head) + size);
 		names.answered_bytes = 0;

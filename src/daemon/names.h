@@ -20,11 +20,11 @@
 
 enum name_kind { NAME_USER, NAME_GROUP };
 
-/* 0 and the number; -1 with err: there is no such name, or it is not known (yet). */
+/* 0 and the number; -1 with err: there is no such name, or it has not been looked up yet. */
 int names_find(enum name_kind kind, const char *name, uint64_t *id, struct error *err);
 
-/* From now on nothing is looked up in this process.  With `asks`, starts a helper process, which
- * must be done before privileges are dropped.  -1 with err. */
+/* From now on this process looks up nothing itself.  With `asks`, starts a helper process that
+ * does; call it before privileges are dropped.  0, or -1 with err. */
 int names_close(bool asks, struct error *err);
 int names_fd(void); /* of the helper, to be watched; -1: there is none */
 

@@ -23,7 +23,8 @@ static uint64_t value_of(const struct option_def *o, const struct limit_config *
 					: l->peak_per_sec;
 }
 
-/* A burst without its rate has no effect.  With an explicit "off" it is kept for later. */
+/* Refuses a burst, once or peak without its rate, since it would have no effect.  If the rate is
+ * explicitly "off", it is accepted and kept for later. */
 static int check_extra(const struct option_def *o, const struct settings *s, const bool *batch,
 		       struct error *err)
 {
@@ -35,7 +36,7 @@ static int check_extra(const struct option_def *o, const struct settings *s, con
 			 rate->name, rate->syntax);
 }
 
-/* Checks both: the rate and the peak. */
+/* Checks that the peak is not below the rate, whichever of them was set. */
 static int check_peak(const struct option_def *o, const struct settings *s, struct error *err)
 {
 	const struct limit_config *l = limit_of(o, s);

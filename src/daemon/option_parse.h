@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parsers of values, for options.c.  All of them return 0, or -1 with err and nothing has changed. */
+/* Parsers of values, for options.c.  All of them return 0, or -1 with err;
+ * then nothing has changed. */
 #ifndef DAEMON_OPTION_PARSE_H
 #define DAEMON_OPTION_PARSE_H
 
@@ -22,7 +23,7 @@ int option_choice(const char *words, const char *value);
 
 /* option_device.c */
 int option_parse_latency(struct latency *l, const char *value, struct error *err);
-/* These fill two consecutive fields. */
+/* `out` points to the first of two consecutive fields; both are filled. */
 int option_parse_seek(uint64_t *out, const char *value, struct error *err);
 int option_parse_stall(uint64_t *out, const char *value, struct error *err);
 

@@ -136,7 +136,7 @@ void option_print(const struct option_def *o, const struct settings *s, FILE *ou
 		break;
 	case OPTION_TEXT:
 		text = *(char *const *)f;
-		/* in a form that can be set again */
+		/* a default of a live option is printed in a form that `set` accepts */
 		fputs(text ? text : o->live ? o->def : "", out);
 		break;
 	case OPTION_MATCH:
@@ -194,7 +194,7 @@ static bool same_weights(const struct weights *a, const struct weights *b)
 	return true;
 }
 
-/* The same name may have another number now. */
+/* Compares the rules, not only the texts: the same name may have another number now. */
 static bool same_match(const struct match *a, const struct match *b)
 {
 	if (!a->rule || !b->rule)

@@ -94,7 +94,7 @@
 
 const struct option_def options[] = {
 	LIMITS(LIMIT_ROWS),
-	LIMITS(EACH_ROWS), /* together, so that they form one object in JSON */
+	LIMITS(EACH_ROWS), /* adjacent rows, so that they form one object in JSON */
 	NUMBER("window", OPTION_DURATION, limits.window_ns, LIMITED | IN_POOL, "TIME", "100ms",
 	       NSEC_PER_MSEC, 3600 * NSEC_PER_SEC,
 	       "how much of each rate can be saved up while unused"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses the values of weight and match: whom a rule is about. */
+/* Parses the values of the options weight and match. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,7 +20,7 @@ static int parse_id(enum fair_kind kind, const char *id, uint64_t *out, struct e
 	return error_set(err, "'%s' is not a process id", id);
 }
 
-/* What a rule applies to; the glob is to be freed. */
+/* Parses KIND:ID of a weight rule; the caller frees rule->glob. */
 static int parse_whose(struct weight_rule *rule, const char *kind, const char *id, const char *text,
 		       struct error *err)
 {

@@ -138,7 +138,7 @@ static int parse_bool_value(const char *value, bool *out, struct error *err)
 	return 0;
 }
 
-/* Mounts are found by name, so it must not be one that means something else. */
+/* ratefsctl finds mounts by name, so the name must not be one that means another kind of target. */
 static int check_text(const struct option_def *o, const char *value, struct error *err)
 {
 	if (!*value)
@@ -249,7 +249,8 @@ static int set_value(const struct option_def *o, struct settings *s, enum scope_
 	return 0;
 }
 
-/* What users try who know other filesystems, or who confuse places in ratefs. */
+/* Hints for options of other filesystems, and for options of ratefs that
+ * belong in another place. */
 static const char *hint(const char *name)
 {
 	static const char *const owners[] = {"uid", "gid", "umask", "fmask", "dmask"};

@@ -34,7 +34,7 @@ enum option_type {
 	OPTION_MATCH,	 /* struct match */
 	OPTION_FLAG,	 /* passed to FUSE as a bare word */
 	OPTION_VALUE,	 /* passed to FUSE as name=value */
-	OPTION_NOISE,	 /* of mount(8) and fstab: accepted and ignored */
+	OPTION_NOISE,	 /* for mount(8) and fstab; ratefs accepts and ignores it */
 	OPTION_LIST,	 /* "a,b=c": options as after -o */
 };
 
@@ -48,7 +48,7 @@ struct option_def {
 	const char *syntax, *def, *help;
 	uint64_t min, max;    /* COUNT, BYTES, DURATION: inclusive; 0 means "off" if min is 0 */
 	const char *opposite; /* FLAG: the opposite word */
-	/* not accepted after -o: the command line has another way to say it, or none */
+	/* not accepted after -o; the command line has another way to set it, or none */
 	bool file_only;
 };
 
@@ -61,15 +61,15 @@ static inline bool option_is_in(const struct option_def *o, enum scope_kind scop
 {
 	return o->scopes & 1U << scope;
 }
-/* The widest scope that has it. */
+/* The widest scope that has this option. */
 enum scope_kind option_widest(const struct option_def *o);
 /* The rate that a burst, once or peak belongs to. */
 const struct option_def *option_rate_of(const struct option_def *o);
 /* The most similar name in this scope; NULL: none is similar. */
 const char *option_nearest(const char *name, enum scope_kind scope);
 
-/* Removes "global.", "fs." or "mount." from *name and returns the scope it means; for a name
- * without prefix by the rule above. */
+/* Removes "global.", "fs." or "mount." from *name and returns the scope that the name means; a name
+ * without a prefix follows the rule at the top. */
 enum scope_kind option_scope_of(const char **name);
 
 /* Sets one option of a scope; `value` NULL is a bare word ("ro", "dry_run").  `batch` records what
@@ -78,20 +78,20 @@ enum scope_kind option_scope_of(const char **name);
 int option_set(struct settings *s, enum scope_kind scope, const char *name, const char *value,
 	       bool batch[OPTIONS_MAX], struct error *err);
 
-/* Checks an option of this batch with the others of its scope: -1 with err if it would have no
- * effect.  Call when the batch is complete. */
+/* Checks an option of this batch against the others of its scope: -1 with err if the option would
+ * have no effect.  Call when the batch is complete. */
 int option_check(const struct option_def *o, const struct settings *s,
 		 const bool batch[OPTIONS_MAX], struct error *err);
-/* The same for all of a batch: reports the first problem. */
+/* The same for all options of a batch; stops at the first problem. */
 int options_check(const struct settings *s, const bool batch[OPTIONS_MAX], struct error *err);
 
 /* A COUNT, BYTES or DURATION as users write it; buf has UNITS_TEXT_MAX bytes. */
 char *option_format_number(const struct option_def *o, uint64_t n, char *buf);
-/* Prints the value as it would be written; nothing for an option without a value. */
+/* Prints the value as a user would write it; nothing for an option without a value. */
 void option_print(const struct option_def *o, const struct settings *s, FILE *out);
 /* The same, to be freed; NULL: out of memory. */
 char *option_text(const struct option_def *o, const struct settings *s);
-/* True: the option has been set here (not: has its default). */
+/* An option is given in `s` if it has been set there, and not if it merely has its default. */
 void option_mark_given(const char *name, struct settings *s);
 bool option_is_given(const struct option_def *o, const struct settings *s);
 bool option_equal(const struct option_def *o, const struct settings *a, const struct settings *b);

@@ -140,7 +140,8 @@ static int check_ratefs(const char *path, const struct statx *st, struct error *
 		path);
 }
 
-/* Its connection is cut, or was cut while we asked: a killed daemon that used io_uring takes a moment to go. */
+/* ENOTCONN: the FUSE connection has ended.  ECONNABORTED: it ended while we asked, since a killed
+ * daemon that used io_uring takes a moment to go away. */
 static bool is_dead(int error)
 {
 	return error == ENOTCONN || error == ECONNABORTED;

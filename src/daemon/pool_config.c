@@ -133,7 +133,7 @@ int pool_config_nested(const struct settings *s, const struct settings *fs,
 	for (unsigned i = 0; i < s->n_classes && rc == 0; i++) {
 		const struct settings *class = &s->class[i], *parent = class;
 		rc = check_nested(class, s, fs, global, err);
-		/* Parents that form a circle are told elsewhere; this ends in any case. */
+		/* A cycle of parents is reported elsewhere; the counter ends the loop even then. */
 		for (unsigned up = 0; rc == 0 && up < s->n_classes && parent->parent; up++) {
 			parent = settings_find_class(s, parent->parent);
 			if (!parent)

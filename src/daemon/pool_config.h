@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools as they are configured: what makes sense, and which scope takes part in which. */
+/* Checks the configuration of pools, and gives scopes the rates of the pools
+ * that they take part in. */
 #ifndef DAEMON_POOL_CONFIG_H
 #define DAEMON_POOL_CONFIG_H
 
 #include "daemon/settings.h"
 #include "pool/pool.h"
 
-/* -1 with err: a [pool:NAME] that cannot work.  Fills in its key. */
+/* Checks a [pool:NAME] section, and fills in its key if it has none.  0, or -1 with err. */
 int pool_config_check(struct settings *pool, struct error *err);
 
-/* Gives a scope, and its classes, the rates of the pools that they name.  -1 with err: there is none. */
+/* Gives a scope and its classes the rates of the pools that they name.  0, or -1 with err: there is
+ * no pool of such a name. */
 int pool_config_join(struct settings *s, const struct settings *pool, unsigned n,
 		     struct error *err);
 
-/* -1 with err: a scope and a wider one both take part in the same pool, so that its requests would pay twice. */
+/* Refuses (-1 with err) a scope that takes part in the same pool as a wider one: its requests would
+ * be charged twice. */
 int pool_config_nested(const struct settings *s, const struct settings *fs,
 		       const struct settings *global, struct error *err);
 
-/* Its limits as the server counts them. */
+/* The limits of a pool in the units of the server. */
 void pool_config_limits(const struct settings *pool, struct pool_limits *out);
 
 #endif

@@ -23,7 +23,7 @@ union control {
 	char buf[CMSG_SPACE(sizeof(int))];
 };
 
-/* Beside this program, where a build tree and an installation have it. */
+/* The helper is in the directory of this program, both in a build tree and when installed. */
 static void find_helper(char *path, size_t size)
 {
 	char self[PATH_MAX];
@@ -53,7 +53,7 @@ static _Noreturn void become_helper(const char *path, int fd)
 	_exit(1);
 }
 
-/* The descriptor that comes with a word; -1: the daemon is gone. */
+/* Waits for the next request and returns its descriptor; -1: the daemon is gone. */
 static int receive_fd(int socket)
 {
 	union control control;
@@ -93,7 +93,7 @@ static _Noreturn void run(int socket)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for helpers */
+	signal(SIGCHLD, SIG_IGN); /* helpers are not waited for; the kernel reaps them */
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -108,7 +108,7 @@ static _Noreturn void run(int socket)
 	fcntl(4, F_SETFD, FD_CLOEXEC);
 	if (chdir("/") < 0)
 		_exit(1);
-	dup2(4, 3); /* so that 3 is nothing of the daemon's */
+	dup2(4, 3); /* closes whatever the daemon had as 3 */
 	fcntl(3, F_SETFD, FD_CLOEXEC);
 	close_range(5, ~0U, 0);
 	while ((fd = receive_fd(4)) >= 0) {

@@ -32,7 +32,7 @@ const char *pool_mode_name(enum pool_mode mode)
 
 /* --- calls and answers --- */
 
-/* What may be used here now goes to the scopes. */
+/* Divides what this daemon may use now between its scopes. */
 static void apply(struct pool *p)
 {
 	pool_member_rates(&p->member, monotonic_ns(), &p->rates);
@@ -45,7 +45,7 @@ static void call_server(struct pool *p, const struct pool_use *use, uint64_t now
 	struct pool_call call;
 	pool_scopes_demand(p, max_u64(now_ns - p->member.sent_ns, 1));
 	pool_member_call(&p->member, use, now_ns, &call);
-	apply(p); /* what the call promises is in force before it is sent */
+	apply(p); /* rates that the call promises to keep are in force before it is sent */
 	pool_helper_send(p, &call);
 }
 
@@ -190,7 +190,7 @@ void pool_leave(struct pool *p)
 	struct pool_call call;
 	pool_member_leave(&p->member, monotonic_ns(), &call);
 	pool_member_rates(&p->member, monotonic_ns(), &p->rates);
-	pool_scopes_lease(p); /* what is returned is used no more */
+	pool_scopes_lease(p); /* stop using the lease before it is returned */
 	pool_helper_send(p, &call);
 	pool_helper_drop(p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Other pools, and other settings of pools, while serving. */
+/* Adds, removes and changes pools while serving. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ int pools_join(const struct pools *ps, struct settings *s, struct error *err)
 	if (!all)
 		return error_set(err, "out of memory");
 	for (unsigned i = 0; i < n; i++)
-		all[i] = ps->pool[i]->s; /* lent, not copied */
+		all[i] = ps->pool[i]->s; /* borrowed: not to be freed */
 	return pool_config_join(s, all, n, err);
 }
 
@@ -27,8 +27,8 @@ static bool differs(const struct settings *a, const struct settings *b, const ch
 	return !option_equal(option_find(option), a, b);
 }
 
-/* The new server knows nothing of this member, and the member nothing of its pool.  Numbers of calls go on: the new server
- * may be the old one. */
+/* Leaves the old server and joins the new one with a fresh member.  The sequence numbers of calls
+ * continue, because the new server may be the old one under another name. */
 static void move(struct pool *p, const struct pool_member_config *cfg)
 {
 	pool_leave(p);
@@ -59,14 +59,14 @@ static void change(struct pool *p, struct settings *s)
 	settings_init(s);
 }
 
-/* The pools of a file that is about to take effect. */
+/* The pools of a configuration file that is about to take effect. */
 struct pools_plan {
-	struct pool **pool; /* the next list of all pools */
+	struct pool **pool; /* the list of all pools after the reload */
 	unsigned n;
 	struct planned_pool {
 		struct pool *pool;
 		bool fresh;
-		struct settings s; /* if it is not fresh */
+		struct settings s; /* the new settings of an existing pool */
 	} one[];
 };
 
@@ -140,7 +140,8 @@ void pools_reload(struct pools *ps, struct pools_plan *plan)
 	pools_set_timer(ps);
 }
 
-/* A pool may have limits of another kind now: its scopes meet them, too. */
+/* Applies all settings again, because the pool has limits of other kinds now, which its scopes need
+ * as well. */
 static int join_again(struct registry *r, struct error *err)
 {
 	struct settings s;

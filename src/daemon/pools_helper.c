@@ -18,7 +18,7 @@ static int launcher = -1;
 #define RESTART_FIRST_NS (20 * NSEC_PER_MSEC)
 #define RESTART_MOST_NS	 (5 * NSEC_PER_SEC)
 
-/* Without a file there is no reload that could add a pool. */
+/* Without a configuration file there is no reload, which could add a pool later. */
 int pools_prepare(const struct configuration *c, struct error *err)
 {
 	if (!c->n_pools && !c->file)
@@ -56,7 +56,8 @@ void pool_helper_ended(struct pool *p)
 	p->answered = false;
 }
 
-/* The credentials: a file that nobody but its owner can read, and its owner is root or us. */
+/* Reads the credentials.  Refuses a file that others than its owner can read, or whose owner is
+ * neither root nor us. */
 static int read_auth(const char *path, char *out, size_t size, struct error *err)
 {
 	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -123,7 +124,7 @@ void pool_helper_want(struct pool *p, uint64_t now_ns)
 	if (p->helper.fd >= 0 || now_ns < p->restart_ns)
 		return;
 	if (start_helper(p, &err) == 0) {
-		/* The last one may have exited with a call. */
+		/* The previous helper may have exited before it answered a call. */
 		pool_member_failed(&p->member, p->member.seq, now_ns);
 		return;
 	}
@@ -133,7 +134,8 @@ void pool_helper_want(struct pool *p, uint64_t now_ns)
 
 void pool_helper_send(struct pool *p, const struct pool_call *call)
 {
-	/* A helper that is busy finds the newest call of those that wait; a full socket means that it hangs. */
+	/* A busy helper skips to the newest of the calls that are queued in the socket.  If the socket is full, the
+	 * helper hangs, and the call is dropped. */
 	if (p->helper.fd >= 0)
 		send(p->helper.fd, call, sizeof(*call), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

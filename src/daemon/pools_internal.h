@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of daemon/pools.h.  Threads: the main thread only. */
+/* Shared by the files that implement daemon/pools.h.  Threads: the main thread only. */
 #ifndef DAEMON_POOLS_INTERNAL_H
 #define DAEMON_POOLS_INTERNAL_H
 
@@ -7,7 +7,7 @@
 #include "daemon/pools.h"
 #include "sched/gate.h"
 
-/* A scope of this daemon that takes part. */
+/* A scope of this daemon that takes part in a pool. */
 struct attached {
 	struct gate_pool_scope scope;
 	char class[128]; /* "": none */
@@ -26,8 +26,8 @@ struct pool {
 	uint64_t restart_ns,
 		restart_in; /* when to start the next helper; how long after the last */
 	unsigned restarts;
-	bool answered;	 /* by this helper */
-	bool was_leased; /* something, by this server */
+	bool answered;	 /* the current helper has answered a call */
+	bool was_leased; /* this server has granted a lease before */
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
 	uint64_t errors; /* calls that failed */
 	enum pool_mode told_mode;
@@ -46,23 +46,25 @@ struct pools {
 
 /* --- pools_scopes.c: the scopes of this daemon that take part --- */
 
-/* What all of them used. */
+/* Adds up what all of them used. */
 void pool_scopes_look(struct pool *p, struct pool_use *sum);
-/* Notes what each of them wanted in the last dt_ns; the lease is divided by it. */
+/* Notes what each of them wanted in the last dt_ns; the lease is divided in proportion. */
 void pool_scopes_demand(struct pool *p, uint64_t dt_ns);
-/* Gives them p->rates. */
+/* Divides p->rates between them. */
 void pool_scopes_lease(struct pool *p);
 
 /* --- pools_helper.c: the process that talks to the server --- */
 
-/* Starts a helper if there is none and it is time.  What fails is in p->error. */
+/* Starts a helper if there is none and the pause after the last one is over.  If that fails,
+ * p->error says why. */
 void pool_helper_want(struct pool *p, uint64_t now_ns);
 void pool_helper_send(struct pool *p, const struct pool_call *call);
-/* It has ended: another one is started after a pause. */
+/* The helper has ended: another one is started after a pause. */
 void pool_helper_ended(struct pool *p);
-/* Closes its socket: it makes the calls that it has been sent, and exits. */
+/* Closes the helper's socket: the helper makes the calls that it has already
+ * been sent, and exits. */
 void pool_helper_drop(struct pool *p);
-/* Starts the next one without a pause. */
+/* Drops the helper; the next one is started without a pause. */
 void pool_helper_renew(struct pool *p);
 /* Stops the process that starts helpers (pools_prepare). */
 void pool_helpers_end(void);
@@ -71,12 +73,13 @@ void pool_helpers_end(void);
 
 void pool_tell_mode(struct pool *p);
 void pool_tell_limits(struct pool *p);
-/* After an answer; whether the server learned before it. */
+/* Call after an answer; `before`: the server was already learning before it. */
 void pool_tell_learning(struct pool *p, bool before);
 
 /* --- pools.c --- */
 
-/* Calls the old server a last time, and returns what is held: others need not wait for the lease to end. */
+/* Calls the server a last time and returns the lease, so that other members need not
+ * wait for it to expire. */
 void pool_leave(struct pool *p);
 struct pool *pool_new(struct pools *ps, const struct settings *s); /* NULL: out of memory */
 void pool_free(struct pool *p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What statistics say about pools. */
+/* Statistics of pools as JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static int by_share(const void *a, const void *b)
 	return strcmp(m->who, n->who);
 }
 
-/* The largest share first. */
+/* Puts the members of a pool, largest share first. */
 static void put_members(struct json_out list, const struct pool_look *l)
 {
 	struct pool_listing sorted = *l->listing;

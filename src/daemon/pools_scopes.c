@@ -7,9 +7,9 @@
 #include "daemon/pools_internal.h"
 #include "daemon/registry.h"
 
-/* --- which they are --- */
+/* --- finding them --- */
 
-/* The scopes before a change, and the list of those after it. */
+/* The scopes found last time, and the list of those found this time. */
 struct search {
 	const struct pool *pool;
 	const struct attached *old;
@@ -29,7 +29,7 @@ static bool same_scope(const struct attached *a, const struct gate_pool_scope *b
 	       strcmp(a->class, b->class ? b->class : "") == 0;
 }
 
-/* Adds the scope if it takes part.  What was known of it is kept. */
+/* Adds the scope if it takes part in the pool, and keeps what was known about it. */
 static void attach(struct search *f, const struct settings *s, const struct gate_pool_scope *scope)
 {
 	if (!takes_part(f->pool, s))
@@ -66,14 +66,14 @@ static unsigned count_scopes(const struct registry *r)
 	return n;
 }
 
-/* Scopes come and go, so that they are looked for each time. */
+/* Searches for the scopes anew each time, since scopes come and go. */
 static void find_scopes(struct pool *p)
 {
 	struct registry *r = p->all->registry;
 	struct gate_pool_scope scope = {.gate = r->gate};
 	struct search f = {.pool = p, .old = p->attached, .n_old = p->n_attached};
 	f.found = calloc(count_scopes(r), sizeof(*f.found));
-	if (f.found) { /* without memory there are no leases for now */
+	if (f.found) { /* NULL: out of memory, so no scope gets a lease for now */
 		attach(&f, &r->global, &scope);
 		list_for_each (it, &r->fs) {
 			const struct served_fs *fs = list_entry(it, struct served_fs, link);
@@ -136,7 +136,7 @@ static struct bucket_lease lease_of(const struct pool_rates *r, unsigned k, uint
 	};
 }
 
-/* One limit of all scopes; false: out of memory. */
+/* Divides one limit between all scopes; false: out of memory. */
 static bool split(const struct pool *p, unsigned k, struct gate_lease *lease)
 {
 	unsigned n = p->n_attached;
@@ -157,11 +157,11 @@ static bool split(const struct pool *p, unsigned k, struct gate_lease *lease)
 
 void pool_scopes_lease(struct pool *p)
 {
-	find_scopes(p); /* an answer may come long after the last look, when a mount is gone */
+	find_scopes(p); /* since the last search a mount may have gone */
 	AUTO_FREE struct gate_lease *lease = calloc(p->n_attached + 1, sizeof(*lease));
 	bool ok = lease;
 	for (unsigned k = 0; ok && k < POOL_LIMITS; k++)
 		ok = split(p, k, lease);
-	for (unsigned i = 0; ok && i < p->n_attached; i++) /* else leases end by themselves */
+	for (unsigned i = 0; ok && i < p->n_attached; i++) /* else the old ones expire */
 		gate_lease(&p->attached[i].scope, &lease[i]);
 }

@@ -5,7 +5,7 @@
 #include "base/monotonic.h"
 #include "daemon/pools_internal.h"
 
-#define TELL_AGAIN_NS (60 * NSEC_PER_SEC) /* of the same trouble */
+#define TELL_AGAIN_NS (60 * NSEC_PER_SEC) /* interval of messages about the same problem */
 
 void pool_tell_mode(struct pool *p)
 {
@@ -20,7 +20,7 @@ void pool_tell_mode(struct pool *p)
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
 		p->told_ns = 0;
 	}
-	/* Without an error, a server that learns has answered: its lease will follow. */
+	/* A server that is learning has answered: there is no error, and a lease will follow. */
 	bool new = *p->error &&strcmp(p->told, p->error) != 0 && now_ns - p->told_ns > NSEC_PER_SEC;
 	bool told =
 		p->told_ns && p->told_mode == p->rates.mode && now_ns - p->told_ns < TELL_AGAIN_NS;
@@ -33,7 +33,8 @@ void pool_tell_mode(struct pool *p)
 	p->told_mode = p->rates.mode;
 }
 
-/* At the start every server learns; later it means that something has happened to it. */
+/* Every server learns when it starts.  If it learns again later, it has lost
+ * its data or its clock. */
 void pool_tell_learning(struct pool *p, bool before)
 {
 	uint64_t now_ns = monotonic_ns();

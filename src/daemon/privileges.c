@@ -14,7 +14,7 @@
 
 #include "base/util.h"
 
-/* Sanitizers open files, trace threads and start a symbolizer on their own. */
+/* Sanitizers open files, trace threads and start a symbolizer, which we would otherwise forbid. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RATEFS_SANITIZER)
 #define SANITIZED 1
 #else
@@ -40,7 +40,8 @@ static const unsigned char needed[] = {
 
 /* --- start ---------------------------------------------------------------------------------- */
 
-/* Otherwise the first file that we open would receive stray messages. */
+/* If a standard descriptor were closed, the next file that we open would get its number, and
+ * messages would be written to that file. */
 static void fill_standard_fds(void)
 {
 	for (int fd = 0; fd < 3; fd++)
@@ -49,8 +50,8 @@ static void fill_standard_fds(void)
 			return;
 }
 
-/* The kernel enforces the limits of callers; our own would apply to all of them, and SIGXFSZ would
- * kill the daemon. */
+/* The kernel enforces the file size limits of callers.  The daemon's own would apply to every
+ * caller, and SIGXFSZ would kill the daemon. */
 static void unlimit_file_size(void)
 {
 	struct rlimit size = {RLIM_INFINITY, RLIM_INFINITY};
@@ -65,7 +66,7 @@ void privileges_enter(void)
 {
 	struct rlimit none = {0, 0};
 	fill_standard_fds();
-	/* Both: a core_pattern with a pipe ignores the limit. */
+	/* RLIMIT_CORE is not enough: if core_pattern is a pipe, the kernel ignores it. */
 	if (!SANITIZED)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	setrlimit(RLIMIT_CORE, &none);

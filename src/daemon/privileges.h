@@ -30,8 +30,8 @@ uint64_t privileges_permitted(void);
 void privileges_restrict(uint64_t capabilities);
 
 /* Affects the calling thread and all threads that it starts: call it before the first one.  Does
- * nothing if there is nothing to drop.  `uring` keeps the
- * system calls of io_uring.  -1 with err: do not continue. */
+ * nothing if there is nothing to drop.  `uring` keeps the system calls of io_uring.  0, or -1 with
+ * err: do not continue. */
 int privileges_drop(bool uring, struct error *err);
 
 /* Installs only the system call filter (seccomp.c). */

@@ -46,7 +46,7 @@ void problems_add(struct problems *p, unsigned line, const char *fmt, ...)
 	const char *why = what ? what : "out of memory";
 	int rc = line ? asprintf(&text, "%s:%u: %s", p->file, line, why)
 		      : asprintf(&text, "%s: %s", p->file, why);
-	/* each mount that has the class finds the same problem */
+	/* A problem of a class is found once for each mount that has the class: keep one. */
 	for (unsigned i = 0; rc >= 0 && i < kept(p); i++)
 		if (p->line[i] && strcmp(p->line[i], text) == 0) {
 			free(text);

@@ -14,7 +14,7 @@ struct problems {
 	unsigned n; /* including those that are not kept */
 };
 
-/* "FILE:LINE: what"; line 0: a problem of the whole file. */
+/* Adds "FILE:LINE: " and the text; line 0: a problem of the whole file. */
 void problems_add(struct problems *p, unsigned line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void problems_log(const struct problems *p); /* as errors */
 /* All lines in one text, to be freed. */

@@ -66,7 +66,7 @@ static unsigned directories(char dir[DIRS_MAX][PATH_MAX])
 	return n;
 }
 
-/* "aws-gp2.ini" is a profile; its name, without the extension. */
+/* True: the file is a profile ("aws-gp2.ini"); its name is the file's without the extension. */
 static bool profile_name(const char *file, char name[NAME_SIZE])
 {
 	size_t len = strlen(file);
@@ -106,7 +106,8 @@ static int unknown(const char *name, struct error *err)
 	unsigned best = strlen(name) / 2 < 4 ? (unsigned)strlen(name) / 2 + 1 : 5;
 	unsigned n = known ? names(known) : 0;
 	for (unsigned i = 0; i < n; i++) {
-		/* options are compared with '_', which names of profiles do not contain */
+		/* The known name comes first: text_distance turns its '-' into '_', which finds
+		 * aws-gp2 for a typed aws_gp2. */
 		unsigned d = text_distance(known[i], name);
 		if (strncmp(known[i], name, strlen(name)) == 0 || strstr(known[i], name))
 			d = 1;

@@ -4,7 +4,7 @@
  *	[profile]
  *	title  = what the device is, in a line
  *	source = where the figures are from
- *	date   = of when
+ *	date   = when they were valid
  *	sizes  = 1G-16T                           only if a figure depends on the size
  *	[options]
  *	iops   = 3/GiB min 100 max 16000          grows with the size
@@ -21,9 +21,9 @@
 #include "base/error.h"
 #include "daemon/settings.h"
 
-/* Sets what the profile of the settings defines and nothing else has set.  These values do not
- * count as set, so that --save and `show` mention only the profile.  0 (also without a profile),
- * or -1 with err. */
+/* Sets every option that the profile named by s->profile defines and that has not been set
+ * otherwise.  These options are not marked as given, so that --save and `show` mention only the
+ * profile.  0 (also without a profile), or -1 with err. */
 int profile_apply(struct settings *s, struct error *err);
 
 /* Prints a line for each profile. */

@@ -335,7 +335,7 @@ void registry_mount_ended(struct fs_mount *session, void *registry)
 	const struct registry *r = registry;
 	const uint64_t one = 1;
 	if (write(r->wake_fd, &one, sizeof(one)) < 0)
-		return; /* the pipe is full, so it will wake up anyway */
+		return; /* the eventfd is full, so the main thread will wake up anyway */
 }
 
 /* Ends mounts that were unmounted from outside. */

@@ -4,8 +4,8 @@
  *	configuration ─▶ registry ─┬─ gate: global, fs, mount scopes
  *	                           └─ fs_mount: one per mount that is up
  *
- * Threads  everything here is called by the main thread only and returns immediately.  What may wait
- *          for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
+ * Threads  everything here is called by the main thread only and returns immediately.  Work that
+ *          may wait for a disk is a task (mounting.c, ending.c); when one has finished, or a mount was
  *          unmounted from outside, `wake_fd` becomes readable, and registry_progress continues.
  * Names    a mount without fs= has an fs scope of its own, named like the mount. */
 #ifndef DAEMON_REGISTRY_H
@@ -34,7 +34,7 @@ struct served_fs {
 	struct gate_fs *gate;
 	struct space *space; /* of its source */
 	unsigned mounts;     /* number of mounts in this scope */
-	bool own;	     /* of one mount, not of an [fs:NAME] section */
+	bool own;	     /* belongs to one mount, not to an [fs:NAME] section */
 	bool paused;
 	bool dropped; /* removed with its last mount; cannot be found any more */
 };
@@ -50,42 +50,42 @@ struct served_mount {
 	struct fs_mount *session;      /* NULL: not mounted, or being mounted */
 	char *real_mountpoint;	       /* links resolved; NULL: was never mounted */
 	bool wanted;		       /* is to be mounted when its turn comes */
-	bool asked; /* by a client, which gets the result; otherwise it is logged */
+	bool asked; /* by a client, which gets the result; otherwise the result is logged */
 	struct mounting *mounting;
-	struct ending *ending; /* is being ended; the rest is still there for display */
-	struct ending *end;    /* while it is mounted: memory for its end */
+	struct ending *ending; /* not NULL: is being ended; the other fields stay, for display */
+	struct ending *end;    /* while it is mounted: memory for ending_begin */
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
-	struct error trouble;  /* why it could not be mounted */
+	struct error trouble;  /* if `failed`: why */
 	bool paused;
 	bool failed;		/* could not be mounted; a reload tries again */
-	enum served_state told; /* to subscribers */
+	enum served_state told; /* the state that subscribers were last told */
 };
 enum served_state served_state(const struct served_mount *m);
 
 struct registry {
 	struct settings global;
 	struct weights weights; /* of [weights] */
-	char *file;		/* the configuration; NULL: command line */
+	char *file;		/* the configuration file; NULL: the command line */
 	bool debug;
 	bool force; /* see path_check_mountpoint */
 	bool paused;
-	bool started;  /* the mounts of the startup are up */
+	bool started;  /* the mounts of startup are up, or have failed */
 	bool finished; /* nothing is left to serve, by request or because it was unmounted */
 	bool leaving;  /* all mounts are being ended, and no new ones are made */
 	struct list fs, mounts;
 	struct pools *pools; /* NULL: none; see daemon/pools.h */
 	struct list mountings, endings;
 	unsigned looks; /* tasks of daemon/in_use.h that are running */
-	bool looked;	/* one has ended: what waits for it can be retried */
+	bool looked;	/* one has ended: commands that wait for its answer can be retried */
 	struct tasks tasks;
 	uint64_t last_serial; /* the last serial number of an ending */
 	struct gate *gate;
 	struct stepper *stepper;
 	int wake_fd;
-	struct traces *traces; /* who hears of what happens; NULL: nobody can */
+	struct traces *traces; /* subscribers to events; NULL: there is no control socket */
 };
 
-/* Makes it empty, so that registry_free can be called. */
+/* Makes the registry empty, so that registry_free can be called. */
 void registry_clear(struct registry *r);
 /* Creates threads, the gate and global limits.  0, or -1 with err; call registry_free in either
  * case. */
@@ -102,8 +102,8 @@ void registry_end_all(struct registry *r, bool force);
 /* How far registry_end_all has come. */
 enum registry_rest {
 	REST_NONE,	/* everything is gone: call registry_free */
-	REST_RELEASED,	/* mounts and clients are gone, some memory and threads are not yet */
-	REST_ABANDONED, /* the same, and some never will be */
+	REST_RELEASED,	/* mounts and clients are gone; some threads and their memory remain */
+	REST_ABANDONED, /* the same, and some threads will never end */
 	REST_MOUNTS,	/* mounts are still being ended */
 };
 enum registry_rest registry_rest(const struct registry *r);
@@ -114,7 +114,7 @@ void registry_free(struct registry *r); /* after REST_NONE */
 /* Adds a mount that is not mounted yet, or an fs.  NULL: out of memory. */
 struct served_mount *registry_add_mount(struct registry *r, const struct settings *s);
 struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, bool own);
-/* The same, in a list of the caller's until it belongs to the registry's. */
+/* The same, but adds it to a list of the caller, who later moves it to the registry's list. */
 struct served_mount *registry_make_mount(struct registry *r, const struct settings *s,
 					 struct list *list);
 struct served_fs *registry_make_fs(struct registry *r, const struct settings *s, bool own,
@@ -127,7 +127,8 @@ int registry_mount(struct served_mount *m, struct error *err);
 /* Starts unmounting it, gives up mounting it, or (force, when called again) abandons what hangs. */
 void registry_unmount(struct served_mount *m, bool force);
 unsigned registry_up(const struct registry *r);
-/* True: mounts of the startup are not up yet, and not only because one of them hangs. */
+/* True: mounts of startup are still coming up.  One that hangs is waited for
+ * only if no other is up. */
 bool registry_is_starting(const struct registry *r);
 /* Called by mounting.c when a mount has come up or failed, and (from any thread) when one was
  * unmounted from outside. */
@@ -148,14 +149,14 @@ int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s
 		    struct error *err);
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 
-/* Other settings of several scopes, as of a reload: all of them or none.
+/* Changes the settings of several scopes, as a reload does: all of them or none.
  *
- *	init ─▶ add, weights ─▶ apply ─▶ finish		free instead of finish: it is not to be, or failed
+ *	init ─▶ add, weights ─▶ apply ─▶ finish		free instead of finish: it failed
  *
- * The settings have been checked, and joined to their pools. */
+ * The caller has checked the settings and joined them to their pools. */
 struct scope_change {
 	struct served_fs *fs;
-	struct served_mount *mount; /* neither: the global scope */
+	struct served_mount *mount; /* fs and mount NULL: the global scope */
 	struct settings s;
 };
 struct registry_change {
@@ -170,7 +171,7 @@ void registry_change_init(struct registry_change *c, struct registry *r);
 bool registry_change_add(struct registry_change *c, struct served_fs *fs, struct served_mount *m,
 			 const struct settings *s);
 bool registry_change_weights(struct registry_change *c, const struct weights *w);
-/* From now on the limits are in force, of all scopes at the same moment.  -1: nothing has changed. */
+/* Puts the limits of all scopes in force at the same moment.  -1 with err: nothing has changed. */
 int registry_change_apply(const struct registry_change *c, struct error *err);
 /* Takes over the settings; frees the change. */
 void registry_change_finish(struct registry_change *c);

@@ -87,7 +87,7 @@ static const struct settings *new_settings(const struct registry_change *c,
 	return NULL;
 }
 
-/* With other weights for all, every mount changes, and those of its classes as well. */
+/* If the common weights change, every mount changes, including its classes. */
 static bool prepare_mount(struct preparation *p, struct served_mount *m)
 {
 	const struct registry_change *c = p->change;

@@ -35,9 +35,9 @@ static void note(struct changes *j, enum log_level level, const char *fmt, ...)
 		command_note(j->reply, line);
 }
 
-/* --- what is there stays, as far as it can --------------------------------------------------- */
+/* --- scopes that stay ------------------------------------------------------------------------ */
 
-/* What takes effect now: "mount 'data': iops=200, was off". */
+/* Notes the options that take effect immediately: "mount 'data': iops=200, was off". */
 static void note_live(struct changes *j, enum scope_kind scope, const struct settings *old,
 		      const struct settings *new)
 {
@@ -55,7 +55,7 @@ static void note_live(struct changes *j, enum scope_kind scope, const struct set
 	}
 }
 
-/* The same for the classes of a mount, and which of them come, go or change places. */
+/* The same for the classes of a mount; also notes classes that are added, removed or moved. */
 static void note_classes(struct changes *j, const struct settings *old, const struct settings *new)
 {
 	unsigned at = 0;
@@ -98,7 +98,7 @@ static bool fs_moved(const struct changes *j, const struct served_mount *m)
 	return fs && m->fs && strcmp(fs->source, m->fs->s.source) != 0;
 }
 
-/* The section that goes on with a mount that is up, under whatever name; NULL: none does. */
+/* The section of the new file that keeps this mount, possibly under another name; NULL: none. */
 static const struct settings *successor(const struct changes *j, const struct served_mount *m)
 {
 	const struct settings *same = configuration_find_mount(j->c, m->s.name);
@@ -112,7 +112,7 @@ static const struct settings *successor(const struct changes *j, const struct se
 	return NULL;
 }
 
-/* A mount that would go and is in use stays, and everything with it. */
+/* If a mount that would be removed is in use, the whole reload is refused. */
 static enum reload_result look_at_users(const struct changes *j, struct problems *p)
 {
 	bool unknown = false;
@@ -134,7 +134,7 @@ static enum reload_result look_at_users(const struct changes *j, struct problems
 	return RELOAD_LATER;
 }
 
-/* Goes now, or with its last mount. */
+/* Forgets an fs now, or with its last mount if it still has some. */
 static void drop_one_fs(struct served_fs *fs)
 {
 	if (!fs)
@@ -187,7 +187,8 @@ struct renaming {
 	char *name, *fs_name, *end_name;
 };
 
-/* Everything that the reload needs, so that it happens as a whole or not at all. */
+/* Everything that the reload needs, allocated in advance, so that it happens as
+ * a whole or not at all. */
 struct reload_plan {
 	struct registry_change change;
 	struct pools_plan *pools;
@@ -228,7 +229,7 @@ static bool plan_fs_change(struct reload_plan *p, struct served_fs *fs,
 	       registry_change_add(&p->change, fs, NULL, wanted);
 }
 
-/* An fs of a mount's own is named like the mount. */
+/* The new name of a mount's own fs, which is named like the mount. */
 static char *own_fs_name(struct changes *j, const struct served_fs *fs)
 {
 	list_for_each (it, &j->r->mounts) {
@@ -240,7 +241,7 @@ static char *own_fs_name(struct changes *j, const struct served_fs *fs)
 	return fs->s.name;
 }
 
-/* A mount's own fs is not in the file: what `set` has given it goes. */
+/* A mount's own fs is not in the file: a reload resets the options that `set` has changed in it. */
 static bool plan_own_fs(struct changes *j, struct reload_plan *p, struct served_fs *fs)
 {
 	struct settings nothing;
@@ -266,7 +267,7 @@ static bool plan_fs(struct changes *j, struct reload_plan *p)
 	return ok;
 }
 
-/* The section of a mount that is up has another name now: so will the mount. */
+/* The section of a mount that is up has a new name; plans to rename the mount as well. */
 static bool plan_name(struct reload_plan *p, struct served_mount *m, const char *name)
 {
 	struct renaming *more = realloc(p->renaming, (p->n_renamings + 1) * sizeof(*more));
@@ -424,7 +425,8 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 
 /* --- one mount ------------------------------------------------------------------------------- */
 
-/* Mounts that are down and in the file no more, and the one whose section is read anew. */
+/* Forgets mounts that are down and no longer in the file, and the one whose
+ * section is read again. */
 static void forget_down(struct changes *j, const char *name)
 {
 	list_for_each_safe (it, &j->r->mounts) {
@@ -442,7 +444,7 @@ static struct served_mount *take_section(struct changes *j, const struct setting
 	const struct settings *fs = wanted->fs ? configuration_find_fs(j->c, wanted->fs) : NULL;
 	struct served_mount *m = registry_find_mount(j->r, wanted->name);
 	if (m && served_state(m) != SERVED_DOWN)
-		return m; /* registry_mount says what is the matter with it */
+		return m; /* the caller reports its state */
 	forget_down(j, wanted->name);
 	if (fs && !registry_find_own_fs(j->r, fs->name, false) && !registry_add_fs(j->r, fs, false))
 		return NULL;

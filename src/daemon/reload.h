@@ -15,19 +15,24 @@
  *	                              ─▶ RELOAD_DONE
  *
  * What did not change is not touched.
- * RELOAD_REFUSED: with the problems of the file, or a mount that would go is in use (not with `force`).
- * RELOAD_FAILED: there was not enough memory.  Nothing has changed after either of them; problems say why.
- * RELOAD_LATER: nothing has changed yet, since names in the file are being looked up, or who uses a mount that
- * would go; call again when names_receive or registry->looked says so.
- * RELOAD_DONE, but for mounts that come up or go down, which takes a while: they are in reply->await.  What was
- * done, and which mounts failed, is said in the log and, by notes, in the reply (NULL: nobody reads one). */
+ * RELOAD_REFUSED  the file has problems, or (without `force`) a mount that would be removed is in
+ *                 use.  Nothing has changed; `p` says why.
+ * RELOAD_FAILED   out of memory.  Nothing has changed; `p` says why.
+ * RELOAD_LATER    nothing has changed yet: names in the file, or the users of a mount that would be
+ *                 removed, are being looked up.  Call again when names_receive returns true or
+ *                 registry->looked is set.
+ * RELOAD_DONE     the new limits are in force.  Mounts that still come up or go down are in
+ *                 reply->await.  The log and the notes of the reply say what was done and which
+ *                 mounts failed.
+ * `reply` may be NULL. */
 enum reload_result { RELOAD_FAILED = -2, RELOAD_REFUSED, RELOAD_DONE, RELOAD_LATER };
 enum reload_result reload(struct registry *r, bool force, struct problems *p,
 			  struct command_reply *reply);
 
-/* Mounts what the file calls `name`, as the file has it now, unless it is mounted: a mount can be added without touching
- * the others, and without undoing what `set` has changed there.  Mounts that are down and no longer in the file
- * are forgotten.  Results as above; RELOAD_DONE also where the reply has an error. */
+/* Reads the file again and mounts [mount:NAME], unless it is already mounted.  This adds a mount
+ * without touching the others, and without undoing what `set` has changed in them.  Mounts that are
+ * down and no longer in the file are forgotten.  Results as above; RELOAD_DONE also if the reply
+ * has an error. */
 enum reload_result reload_mount(struct registry *r, const char *name, struct problems *p,
 				struct command_reply *reply);
 

@@ -16,7 +16,7 @@ bool must_remount(const struct settings *a, const struct settings *b)
 	       option_differs(a, b, "fs");
 }
 
-/* "uid:alice": may be another number now, whatever it is called. */
+/* True for text such as "uid:alice": the name may stand for another number now. */
 static bool has_names(const char *text)
 {
 	for (const char *at = text; at && (at = strstr(at, "id:")); at += 3)
@@ -39,7 +39,7 @@ bool same_options(enum scope_kind scope, const struct settings *a, const struct 
 		if (option_is_in(&options[i], scope) &&
 		    (!option_equal(&options[i], a, b) || a->given[i] != b->given[i]))
 			return false;
-	for (unsigned k = 0; k < LIMIT_KINDS; k++) /* of their pool, which may have changed */
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) /* their pool's rates may have changed */
 		if (a->limits.limit[k].pool_per_sec != b->limits.limit[k].pool_per_sec)
 			return false;
 	return !has_names(b->match.text) && !weights_have_names(&b->weights);

@@ -32,8 +32,8 @@ static bool is_child(const struct settings *s, const char *parent)
 	return parent ? s->parent && strcmp(s->parent, parent) == 0 : !s->parent;
 }
 
-/* What a class keeps from others: its own reservation, or what the classes in it reserve, if that is more.
- * Parents may form a cycle, which is told elsewhere. */
+/* The larger of a class's own reservation and the sum of those of its children.  The parents may
+ * form a cycle, which is reported elsewhere; `depth` ends the recursion even then. */
 static uint64_t reserve_of(const struct settings *mount, const struct settings *s, unsigned r,
 			   unsigned depth)
 {
@@ -47,9 +47,10 @@ static uint64_t reserve_of(const struct settings *mount, const struct settings *
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
-/* The reservations in one scope, added up; the class that makes them too many is the one to blame. */
+/* The sum of the reservations in one scope.  The class with which the sum exceeds
+ * the limit is reported. */
 struct sum {
-	unsigned reserve; /* of reserves[] */
+	unsigned reserve; /* index into reserves[] */
 	const struct limit_config *limit;
 	const char *what; /* "mount 'data'" */
 	uint64_t total;
@@ -72,7 +73,7 @@ static void add(struct sum *sum, const struct settings *class, uint64_t n)
 	sum->problems++;
 }
 
-/* The classes of a mount that are directly below `parent` (NULL: below the mount). */
+/* Adds the classes of a mount that are directly below `parent` (NULL: below the mount). */
 static void add_children(struct sum *sum, const struct settings *mount, const char *parent)
 {
 	for (unsigned i = 0; i < mount->n_classes; i++)
@@ -141,7 +142,7 @@ static bool is_in(const struct served_mount *m, const struct served_fs *fs)
 	return !fs || m->fs == fs || (!m->fs && m->s.fs && strcmp(m->s.fs, fs->s.name) == 0);
 }
 
-/* Against one scope that is served; fs NULL: global. */
+/* Checks one scope that is being served; fs NULL: global. */
 static int check_scope(struct registry *r, const struct served_fs *fs, const void *changed,
 		       const struct settings *s, const struct settings **mount, struct error *err)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reservations of classes (reserve.bps, reserve.iops) against the limits of the scopes that they are in: what
- * the classes below a scope reserve together may not be more than the scope has. */
+/* Checks the reservations of classes (reserve.bps, reserve.iops) against the limits of
+ * the scopes that they are in: the classes below a scope must not reserve more in total
+ * than the scope's limit. */
 #ifndef DAEMON_RESERVES_H
 #define DAEMON_RESERVES_H
 
@@ -8,16 +9,17 @@
 
 struct registry;
 
-/* Within a mount: against the limits of its classes and its own.  Returns how many problems there are, each of
- * which has been reported. */
+/* Checks against the limits of the mount and its classes.  Returns the number of problems; each has
+ * been reported. */
 unsigned reserves_check_mount(const struct settings *mount, class_report *report, void *ctx);
-/* Against the limits of a scope that holds these mounts; `what` names it in messages ("fs 'data'"). */
+/* Checks against the limits of a scope that contains these mounts; `what` names it in
+ * messages ("fs 'data'"). */
 unsigned reserves_check_shared(const struct settings *scope, const char *what,
 			       const struct settings *const *mount, unsigned n,
 			       class_report *report, void *ctx);
 
-/* The same for what is served, as if `changed` (a served_mount, a served_fs or the registry itself) had the
- * settings s.  0 or -1 with the first problem. */
+/* Checks all scopes that are being served, as if `changed` (a served_mount, a served_fs or the
+ * registry itself) had the settings s.  0, or -1 with the first problem in err. */
 int reserves_check_live(struct registry *r, const void *changed, const struct settings *s,
 			struct error *err);
 

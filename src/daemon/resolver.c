@@ -136,7 +136,7 @@ static int leave_behind(int fd)
 static _Noreturn void run(int fd)
 {
 	sigset_t set;
-	/* It exits when the daemon closes the socket, not by a signal sent to both. */
+	/* This process exits when the daemon closes the socket, not by signals sent to both. */
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);

@@ -76,8 +76,9 @@ static bool send_connections(int socket, const int *fd, unsigned n)
 	return sendmsg(socket, &msg, MSG_NOSIGNAL) == 1;
 }
 
-/* Mounts, and waits until the daemon serves.  0, -1 with err, or -2: the daemon has printed the
- * error.  A signal meanwhile ends us, thereby the namespace, and thereby the daemon. */
+/* Mounts, and waits until the daemon serves the mounts.  0, -1 with err, or -2: the
+ * daemon has printed the error.  A signal meanwhile ends this process; then the
+ * namespace and the daemon end. */
 static int mount_all(struct wrapper *w, struct error *err)
 {
 	const struct configuration *c = &w->run->config;
@@ -95,7 +96,7 @@ static int mount_all(struct wrapper *w, struct error *err)
 		return rc;
 	int number = run_wait_readable(&w->signals, w->ready_fd);
 	if (number)
-		exit(run_exit_like(number)); /* also a status for waitpid */
+		exit(run_exit_like(number)); /* a signal number is also a wait status */
 	char ok;
 	return read(w->ready_fd, &ok, 1) == 1 ? 0 : -2;
 }
@@ -114,7 +115,7 @@ static bool ask_daemon(const struct wrapper *w, struct run_stats *out)
 
 /* --- the steps ------------------------------------------------------------------------------ */
 
-/* Both runs must read the same input. */
+/* For --compare the command runs twice, and both runs must read the same input. */
 static int check_stdin(const struct run *r, struct error *err)
 {
 	struct stat st;
@@ -147,8 +148,8 @@ static int open_report(struct wrapper *w, struct error *err)
 	return 0;
 }
 
-/* The namespace has no other user to whom the mount could be opened, not even if we are root in
- * it. */
+/* Marks allow_other as given, so that it is not the default even if we are root: our user namespace
+ * has no other users. */
 static void set_own_namespace(struct configuration *c)
 {
 	for (unsigned i = 0; i < c->n_mounts; i++) {

@@ -45,9 +45,9 @@ void run_help(void);
 
 /* --- the daemon (run_daemon.c) -------------------------------------------------------------- */
 
-/* In the daemon's process.  Gets its connections through `socket`, says over ready_fd that it serves
- * them, and answers questions about its statistics until the mounts are gone.  Returns its exit
- * code. */
+/* The daemon's process.  It receives its connections through `socket`, reports over
+ * ready_fd that it serves them, and sends statistics when asked, until the mounts are gone.
+ * Returns its exit code. */
 int run_daemon(struct run *r, int socket, int ready_fd, uint64_t capabilities);
 
 #endif

@@ -140,7 +140,8 @@ static int add_dir(struct draft *d, const char *path, struct error *err)
 	return 0;
 }
 
-/* Otherwise a user's own FUSE mount would allow what the filesystem below forbids. */
+/* Copies the flags of the filesystem (such as noexec), so that the mount does not allow what the
+ * filesystem below it forbids. */
 static bool inherit_flags(struct settings *m, const char *dir)
 {
 	struct statvfs st;
@@ -221,7 +222,8 @@ static int parse_flags(struct run *r, struct draft *d, int argc, char **argv, st
 	return 0;
 }
 
-/* What the kernel answers from its cache, or by passthrough, would not be measured. */
+/* For a dry run, disables caches: requests that the kernel answers from its cache, or by
+ * passthrough, would not be measured. */
 static int measure_all(struct draft *d, struct error *err)
 {
 	const struct option_def *cache = option_find("cache");

@@ -47,15 +47,17 @@ int run_signals_begin(struct run_signals *s)
 	return s->fd < 0 ? -errno : 0;
 }
 
-/* The terminal sends a signal to the whole process group, so that the command has had it already. */
+/* False for signals that the command has already received: the terminal sends its signals to the
+ * whole process group. */
 static bool is_for_command(const struct signalfd_siginfo *info)
 {
 	return info->ssi_code != SI_KERNEL && info->ssi_signo != SIGPIPE &&
 	       info->ssi_signo != SIGCHLD && info->ssi_pid != (uint32_t)getpid();
 }
 
-/* Only the leader of a session hears that its terminal is gone; when a leader dies of that, the kernel tells the others.
- * The wrapper does not die of it. */
+/* When a terminal is lost, the kernel sends SIGHUP only to the session leader, and to the others
+ * when the leader dies.  The wrapper does not die of this SIGHUP, so if it is the leader, it must
+ * tell the others. */
 static bool is_lost_terminal(const struct signalfd_siginfo *info)
 {
 	return info->ssi_signo == SIGHUP && info->ssi_code == SI_KERNEL && getsid(0) == getpid();
@@ -136,7 +138,7 @@ static void forward(const struct run_signals *s, pid_t command, bool all)
 	struct signalfd_siginfo info;
 	while (read(s->fd, &info, sizeof(info)) == sizeof(info)) {
 		if (is_lost_terminal(&info))
-			kill(0, SIGHUP); /* it comes back to us, and is_for_command drops it */
+			kill(0, SIGHUP); /* we get it as well, and is_for_command ignores it */
 		else if (is_for_command(&info) || (all && asks_to_end(info.ssi_signo)))
 			kill(command, (int)info.ssi_signo);
 	}
@@ -199,5 +201,5 @@ int run_exit_like(int status)
 	sigaddset(&set, number);
 	kill(getpid(), number);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	return 128 + number; /* a signal that does not end the process */
+	return 128 + number; /* the signal did not end this process */
 }

@@ -16,13 +16,13 @@ struct run_signals {
 };
 int run_signals_begin(struct run_signals *s); /* 0 or -errno */
 
-/* Waits for something to read.  0, or the signal that asks us to end before. */
+/* Waits until fd is readable.  0, or the signal that told us to end before that. */
 int run_wait_readable(const struct run_signals *s, int fd);
 
 struct run_command {
 	char **argv;
 	const char *cwd; /* NULL: where we are */
-	bool restricted; /* to these capabilities */
+	bool restricted; /* the command gets only these capabilities */
 	uint64_t capabilities;
 };
 
@@ -32,16 +32,17 @@ struct run_result {
 	bool daemon_died; /* before the command ended */
 };
 
-/* Runs it to its end.  `daemon`: watched meanwhile, reaped when it dies; 0: none.  0 or -errno: it
- * was not started. */
+/* Runs the command and waits for it to end.  Meanwhile it reaps `daemon` (0: none) if that dies.
+ * 0, or -errno: the command was not started. */
 int run_command(const struct run_command *c, const struct run_signals *s, pid_t daemon,
 		struct run_result *out);
 
-/* Waits for the daemon's end; false: a signal asked to leave, or it takes more than `seconds`. */
+/* Waits until the daemon has exited.  False: a signal told us to end, or it
+ * took more than `seconds`. */
 bool run_wait_daemon(const struct run_signals *s, pid_t daemon, int seconds);
 
-/* The exit code of a command that ended so; where a signal killed it, does not return: ends us by
- * that signal. */
+/* Returns the exit code of a command with this wait status.  If a signal killed the command, ends
+ * this process with the same signal instead. */
 int run_exit_like(int status);
 
 #endif

@@ -205,7 +205,7 @@ static int begin(void *ctx, struct loop *l, struct registry *r)
 	return loop_watch(l, &s->wrapper, EPOLLIN);
 }
 
-/* Closes all descriptors of the caller.  The two get the numbers 3 and 4. */
+/* Closes all inherited descriptors but these two, which get the numbers 3 and 4. */
 static bool keep_only(int *socket, int *ready_fd)
 {
 	int a = fcntl(*socket, F_DUPFD_CLOEXEC, 5), b = fcntl(*ready_fd, F_DUPFD_CLOEXEC, 5);
@@ -256,8 +256,8 @@ int run_daemon(struct run *r, int socket, int ready_fd, uint64_t capabilities)
 		log_error("cannot start: %s", strerror(errno));
 		return EXIT_CODE_FAILED;
 	}
-	/* In our own user namespace we could otherwise do more with the caller's files than the
-	 * caller. */
+	/* Otherwise, in a user namespace of our own, the daemon could do more with the caller's
+	 * files than the caller. */
 	privileges_restrict(capabilities);
 	if (!receive_connections(socket, fd, r->config.n_mounts))
 		return EXIT_CODE_FAILED;

@@ -13,7 +13,7 @@ static double seconds_of(uint64_t ns)
 	return (double)ns / NSEC_PER_SEC;
 }
 
-/* By which factor it took longer; 0: unknown. */
+/* The factor by which the command took longer with ratefs; 0: unknown. */
 static double slower(const struct run_report *r)
 {
 	return r->plain && r->plain->wall_ns
@@ -92,7 +92,8 @@ static void put_classes(const struct run_report *r, FILE *out)
 	}
 }
 
-/* Requests may be in the device at the same time, so this is no share of the time that the command took. */
+/* Several requests may be in the device concurrently, so their times can add up to more than the
+ * command took. */
 static void put_device(const struct run_report *r, FILE *out)
 {
 	const char *profile = r->run->config.mount[0].profile;

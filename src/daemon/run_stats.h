@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the daemon of `ratefs run` tells the wrapper: plain data, since both are the same program. */
+/* The statistics that the daemon of `ratefs run` sends to the wrapper: plain data, since both are
+ * the same program. */
 #ifndef DAEMON_RUN_STATS_H
 #define DAEMON_RUN_STATS_H
 
@@ -18,7 +19,7 @@ struct run_class_stats {
 	uint64_t waited, wait_ns; /* requests; the sum of their waits */
 	uint64_t failed, refused; /* by the filesystem; by ratefs */
 	uint64_t device,
-		device_ns; /* requests that were in the modelled device; the sum of their times */
+		device_ns; /* requests in the simulated device; the sum of their times there */
 };
 
 struct run_limit_stats {
@@ -29,7 +30,7 @@ struct run_limit_stats {
 	uint64_t would_wait;  /* requests, in a dry run */
 };
 
-/* Per second, the most of any second. */
+/* Per second: the highest rate of any second. */
 struct run_rates {
 	double iops, read_iops, write_iops, meta_iops, read_bps, write_bps;
 };
@@ -41,7 +42,8 @@ struct run_stats {
 	struct run_rates peak; /* in a dry run */
 };
 
-/* Between wrapper and daemon, one byte each: connections follow, the command starts, how was it? */
+/* Messages from the wrapper to the daemon, one byte each: here are the connections; the command
+ * starts; send your statistics. */
 enum { RUN_SAYS_MOUNTED = 'm', RUN_SAYS_STARTED = 's', RUN_ASKS = 'r' };
 
 /* --- the report (run_report.c) -------------------------------------------------------------- */

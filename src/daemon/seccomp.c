@@ -98,7 +98,7 @@ static const int deadly[] = {
 	SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid),
 };
 
-/* With a mount that has transport=uring; else the first of them is deadly, too. */
+/* Allowed if a mount has transport=uring; otherwise the first of them is deadly, too. */
 static const int for_uring[] = {
 	SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
 	SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setscheduler),
@@ -109,7 +109,8 @@ static const int for_uring[] = {
 	(CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
 	 CLONE_NEWCGROUP)
 
-/* Calls that are allowed with certain arguments only; of several rows for one call, any may apply. */
+/* Calls that are allowed only with certain arguments; several rows for one
+ * call are alternatives. */
 static int add_conditions(scmp_filter_ctx f)
 {
 	const struct {

@@ -53,7 +53,7 @@ static void our_signals(sigset_t *set)
 	sigaddset(set, SIGHUP);
 }
 
-/* Before any thread is created: all inherit the mask. */
+/* Call before any thread is created: threads inherit the signal mask. */
 static void block_signals(void)
 {
 	sigset_t set;
@@ -81,7 +81,7 @@ static void on_hangup(struct server *s)
 	problems_free(&problems);
 }
 
-/* The first time it waits for the source; the second time it abandons what hangs. */
+/* The first call waits for requests in the source; the second abandons those that hang. */
 static void stop(struct server *s)
 {
 	if (s->stopping) {
@@ -161,7 +161,7 @@ static bool any_failed(struct registry *r)
 	return false;
 }
 
-/* The mounts of the startup are up, or have failed. */
+/* Call when the mounts of startup are up or have failed. */
 static void started(struct server *s)
 {
 	struct registry *r = &s->registry;
@@ -178,7 +178,7 @@ static void started(struct server *s)
 	r->started = true;
 	background_ready(s->ready_fd);
 	s->ready_fd = -1;
-	announce(r); /* the log is the final one now */
+	announce(r); /* only now does the log go where it stays: syslog or stderr */
 }
 
 static void stopped(struct server *s)
@@ -190,7 +190,7 @@ static void stopped(struct server *s)
 		registry_end_all(r, true);
 	if (rest != REST_MOUNTS && !s->released_ms)
 		s->released_ms = now_ms;
-	/* A mount that does not come up cannot be told to stop. */
+	/* A mount that is still coming up cannot be stopped; don't wait for it any longer. */
 	bool over = rest == REST_NONE || rest == REST_ABANDONED ||
 		    (rest == REST_RELEASED && now_ms - s->released_ms > FREEING_MS) ||
 		    (rest == REST_MOUNTS && now_ms - s->stop_ms > FREEING_MS);
@@ -240,7 +240,7 @@ static void on_timer(struct watch *w, uint32_t events)
 	progress(container_of(w, struct server, timer));
 }
 
-/* A command may have started something. */
+/* A command may have started a task. */
 static void on_command(void *ctx)
 {
 	progress(ctx);
@@ -279,7 +279,8 @@ static int open_control(struct server *s, const struct configuration *c, struct 
 	return control_open(&s->control, &c->global, name, err);
 }
 
-/* The filter stays as it is: a mount that is added later has io_uring only if one had it at the start. */
+/* The system call filter cannot be extended later: a mount that is added by a reload can use
+ * io_uring only if one at startup did. */
 static bool wants_uring(const struct configuration *c)
 {
 	for (unsigned i = 0; i < c->n_mounts; i++)

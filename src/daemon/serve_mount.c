@@ -113,7 +113,7 @@ char *fuse_options_of(const struct settings *s, const char *source, struct error
 		return NULL;
 	}
 	words_remove(&copy.fuse, "auto_unmount"); /* done by daemon/auto_unmount.c */
-	words_remove(&copy.fuse, "strictatime");  /* for the source: see mount_config_of */
+	words_remove(&copy.fuse, "strictatime");  /* applies to the source: see mount_config_of */
 	char *text = add_defaults(&copy.fuse, s, source) ? joined(&copy.fuse) : NULL;
 	settings_free(&copy);
 	if (!text)
@@ -221,7 +221,7 @@ void serve_mount_announce(const struct served_mount *m)
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return;
-	/* only limits, not the socket */
+	/* SCOPE_FS: of the global options only the limits, not the control socket */
 	list_limits("global.", &m->registry->global, SCOPE_FS, out);
 	list_limits("fs.", &m->fs->s, SCOPE_FS, out);
 	if (m->s.profile)

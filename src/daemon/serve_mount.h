@@ -13,8 +13,8 @@ void scope_drop(struct registry *r, struct gate_mount *gate, struct served_fs *f
 /* Logs what is served where, with which limits. */
 void serve_mount_announce(const struct served_mount *m);
 
-/* The settings for the layers below.  The weights are in *rules, to be freed; false: out of
- * memory. */
+/* The settings in the form of the layers below.  The weights are in *rules, to be freed; false: out
+ * of memory. */
 bool gate_config_of(const struct settings *s, const struct weights *common,
 		    struct gate_mount_config *out, struct weight_rule **rules);
 struct mount_policy policy_of(const struct settings *s);

@@ -10,8 +10,8 @@
 
 #define STATE_DIR "/var/lib/ratefs"
 
-/* Where totals are kept: $RATEFS_STATE_DIR, else for root under /var/lib, for others where their programs keep such
- * things.  NULL: nowhere. */
+/* The directory where totals are saved: in $RATEFS_STATE_DIR if that is set, otherwise for root
+ * under /var/lib, for other users in $XDG_STATE_HOME or ~/.local/state.  NULL: nowhere. */
 static const char *state_dir(char buf[PATH_MAX])
 {
 	const char *own = getenv("RATEFS_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME");
@@ -87,7 +87,8 @@ static uint64_t tighter(uint64_t a, uint64_t b)
 	return !a ? b : !b ? a : min_u64(a, b);
 }
 
-/* own: what a mount sets; NULL: nothing. */
+/* `own`: the settings of a mount, whose limits may be tighter than those of
+ * its fs; NULL: of an fs. */
 static void put_space(struct json_out to, const struct space *sp, const struct settings *own)
 {
 	static const char *const state[] = {[SPACE_SCANNING] = "counting",

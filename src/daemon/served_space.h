@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* size, inodes and on_quota: from settings to the space of a source, and from there to statistics.
+/* The options size, inodes and on_quota: passes them to the space of a source (fs/space.h), and its
+ * usage to statistics.
  * Threads  the main thread only. */
 #ifndef DAEMON_SERVED_SPACE_H
 #define DAEMON_SERVED_SPACE_H
@@ -9,20 +10,21 @@
 #include "fs/space.h"
 #include "proto/json_out.h"
 
-/* Of an fs with these settings; NULL: out of memory. */
+/* The space of an fs with these settings; NULL: out of memory. */
 struct space *served_space_new(const struct settings *s);
-/* What a mount says about it. */
+/* The limits that a mount sets for the space of its source, and the error past them. */
 struct space_policy served_space_policy(const struct served_mount *m);
-/* Settings of a mount have changed, or it has come up; those of an fs have. */
+/* Call when the settings of a mount have changed, or it has come up … */
 void served_space_set(struct served_mount *m);
+/* … and when the settings of an fs have changed. */
 void served_space_changed(struct registry *r, struct served_fs *fs);
-/* Its size or inodes are limited, by itself or by its fs. */
+/* True: the size or the inodes of the mount are limited, by its own options or by its fs. */
 bool served_space_limited(const struct served_mount *m);
 
-/* What its source holds is not known yet. */
+/* True: the contents of its source are still being counted. */
 bool served_space_counting(const struct served_mount *m);
 
-/* Statistics of a mount or an fs, as "space"; nothing where nothing is counted. */
+/* Puts "space", the usage of a mount or an fs; nothing if its source is not counted. */
 void served_space_put(struct json_out o, const struct target *t);
 void served_space_put_mount(struct json_out o, const struct served_mount *m);
 

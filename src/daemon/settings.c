@@ -99,7 +99,8 @@ static bool copy_classes(struct settings *to, const struct settings *from)
 bool settings_copy(struct settings *to, const struct settings *from)
 {
 	*to = *from;
-	/* Every field that owns memory is set before the first failure can free it. */
+	/* Copy every field that owns memory even after a failure: settings_free must not see a
+	 * pointer that still belongs to `from`. */
 	bool ok = copy_text(&to->name, from->name);
 	ok = copy_text(&to->fs, from->fs) && ok;
 	ok = copy_text(&to->source, from->source) && ok;

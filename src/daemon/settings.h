@@ -47,7 +47,7 @@ struct settings {
 	int64_t attr_timeout_ns, entry_timeout_ns;			/* < 0: by the cache mode */
 	unsigned on_full, on_timeout, interrupt, nonblock, fair, cache; /* index of the choice */
 	unsigned transport;
-	uint64_t size_bytes, inodes; /* mounts and fs: what the tree may hold; 0: no limit */
+	uint64_t size_bytes, inodes; /* mounts and fs: limits of what the tree may hold; 0: none */
 	unsigned on_quota;	     /* index of the choice */
 	bool dry_run;
 	bool own_namespace; /* see struct fs_config */
@@ -55,16 +55,16 @@ struct settings {
 	char *profile; /* NAME[:SIZE] */
 	struct weights weights;
 	struct words fuse;
-	struct settings *class; /* its classes, in the order in which they are tried */
+	struct settings *class; /* a mount's classes, in the order in which they are tried */
 	unsigned n_classes;
 
-	/* classes; they also use those fields of mounts that the option table gives them */
+	/* classes; they also use those fields of mounts whose options the table allows for them */
 	struct match match;
 	char *mounts, *parent;
 	uint64_t reserve_bps, reserve_iops;
 
-	/* every scope in the tree: the pool that it takes part in; limits.limit[].pool_per_sec are that
-	 * pool's rates (pool_config.h) */
+	/* global, fs, mounts, classes: the pool that the scope takes part in;
+	 * limits.limit[].pool_per_sec are that pool's rates (pool_config.h) */
 	char *pool;
 
 	/* pools */
@@ -121,14 +121,14 @@ struct configuration {
 	struct settings global;
 	struct settings *fs, *mount;
 	unsigned n_fs, n_mounts;
-	/* as in the file; each mount has its own copies */
+	/* classes as they are in the file; each mount has its own copies */
 	struct settings *class;
 	unsigned n_classes;
 	struct settings *pool;
 	unsigned n_pools;
 	struct weights weights; /* of [weights]: for every mount */
 	char *file;		/* NULL: from the command line */
-	bool force;		/* mount even where that is refused otherwise (daemon/path.h) */
+	bool force;		/* mount even where ratefs otherwise refuses to (daemon/path.h) */
 	const struct companion *companion; /* NULL: none */
 };
 

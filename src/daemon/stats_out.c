@@ -156,7 +156,7 @@ unsigned stats_merge_keys(struct key_stats *k, unsigned n)
 		last->parked_now += k[i].parked_now;
 		last->wait_ns += k[i].wait_ns;
 		last->max_wait_ns = max_u64(last->max_wait_ns, k[i].max_wait_ns);
-		last->capped = 0; /* several limits of its own are no one level */
+		last->capped = 0; /* in several mounts, its own limits have no single level */
 		if (k[i].limit.wait_ns > last->limit.wait_ns)
 			last->limit = k[i].limit;
 		if (k[i].oldest_ns > last->oldest_ns) {
@@ -187,7 +187,7 @@ static void put_waits(struct json_out o, const struct key_stats *k)
 		put_waited_limit(o, "waits_for", &k->waits_for);
 }
 
-/* "wait_bounds_ns" and "waits": how long requests of a mount waited, by class of callers and limit. */
+/* "wait_bounds_ns" and "waits": how long requests of a mount waited, by class and limit. */
 #define WAITS_MAX (CHAIN_SCOPES_MAX * WAIT_KINDS)
 
 static void put_waits_of(struct json_out list, const struct served_mount *m, const char *class,
@@ -285,7 +285,7 @@ static void put_longest_waits(struct json_out o, struct key_stats *keys, unsigne
 	put_key_table(o, keys, min_u64(n, most));
 }
 
-/* The keys of all mounts of the scope, equal ones together. */
+/* The keys of all mounts of the scope; the same key in several mounts is merged. */
 static void put_all_keys(struct json_out o, struct registry *r, const struct target *t,
 			 const struct stats_keys *show)
 {
@@ -338,7 +338,7 @@ static void put_mount(struct json_out o, const struct served_mount *m)
 	put_u64(o, "passthrough_maps", counts.passthrough_maps);
 }
 
-/* What all mounts of the scope have in their sources. */
+/* Adds up the requests that all mounts of the scope have in their sources. */
 static void look_at_sources(struct registry *r, const struct target *t, struct fs_source_look *all)
 {
 	*all = (struct fs_source_look){.oldest_op = ""};
@@ -395,7 +395,7 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t,
 		return;
 	look_at_scope(r, t, s);
 	look_at_sources(r, t, &source);
-	/* Without max_inflight nobody counts permits. */
+	/* Without max_inflight permits are not counted. */
 	if (s->inflight.limit == PERMITS_UNLIMITED)
 		s->inflight.in_flight = source.n + source.queued;
 	put_source(put_object(o, "in_source"), &source);

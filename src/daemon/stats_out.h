@@ -12,18 +12,20 @@
 
 /* How keys are shown. */
 struct stats_keys {
-	unsigned most; /* those that waited longest; 0: none */
+	unsigned most; /* how many to show, those that waited longest first; 0: none */
 	bool table; /* as rows of "key_table", in the order of their ids; else as two lists of objects: those that
 			* waited longest, and those that moved most */
 };
 void put_stats(struct json_out o, struct registry *r, const struct target *t,
 	       const struct stats_keys *keys);
 
-/* "KEY":{"scope":"class","of":"backup","name":"bps"}; a limit of each key is "each.bps".  The object, to be added to. */
+/* Puts "KEY":{"scope":"class","of":"backup","name":"bps"}; a limit of each key is "each.bps".
+ * Returns the object, to which the caller may add members. */
 struct json_out put_waited_limit(struct json_out o, const char *key, const struct waited_limit *l);
-/* The parts of it that need no daemon. */
+/* The part of put_stats that needs only the gate's numbers, not the registry. */
 void put_scope_stats(struct json_out o, const struct scope_stats *s);
-/* Of its program or cgroup.  The gate keeps only the end of a cgroup's path. */
+/* The name of a key's program, or the path of its cgroup: the gate keeps only the end of that path,
+ * so the rest is looked up. */
 #define STATS_NAME_MAX 4096
 const char *stats_key_name(const struct key_stats *k, char path[STATS_NAME_MAX]);
 /* key_table.c: {"columns":[…],"rows":[[…],…],"text":[…],"limits":[…]}; kind, name and class are indexes into "text", the limit

@@ -11,7 +11,7 @@
 #include "daemon/pools.h"
 #include "daemon/reserves.h"
 
-/* A mount's name has no '/' except before a class; a path inside a mount has. */
+/* Finds MOUNT/CLASS; the text before the first '/' is taken for the mount. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
 	const char *slash = strchr(name, '/');
@@ -27,7 +27,8 @@ static bool find_class(struct registry *r, const char *name, struct target *t)
 	return true;
 }
 
-/* JSON can only say what is UTF-8: a name that is not is known by what it looks like. */
+/* JSON is UTF-8, so clients see a name that is not UTF-8 with its bad bytes replaced, and send it
+ * like that.  True: `name` is what they see for `text`. */
 static bool looks_like(const char *text, const char *name)
 {
 	AUTO_FREE char *utf8 = text && !text_is_utf8(text) ? text_utf8(text) : NULL;
@@ -42,7 +43,7 @@ static struct served_mount *find_odd(struct registry *r, const char *name)
 		if (!looks_like(m->s.name, name) && !looks_like(m->s.mountpoint, name))
 			continue;
 		if (found)
-			return NULL; /* there are two */
+			return NULL; /* ambiguous */
 		found = m;
 	}
 	return found;
@@ -148,7 +149,7 @@ static int apply_class(struct target *t, struct settings *s, struct error *err)
 	return 0;
 }
 
-/* For all members of the pool. */
+/* Changes the limits for all members of the pool. */
 static int apply_pool(struct target *t, struct settings *s, struct error *err)
 {
 	return pools_set(t->registry->pools, t->pool->name, s, err);

@@ -30,8 +30,8 @@ bool target_covers(const struct target *t, const struct served_mount *m);
 /* "mount", "fs" or "global": the scope whose pause stops the mount; NULL: none. */
 const char *served_paused_by(const struct served_mount *m);
 bool target_paused(const struct target *t);
-/* New settings; reservations must not exceed what the scopes above have.  Take over *s on success; -1
- * with err and nothing changed. */
+/* Apply new settings, and check that reservations do not exceed the limits of the wider scopes.
+ * Take over *s on success; -1 with err: nothing has changed. */
 int target_set_mount(struct served_mount *m, struct settings *s, struct error *err);
 int target_apply(struct registry *r, struct target *t, struct settings *s, struct error *err);
 int target_pause(struct registry *r, const struct target *t, bool paused); /* 0 or -errno */

@@ -21,7 +21,7 @@ static void *task_main(void *arg)
 	task->run(task);
 	pthread_mutex_lock(&t->lock);
 	list_push_tail(&t->finished, &task->link);
-	/* Inside the lock: afterwards the process may no longer need us and close it. */
+	/* Write while holding the lock: once the task is collected, wake_fd may be closed. */
 	if (t->wake_fd >= 0 && write(t->wake_fd, &one, sizeof(one)) < 0)
 		log_debug("eventfd: full, so somebody wakes anyway");
 	pthread_mutex_unlock(&t->lock);

@@ -26,7 +26,7 @@ struct tasks {
 };
 
 void tasks_init(struct tasks *t, int wake_fd);
-/* If no thread can be created, it is run immediately on this one. */
+/* If no thread can be created, the task is run immediately on the calling thread. */
 void task_start(struct tasks *t, struct task *task);
 void tasks_collect(struct tasks *t);
 

@@ -49,7 +49,7 @@ static bool add_line(struct trace *t, const char *line, size_t size)
 	return true;
 }
 
-/* Says how many are missing before what comes after them. */
+/* Adds the number of dropped events before the next event.  False: there is no room. */
 static bool add_dropped(struct trace *t)
 {
 	char line[80];
@@ -87,7 +87,7 @@ static const char *mount_name(const struct registry *r, const void *gate)
 		if (m->gate_mount == gate)
 			return m->s.name;
 	}
-	return ""; /* is gone */
+	return ""; /* the mount is gone */
 }
 
 static bool wants(const struct trace_filter *f, const struct event *e, const char *mount)
@@ -137,7 +137,7 @@ static char *event_line(const struct event *e, const char *mount, size_t *size)
 	return failed ? NULL : proto_line(root, size);
 }
 
-/* The line is made once, and only where somebody has room for it. */
+/* Formats the line once for all subscribers, and only if one of them wants it and has room. */
 static void distribute(struct traces *t, const struct event *e)
 {
 	const char *mount = mount_name(t->registry, e->mount);
@@ -157,13 +157,13 @@ static void distribute(struct traces *t, const struct event *e)
 	}
 }
 
-/* Any thread. */
+/* Called from any thread. */
 static void wake(void *ctx)
 {
 	const struct traces *t = ctx;
 	uint64_t one = 1;
 	if (write(t->wake.fd, &one, sizeof(one)) < 0)
-		return; /* it is set already */
+		return; /* the eventfd is full, so on_wake will run anyway */
 }
 
 static void on_wake(struct watch *w, uint32_t events)
@@ -179,7 +179,7 @@ static void on_wake(struct watch *w, uint32_t events)
 	list_for_each (it, &t->all)
 		list_entry(it, struct trace, link)->dropped += dropped;
 	if (n == TRACE_BATCH)
-		wake(t); /* there may be more; others first */
+		wake(t); /* there may be more events; serve other clients first */
 	t->ready(t->ctx);
 }
 
@@ -221,7 +221,7 @@ void traces_tell(struct traces *t, const char *event, const char *scope, const c
 		if (concerns(&one->filter, scope, name))
 			add(one, line, size);
 	}
-	wake(t); /* not from here: we may be in the middle of a command */
+	wake(t); /* send the lines later: we may be in the middle of a command */
 }
 
 void registry_tell(const struct registry *r, const char *event, const char *scope, const char *name,

@@ -3,7 +3,8 @@
  * scheduler (sched/events.h), and those of the daemon itself.
  *
  * A subscriber's lines wait in a buffer of TRACE_BUFFER_MAX.  What does not fit is counted, and the count is sent as
- * an event "dropped" as soon as there is room.  Nothing waits for a subscriber.  Main thread only, but for the wake. */
+ * an event "dropped" as soon as there is room.  Nothing waits for a subscriber.  Main thread only,
+ * except that any thread may write to wake.fd. */
 #ifndef DAEMON_TRACE_H
 #define DAEMON_TRACE_H
 
@@ -16,7 +17,7 @@
 
 struct registry;
 
-/* What a subscriber wants; NULL, "" and 0: everything. */
+/* Which events a subscriber wants; "" and 0: all. */
 struct trace_filter {
 	char mount[256], class[64];
 	bool has_key;
@@ -31,7 +32,7 @@ struct trace {
 	char *text; /* lines that have not been sent: [done, len) */
 	size_t done, len, room;
 	uint64_t dropped;
-	bool fresh; /* lines were added: for who sends them */
+	bool fresh; /* lines were added since the last attempt to send */
 };
 
 struct traces {
@@ -40,7 +41,7 @@ struct traces {
 	struct watch wake;	  /* fd -1: there is none */
 	void (*ready)(void *ctx); /* subscribers have lines to be sent */
 	void *ctx;
-	bool listening; /* to the scheduler */
+	bool listening; /* the scheduler records events for us */
 };
 
 /* 0 or -errno. */
@@ -54,11 +55,12 @@ void trace_close(struct traces *t, struct trace *trace);
 /* `n` more bytes have been sent. */
 void trace_sent(struct trace *trace, size_t n);
 
-/* An event of the daemon: "limit_changed", "mounted"…; `mount` NULL: concerns all.  key and value may be NULL. */
+/* An event of the daemon: "limit_changed", "mounted"…  `scope` and `name` say what it concerns; key
+ * and value may be NULL. */
 void traces_tell(struct traces *t, const char *event, const char *scope, const char *name,
 		 const char *key, const char *value);
 
-/* The same, wherever the registry is known. */
+/* The same for callers that have the registry; nothing happens if it has no traces. */
 void registry_tell(const struct registry *r, const char *event, const char *scope, const char *name,
 		   const char *key, const char *value);
 /* Tells of mounts that have come up or gone down. */

@@ -13,9 +13,9 @@
 
 /* How a rate is currently divided; with it, pool_share computes the share of any member. */
 struct pool_level {
-	double level;  /* share per weight of members that want more; < 0: all demands are met, */
-	double spare;  /* this rate is left, */
-	double weight; /* and this is the sum of all weights */
+	double level;  /* share per weight of members that want more; < 0: all demands are met */
+	double spare;  /* if all demands are met: the rate that is left … */
+	double weight; /* … and the sum of all weights, by which it is divided */
 };
 
 struct pool_wish {

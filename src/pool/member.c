@@ -5,17 +5,18 @@
 
 #include "base/util.h"
 
-/* Calls per lease: usually; in small pools, while requests wait, so that what others release is soon used; while others
- * still hold a part of this member's share; and at most. */
+/* Calls per lease: CALLS usually; CALLS_BUSY while requests wait, in pools of at most FEW members,
+ * so that what others release is soon used; CALLS_SHORT while others still hold a part of this
+ * member's share; and CALLS_MOST at most. */
 #define CALLS	    2
 #define CALLS_BUSY  4
 #define FEW	    32
 #define CALLS_SHORT 8
 #define CALLS_MOST  32
-/* The two clocks drift apart by at most 1/DRIFT of a lease per lease. */
+/* The clocks of member and server drift apart by at most 1/DRIFT of a lease per lease. */
 #define DRIFT 64
-/* For so many leases, the fallback reckons with members that are not there any more: a member that has lost the server,
- * too, may use its share as well. */
+/* For this many leases, the fallback still counts members that have disappeared: they may have lost
+ * the server, too, and use their own shares. */
 #define REMEMBER 20
 
 static uint64_t lease_ns(const struct pool_member *m)
@@ -54,8 +55,9 @@ uint64_t pool_member_due_ns(const struct pool_member *m)
 	return m->next_ns;
 }
 
-/* When the fallback may begin, if no answer arrives: one lease after the end of the member's own lease, and after an answer
- * of a server that learns, which knows that the member holds nothing. */
+/* When the fallback may begin, if no answer arrives: one lease after the end of the member's own
+ * lease, and one lease after the last answer of a server that is learning, which knows that the
+ * member holds nothing. */
 static uint64_t share_ns(const struct pool_member *m)
 {
 	return max_u64(m->ends_ns, m->answered_ns) + lease_ns(m);
@@ -71,7 +73,8 @@ uint64_t pool_member_ends_ns(const struct pool_member *m)
 	return m->leased ? m->ends_ns : NEVER;
 }
 
-/* A call that is not answered yet is left alone for half a lease: the answer to it would be ignored after another call. */
+/* Makes the next call due at at_ns at the latest.  While a call is not answered, half a lease must
+ * pass before the next one, which would make the member ignore the answer. */
 static void call_by(struct pool_member *m, uint64_t at_ns)
 {
 	uint64_t earliest_ns = m->sent_ns + lease_ns(m) / (m->pending ? CALLS : CALLS_MOST);
@@ -223,7 +226,8 @@ static void look_at_use(struct pool_member *m, const struct pool_use *use, uint6
 	m->called_ns = now_ns;
 }
 
-/* Whether much of what was granted for waiting requests, or for a load that has ended, is not needed. */
+/* True: much of the grant, made for requests that waited or for a load that has
+ * ended, is no longer needed. */
 static bool holds_too_much(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			   uint64_t now_ns)
 {
@@ -277,8 +281,8 @@ static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call 
 
 static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns);
 
-/* What may be used until the call is answered.  The member stops using what it does not need before the call
- * reports it. */
+/* The rate that may be used until the call is answered.  It excludes what the member does not need,
+ * and which it stops using before the call is sent. */
 static uint64_t hold_of(const struct pool_member *m, enum pool_mode mode, unsigned k)
 {
 	uint64_t hold = mode == POOL_MODE_LEASED  ? m->grant[k]
@@ -340,7 +344,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 		any |= a->grant[k] || m->grant[k];
 		shrunk |= a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
-	/* A server that learns grants nothing to members that hold nothing: they stay as they are. */
+	/* A server that is learning grants nothing to members that hold nothing: no change. */
 	if (m->learning && !held && !any) {
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 		return true;
@@ -349,7 +353,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	m->leased = true;
 	m->ends_ns = ends_ns;
 	call_by(m, m->sent_ns + lease_ns(m) / calls_per_lease(m));
-	if (shrunk) /* confirm it soon: others wait for the difference */
+	if (shrunk) /* confirm the smaller grant soon: others wait for the difference */
 		call_by(m, now_ns);
 	else if (a->wants_more || m->set)
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);

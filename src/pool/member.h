@@ -9,10 +9,12 @@
  *
  * The rates of a call must be in force before it is sent: its `hold` is a promise.
  *
- * Without a server, on_lost=share divides the rate by the number of members.  That must not add to what other members
- * lease: a member first waits for one more lease, until all leases that the server granted before it failed have ended; and its
- * calls report the share as `hold`, so that a server that returns counts it.  If only this member is cut off, others lease
- * the whole rate meanwhile, and its share is added to it: the price of on_lost=share. */
+ * Without a server, on_lost=share divides the rate by the number of members.  These shares must not
+ * come on top of leases that are still valid: a member first waits for one more lease, until all
+ * leases that the server granted before it failed have ended; and its calls report the share as
+ * `hold`, so that a server that returns takes it into account.  But if only this member is cut off,
+ * the others lease the whole rate meanwhile, and the total exceeds it by this member's share: that
+ * is the price of on_lost=share. */
 #ifndef POOL_MEMBER_H
 #define POOL_MEMBER_H
 
@@ -38,25 +40,25 @@ struct pool_use {
 enum pool_mode {
 	POOL_MODE_STARTING, /* no answer yet: admits nothing */
 	POOL_MODE_LEASED,
-	POOL_MODE_WAITING, /* its lease has ended, and leases of others may not have: admits nothing */
-	POOL_MODE_SHARE, /* lost: the last known rate divided by the last known members */
-	POOL_MODE_STOP,	 /* lost: admits nothing */
-	POOL_MODE_OPEN,	 /* lost: no limit */
+	POOL_MODE_WAITING, /* its lease has ended, but others' may not have: admits nothing */
+	POOL_MODE_SHARE,   /* lost: the last known rate divided by the last known members */
+	POOL_MODE_STOP,	   /* lost: admits nothing */
+	POOL_MODE_OPEN,	   /* lost: no limit */
 };
 
 struct pool_rates {
 	enum pool_mode mode;
 	uint64_t rate[POOL_LIMITS];	/* 1/1000 token per second; POOL_DEMAND_ALL: no limit */
 	uint64_t capacity[POOL_LIMITS]; /* tokens, at least 1 */
-	uint64_t until_ns;		/* then these rates end; NEVER: no end */
+	uint64_t until_ns;		/* when these rates end; NEVER: they don't */
 };
 
 struct pool_member {
 	struct pool_member_config cfg;
-	bool set; /* cfg.limits are to become the pool's */
+	bool set; /* the next call makes cfg.limits the pool's */
 	uint64_t seq, answered;
-	uint64_t began_ns, sent_ns, called_ns, answered_ns; /* called_ns: demand last computed */
-	uint64_t next_ns;				    /* of the next call */
+	uint64_t began_ns, sent_ns, called_ns, answered_ns; /* called_ns: demand computed */
+	uint64_t next_ns;				    /* when the next call is due */
 	/* the lease */
 	bool leased;
 	uint64_t ends_ns;
@@ -65,12 +67,12 @@ struct pool_member {
 	struct pool_limits limits;
 	uint64_t version;
 	uint32_t members;
-	uint32_t most_members; /* that any answer of the last leases told */
-	uint64_t most_ns;      /* when that was */
+	uint32_t most_members; /* the most in any recent answer */
+	uint64_t most_ns;      /* when that answer arrived */
 	char set_by[POOL_WHO_MAX];
 	bool learning;
 	bool pending; /* the last call is neither answered nor has it failed */
-	bool retried; /* after a failure since the last answer */
+	bool retried; /* a call has failed since the last answer and was repeated */
 	/* demand */
 	struct pool_use before; /* at called_ns */
 	/* the use of some time ago, at most about a lease, and the mark before it */
@@ -81,7 +83,7 @@ struct pool_member {
 	/* the last time that it wanted as much as it could get: from, to */
 	uint64_t greedy_from_ns[POOL_LIMITS], greedy_to_ns[POOL_LIMITS];
 	uint64_t lost_ns,
-		lost_sum_ns; /* without a lease since; 0: has one.  Sum of earlier times */
+		lost_sum_ns; /* when the lease was lost, 0: it has one; sum of earlier losses */
 };
 
 void pool_member_init(struct pool_member *m, const struct pool_member_config *cfg, uint64_t now_ns);
@@ -104,8 +106,8 @@ void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_
 void pool_member_leave(struct pool_member *m, uint64_t now_ns, struct pool_call *out);
 /* False: it answers an earlier call, or it arrives after the lease has ended; nothing has changed. */
 bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns);
-/* Call `seq` has failed.  After the first failure since an answer the next call is due now: the lease may last until its
- * answer. */
+/* Call `seq` has failed.  After the first failure since an answer, the next call is due
+ * immediately: it may be answered before the lease ends. */
 void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns);
 
 void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates *out);

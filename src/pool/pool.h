@@ -64,7 +64,7 @@ struct pool_answer {
 	uint64_t seq;
 	enum pool_status status;
 	uint32_t members;
-	bool wants_more; /* the member's share is larger, but others still hold a part of it: call again soon */
+	bool wants_more; /* others still hold a part of this member's share: call again soon */
 	struct pool_limits limits; /* the pool's */
 	uint64_t version;	   /* of the limits; grows with each `set` */
 	char who[POOL_WHO_MAX];	   /* who set them */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* pool.lua has the same steps in the same order; tests/pool compares the two call by call. */
+/* pool.lua has the same steps in the same order; tests/mount/pool_script.sh compares the two call
+ * by call. */
 #include "pool/server.h"
 
 #include <stdlib.h>
@@ -74,9 +75,9 @@ static void drop_expired(struct pool_server *s)
 
 /* --- time --- */
 
-/* Advances the time.  Starts to learn if there may be leases that this server does not know of: it has no data, its data may
- * be old, the clock was set back, or no call came for a lease (then all leases should have ended, unless the clock was
- * set forward). */
+/* Advances the time.  Starts learning if there may be leases that this server does not know about:
+ * it has no data, its data may be old, the clock was set back, or no call came for a lease (then
+ * all leases should have ended, but the clock may have been set forward). */
 static void tell_time(struct pool_server *s, int64_t now_us, int64_t lease_us, bool doubtful)
 {
 	int64_t t = now_us + s->offset_us;

@@ -9,7 +9,7 @@
 #include "pool/pool.h"
 
 #define POOL_MEMBERS_MAX 4096
-#define POOL_FEW	 32 /* up to so many members, the levels are computed at every call */
+#define POOL_FEW	 32 /* up to this many members, the levels are computed at every call */
 #define POOL_FORGET	 20 /* leases without a call, after which the limits are forgotten */
 
 struct pool_record {
@@ -28,7 +28,7 @@ struct pool_server {
 	uint64_t version;
 	char who[POOL_WHO_MAX];
 	int64_t lease_us;  /* the longest that any member asked for */
-	int64_t last_us;   /* of the last call; 0: there was none */
+	int64_t last_us;   /* time of the last call; 0: there was none */
 	int64_t offset_us; /* how far the clock was set back, in total */
 	int64_t learn_until_us;
 	int64_t computed_us; /* when the levels were computed */
@@ -39,8 +39,8 @@ struct pool_server {
 void pool_server_init(struct pool_server *s);
 void pool_server_free(struct pool_server *s);
 
-/* Answers a call at now_us, by a clock that may be set.  `doubtful`: data may have been lost since the last
- * call.  Out of memory is answered as POOL_FULL. */
+/* Answers a call at now_us, by a clock that somebody may set.  `doubtful`: data may have been lost
+ * since the last call.  If memory runs out, the answer is POOL_FULL. */
 void pool_serve(struct pool_server *s, const struct pool_call *call, int64_t now_us, bool doubtful,
 		struct pool_answer *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages between the daemon and its helper ratefs-pool, one packet each; both are from the same build:
- *	daemon → helper   struct pool_setup once, then struct pool_call as often as it is due
+ *	daemon → helper   struct pool_setup once, then struct pool_call whenever one is due
  *	helper → daemon   struct pool_report
  * and between helpers that share a pool without a server: struct pool_local_call, answered by a struct pool_answer or,
  * with `list`, by a struct pool_listing. */
@@ -28,7 +28,7 @@ struct pool_setup {
 /* The members of the pool, for display.  Not available for pools of more than POOL_LISTED, where fetching them would
  * cost the server too much. */
 #define POOL_LISTED  64
-#define POOL_LIST_MS 2000 /* how often, at most */
+#define POOL_LIST_MS 2000 /* minimum interval */
 struct pool_listing {
 	uint32_t n;
 	struct pool_listed {
@@ -40,8 +40,8 @@ struct pool_listing {
 };
 
 struct pool_report {
-	bool answered;		    /* else `error` says why not */
-	bool listed;		    /* `listing` is valid; else it is not sent */
+	bool answered;		    /* false: `error` says why */
+	bool listed;		    /* false: `listing` is not sent */
 	struct pool_answer answer;  /* its seq is always that of the call */
 	char error[POOL_ERROR_MAX]; /* one line */
 	struct pool_listing listing;

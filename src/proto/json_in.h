@@ -11,7 +11,7 @@
 const char *get_text(const json_t *o, const char *key); /* belongs to the document */
 uint64_t get_u64(const json_t *o, const char *key);
 int64_t get_i64(const json_t *o, const char *key);
-double get_real(const json_t *o, const char *key); /* of whole numbers, too */
+double get_real(const json_t *o, const char *key); /* integers, too */
 bool get_true(const json_t *o, const char *key);
 /* An object or an array, or NULL, which all of these functions and json_array_foreach accept. */
 json_t *get_part(const json_t *o, const char *key);

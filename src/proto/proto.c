@@ -46,7 +46,8 @@ int proto_exit_status(enum proto_code code)
 	return codes[code].status;
 }
 
-/* When memory runs out, the parser drops characters of a string and continues.  So its allocations are watched. */
+/* Set when an allocation of the parser fails: it would then drop characters of
+ * a string and continue. */
 static _Thread_local bool starved;
 
 static void *watched_malloc(size_t size)

@@ -46,7 +46,7 @@ enum proto_code {
 
 const char *proto_code_name(enum proto_code code); /* "bad-value" */
 enum proto_code proto_code_find(const char *name); /* PROTO_FAILED for codes of a later version */
-/* The exit status for it: 0 done, 1 failed, 2 wrong usage or value, 3 no such target. */
+/* The exit status of a program: 0 done, 1 failed, 2 wrong usage or value, 3 no such target. */
 int proto_exit_status(enum proto_code code);
 
 /* Call it before any other JSON function and before a system call filter is installed: it reads the seed of the hash tables.
@@ -56,7 +56,7 @@ void proto_init(void);
 /* The object in a line (without its newline), to be released with json_decref.  NULL with err: it is not an object,
  * has a duplicate member, or is nested deeper than `depth`. */
 json_t *proto_parse(const char *line, size_t size, unsigned depth, struct error *err);
-/* How JSON is printed: on one line, and with as many digits as tell the microseconds of a date. */
+/* How JSON is printed: on one line, and with enough digits for a time in microseconds. */
 #define PROTO_DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(16))
 /* The line for an object, with its newline, to be freed.  NULL: out of memory. */
 char *proto_line(const json_t *object, size_t *size);

@@ -13,8 +13,8 @@
 
 /* 0, or -1 with err if the environment names a directory that is too long. */
 int runtime_dir(char *buf, size_t size, struct error *err);
-/* Creates it with mode 0700; refuses one that belongs to another user or is writable by
- * others. */
+/* Creates the directory with mode 0700; refuses an existing one that belongs to another user or is
+ * writable by others. */
 int runtime_dir_make(const char *dir, struct error *err);
 /* The same checks for an existing directory, where other users could have put sockets. */
 int runtime_dir_check(const char *dir, struct error *err);

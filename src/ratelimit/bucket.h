@@ -34,7 +34,7 @@ void ratelimit_bucket_free(struct ratelimit_bucket *bucket);
  * a full bucket, charged in full, and leaves debt. */
 int ratelimit_bucket_consume(struct ratelimit_bucket *bucket, uint64_t tokens, uint64_t now_ns);
 
-/* Takes the tokens even where that leaves debt. */
+/* Takes the tokens even if that leaves debt. */
 int ratelimit_bucket_force_consume(struct ratelimit_bucket *bucket, uint64_t tokens,
 				   uint64_t now_ns);
 
@@ -54,7 +54,7 @@ int64_t ratelimit_bucket_budget(const struct ratelimit_bucket *bucket, uint64_t 
 
 /* Changes size and rate.  Tokens that were spent stay spent: no change refills the bucket.  A
  * one-time burst that differs from the configured one replaces what was left of it.
- * One caller at a time; other functions may run beside it. */
+ * One caller at a time; other functions may run concurrently. */
 int ratelimit_bucket_reconfigure(struct ratelimit_bucket *bucket,
 				 const struct ratelimit_bucket_config *config, uint64_t now_ns);
 

@@ -4,8 +4,8 @@
  *
  *	UNUSED ──enter──▶ ACTIVE ──leave──▶ ENDED ──enter──▶ ACTIVE …
  *
- * The move to ENDED is one atomic exchange: whoever makes it counts the outcome and gives the permit
- * back; everybody else finds ENDED.  Listeners are called after both. */
+ * The move to ENDED is one atomic exchange: the thread that makes it counts the outcome and returns
+ * the permit; all others find ENDED.  Listeners are called after both. */
 #include <ratelimit/bulkhead.h>
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static void tell(const struct ratelimit_bulkhead *b, enum ratelimit_bulkhead_eve
 		return;
 	struct permits_snapshot s = permits_look(&b->permits);
 	for (size_t i = 0; i < b->listeners; i++) {
-		/* each gets its own, so that none can change what the next one is told */
+		/* each listener gets a copy, so that it cannot change what the next one sees */
 		struct ratelimit_bulkhead_event event = {kind, outcome, s.limit, s.in_flight};
 		b->listener[i].call(b->listener[i].data, &event);
 	}
@@ -109,7 +109,8 @@ int ratelimit_bulkhead_set_limit(struct ratelimit_bulkhead *bulkhead, int64_t li
 void ratelimit_bulkhead_look(const struct ratelimit_bulkhead *bulkhead,
 			     struct ratelimit_bulkhead_state *state)
 {
-	/* Ends before beginnings, so that no end is seen without its beginning. */
+	/* Read the counters of ends before that of admissions, so that no end is seen without its
+	 * admission. */
 	uint64_t succeeded = atomic_load(&bulkhead->ended[RATELIMIT_SUCCESS]);
 	uint64_t failed = atomic_load(&bulkhead->ended[RATELIMIT_FAILURE]);
 	uint64_t cancelled = atomic_load(&bulkhead->ended[RATELIMIT_CANCELLED]);

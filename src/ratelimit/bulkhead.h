@@ -58,20 +58,20 @@ struct ratelimit_bulkhead_state {
 /* The listeners (copied) are called in their order.  -EINVAL, -ENOMEM. */
 int ratelimit_bulkhead_new(struct ratelimit_bulkhead **bulkhead, int64_t limit,
 			   const struct ratelimit_bulkhead_listener *listeners, size_t n);
-/* Nothing may be in flight any more. */
+/* No operation may be in flight any more. */
 void ratelimit_bulkhead_free(struct ratelimit_bulkhead *bulkhead);
 
-/* Admits an operation, or returns -EAGAIN immediately where `limit` are in flight; -EBUSY where the
- * admission is in use already. */
+/* Admits an operation, or returns -EAGAIN immediately if `limit` operations are in flight; -EBUSY
+ * if the admission is already in use. */
 int ratelimit_bulkhead_enter(struct ratelimit_bulkhead *bulkhead,
 			     struct ratelimit_admission *admission);
 
-/* Ends the operation and gives its permit back.  Exactly one call per admission does so and returns
- * 0, also where several threads try; the others return -EALREADY and change nothing.
+/* Ends the operation and returns its permit.  Exactly one call per admission does so and returns 0,
+ * even if several threads try; the others return -EALREADY and change nothing.
  * -EINVAL: never admitted, or an unknown outcome. */
 int ratelimit_bulkhead_leave(struct ratelimit_admission *admission, enum ratelimit_outcome outcome);
 
-/* Operations above a lowered limit stay admitted.  -EINVAL where it is negative. */
+/* Operations above a lowered limit stay admitted.  -EINVAL if it is negative. */
 int ratelimit_bulkhead_set_limit(struct ratelimit_bulkhead *bulkhead, int64_t limit);
 
 void ratelimit_bulkhead_look(const struct ratelimit_bulkhead *bulkhead,

@@ -7,7 +7,7 @@
 #include "ratelimit/chain_core.h"
 #include "ratelimit/object.h"
 
-/* Limiters are charged by their iops and bps alone: of the classes that are, any will do. */
+/* Only the limits iops and bps are used here; any cost class that they both count will do. */
 #define CLASS COST_READ
 
 static_assert(RATELIMIT_CHAIN_MAX <= CHAIN_SCOPES_MAX,
@@ -107,7 +107,8 @@ static struct ratelimit_refusal refusal_of(const struct ratelimit_chain *ch,
 	return why;
 }
 
-/* Refused: tries once more, now that whoever gives something back sees that we wait. */
+/* After a refusal: sets `blocked`, so that threads which return something wake
+ * us, and tries once more. */
 static bool consume_blocked(struct ratelimit_chain *ch, const struct cost *c, uint64_t now_ns,
 			    struct refusal *r)
 {
@@ -133,7 +134,7 @@ int ratelimit_chain_consume(struct ratelimit_chain *chain, uint32_t ops, uint64_
 	if (!chain->compiled || chain_try(chain->compiled, &c, now_ns, &first) == GRANT_OK)
 		return 0;
 	bool granted = consume_blocked(chain, &c, now_ns, &r);
-	/* What was held for a moment may have made another chain wait for nothing. */
+	/* What we took for a moment and returned may have made another chain wait needlessly. */
 	if (first.gave_back || r.gave_back)
 		wake_all(chain, chain);
 	if (granted)

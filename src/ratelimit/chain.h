@@ -19,7 +19,7 @@ int ratelimit_chain_new(struct ratelimit_chain **chain, struct ratelimit_io *con
 			unsigned n);
 void ratelimit_chain_free(struct ratelimit_chain *chain);
 
-/* As the functions of the same names in io.h, on all limiters of the chain: all or nothing.
+/* Like the functions of the same names in io.h, but on all limiters of the chain: all or nothing.
  * A refusal names the widest limiter that refused. */
 int ratelimit_chain_consume(struct ratelimit_chain *chain, uint32_t ops, uint64_t bytes,
 			    uint64_t now_ns, struct ratelimit_refusal *why);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside libratelimit: I/O limiters and the chains that they are in.  A limiter alone is a chain of
- * one, so that there is one way to consume.
+/* Internal: I/O limiters and the chains that they are in.  A single limiter is a chain of one, so
+ * that there is only one way to consume.
  *
  *	ratelimit_chain ──scope[i].io──▶ ratelimit_io: buckets, permits
  *	                ◀──── users ────
  *
- * What comes back to a limiter may be what any chain with this limiter waits for; `users` finds them.
+ * Tokens or permits that are returned to a limiter may be what any of its chains waits for; `users`
+ * lists these chains.
  * Lock order: users_lock, then the lock of a waker. */
 #ifndef RATELIMIT_CHAIN_CORE_H
 #define RATELIMIT_CHAIN_CORE_H
@@ -17,7 +18,7 @@
 #include "ratelimit/waker.h"
 
 struct ratelimit_chain {
-	struct chain *compiled; /* NULL: nothing limits it */
+	struct chain *compiled; /* NULL: there are no limits */
 	struct waker waker;
 	unsigned n;
 	struct chain_scope {
@@ -29,7 +30,7 @@ struct ratelimit_chain {
 
 struct ratelimit_io {
 	struct limiter limiter;
-	struct ratelimit_io_config config; /* tells which limits there are */
+	struct ratelimit_io_config config; /* says which limits exist */
 	pthread_mutex_t users_lock;
 	struct list users;
 	struct ratelimit_chain alone; /* the chain of this limiter only */
@@ -38,7 +39,8 @@ struct ratelimit_io {
 int chain_begin(struct ratelimit_chain *ch, struct ratelimit_io *const *limiters, unsigned n);
 void chain_end(struct ratelimit_chain *ch);
 
-/* Something came back to the limiter: wakes all chains that it is in, but for `except`. */
+/* Tokens or a permit were returned to the limiter: wakes all chains that it
+ * is in, except `except`. */
 void io_wake(struct ratelimit_io *io, const struct ratelimit_chain *except);
 
 #endif

@@ -6,8 +6,8 @@
  * Errors   functions that can fail return 0 or a negative errno value and leave errno alone.
  *          -EAGAIN means "not now", -EINVAL an argument that is out of range.
  * Threads  every function may be called from any thread, unless it says otherwise.
- * Objects  a _new function makes an object, the matching _free function ends it (NULL is allowed)
- *          and must not run beside any other call on the same object. */
+ * Objects  a _new function makes an object, the matching _free function frees it (NULL is allowed)
+ *          and must not run concurrently with any other call on the same object. */
 #ifndef RATELIMIT_COMMON_H
 #define RATELIMIT_COMMON_H
 
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define RATELIMIT_NEVER	     UINT64_MAX		 /* a moment that does not come */
+#define RATELIMIT_NEVER	     UINT64_MAX		 /* a time that is never reached */
 #define RATELIMIT_RATE_MAX   (UINT64_C(1) << 53) /* tokens per second */
 #define RATELIMIT_TOKENS_MAX (UINT64_C(1) << 60) /* size, one-time burst, one request */
 

@@ -25,7 +25,7 @@ static bool same_limits(const struct ratelimit_io_config *a, const struct rateli
 	       is_absent(&a->bytes) == is_absent(&b->bytes) && !a->max_inflight == !b->max_inflight;
 }
 
-/* NULL where the limit is absent. */
+/* NULL: the limit is absent. */
 static struct bucket *bucket_of(const struct ratelimit_io *io, enum ratelimit_limit limit)
 {
 	return limit == RATELIMIT_OPS	  ? io->limiter.bucket[LIMIT_IOPS][BUCKET_STEADY]
@@ -42,8 +42,8 @@ static void set_size(struct bucket *b, const struct ratelimit_bucket_config *con
 	bucket_init(b, &c, now_ns);
 }
 
-/* False: out of memory.  The limiter's own configuration computes the size of a bucket from a window; here
- * it is given, so the buckets are set anew. */
+/* False: out of memory.  limiter_config computes the size of a bucket from a window; here the size
+ * is given, so the buckets are configured again afterwards. */
 static bool limiter_begin(struct ratelimit_io *io, uint64_t now_ns)
 {
 	const struct ratelimit_io_config *c = &io->config;

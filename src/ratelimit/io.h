@@ -43,12 +43,12 @@ int ratelimit_io_new(struct ratelimit_io **io, const struct ratelimit_io_config 
 /* Chains that contain it must have been freed before. */
 void ratelimit_io_free(struct ratelimit_io *io);
 
-/* Takes the tokens of all limits and, where max_inflight is set, one permit; or takes nothing,
- * returns -EAGAIN and fills `why` (NULL is allowed). */
+/* Takes the tokens of all limits and, if max_inflight is set, one permit; or takes nothing, returns
+ * -EAGAIN and fills `why` (NULL is allowed). */
 int ratelimit_io_consume(struct ratelimit_io *io, uint32_t ops, uint64_t bytes, uint64_t now_ns,
 			 struct ratelimit_refusal *why);
 
-/* Takes them even where that leaves debt or exceeds max_inflight. */
+/* Takes them even if that leaves debt or exceeds max_inflight. */
 int ratelimit_io_force_consume(struct ratelimit_io *io, uint32_t ops, uint64_t bytes,
 			       uint64_t now_ns);
 
@@ -59,22 +59,23 @@ int ratelimit_io_undo(struct ratelimit_io *io, uint32_t ops, uint64_t bytes);
 /* Fewer bytes were moved than consumed: gives back the rest, not the permit. */
 int ratelimit_io_refund_bytes(struct ratelimit_io *io, uint64_t bytes);
 
-/* As ratelimit_bucket_force_replenish, on one of the buckets.  -EINVAL where it is absent. */
+/* Like ratelimit_bucket_force_replenish, on one of the buckets.  -EINVAL if
+ * that limit is absent. */
 int ratelimit_io_force_replenish(struct ratelimit_io *io, enum ratelimit_limit limit,
 				 uint64_t tokens, uint64_t now_ns);
 
-/* New sizes, rates and max_inflight; nothing is refilled.  The limits that exist stay the same:
- * -EINVAL where one would appear or go.  One caller at a time. */
+/* Sets new sizes, rates and max_inflight; nothing is refilled.  Cannot add or remove a limit:
+ * -EINVAL.  One caller at a time. */
 int ratelimit_io_reconfigure(struct ratelimit_io *io, const struct ratelimit_io_config *config,
 			     uint64_t now_ns);
 
 /* A descriptor that becomes readable when a refused request may be tried again: at the earliest
- * moment at which one of those refused would be granted, or when tokens or a permit came back.
- * It belongs to the limiter: wait for it with poll(2) or epoll(7), do not read or close it.
- * A negative errno value where none can be made. */
+ * time at which one of the refused requests would be granted, or when tokens or a permit are
+ * returned.  It belongs to the limiter: wait for it with poll(2) or epoll(7), do not read or close
+ * it.  Returns a negative errno value if none can be made. */
 int ratelimit_io_fd(struct ratelimit_io *io);
 
-/* Handles a readable descriptor: 0 when whoever was refused should try again, -EAGAIN when nothing
+/* Handles a readable descriptor: 0 if refused requests should be tried again, -EAGAIN if nothing
  * has happened. */
 int ratelimit_io_event(struct ratelimit_io *io);
 

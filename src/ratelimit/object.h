@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside libratelimit: memory and checks that several parts need. */
+/* Internal: memory and checks that several parts of libratelimit need. */
 #ifndef RATELIMIT_OBJECT_H
 #define RATELIMIT_OBJECT_H
 
@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "limit/bucket.h"
 
-/* Zeroed, and aligned as buckets and permits have to be; free() ends it. */
+/* Zeroed memory, aligned as buckets and permits require; release it with free(). */
 static inline void *object_new(size_t size)
 {
 	size = (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;

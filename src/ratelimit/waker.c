@@ -40,7 +40,7 @@ int waker_fd(struct waker *w)
 	if (w->fd < 0)
 		w->fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	int fd = w->fd < 0 ? -errno : w->fd;
-	set_timer_locked(w); /* for whoever was refused before there was a descriptor */
+	set_timer_locked(w); /* for requests refused before there was a descriptor */
 	pthread_mutex_unlock(&w->lock);
 	errno = saved;
 	return fd;

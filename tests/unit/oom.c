@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned left; /* until one fails; 0: none does */
+static unsigned left; /* allocations until one fails; 0: none will */
 static bool struck;
 
 void oom_fail_at(unsigned n)
@@ -31,7 +31,8 @@ static bool fails(void)
 	return true;
 }
 
-/* The linker's names: what our code calls NAME is __wrap_NAME, what it would have called __real_NAME. */
+/* With --wrap, the linker makes calls of NAME call __wrap_NAME; __real_NAME is
+ * the original function. */
 #define WRAP(type, name, params, args)                                                             \
 	type __real_##name params;                                                                 \
 	type __wrap_##name params;                                                                 \
@@ -91,7 +92,8 @@ int __wrap___vasprintf_chk(char **out, int flag, const char *fmt, va_list ap)
 	return print(out, fmt, ap);
 }
 
-/* A stream in memory whose growth can fail, too; the C library's own allocates where nobody sees it. */
+/* Replaces open_memstream by a stream whose growth can fail; the C library's own allocations are
+ * not wrapped. */
 struct memory {
 	char **text;
 	size_t *size;

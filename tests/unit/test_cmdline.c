@@ -18,7 +18,7 @@ static int parse(const char *line)
 	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
 		argv[argc++] = w;
 	argv[argc] = NULL;
-	optind = 0; /* getopt starts anew */
+	optind = 0; /* makes getopt start from the beginning */
 	cmdline_free(&c);
 	err.text[0] = '\0';
 	return cmdline_parse(&c, argc, argv, &err);

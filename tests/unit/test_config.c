@@ -19,7 +19,7 @@ static int parse(const char *text)
 	return rc;
 }
 
-/* All problems of the text, a line each. */
+/* Parsing the text must report exactly these problems, one per line. */
 static void says(const char *text, const char *problems)
 {
 	ck_assert_int_eq(parse(text), -1);
@@ -312,7 +312,7 @@ START_TEST(reservations_above_what_there_is_are_told)
 	     "f:14: [class:y] reserve.iops: is above its own iops=9\n"
 	     "f:19: [class:z] reserve.iops: reservations in class 'y' add up to 10 or more, above its "
 	     "iops=9");
-	/* what a class reserves, its parent's parent must have, too */
+	/* a reservation must also fit into the limits of the parent's parent */
 	says(TWO
 	     "[class:x]\nmatch = none\n[class:y]\nmatch = uid:1\nparent = x\nreserve.bps = 51M\n",
 	     "f:8: [class:x] reserve.bps: reservations in mount 'a' add up to 51M or more, above its "

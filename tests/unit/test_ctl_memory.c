@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of the protocol and of the programs that use it fails once: a line is read and written whole or not at all,
- * a snapshot keeps what it had, and a file that is saved is the old one or the new one. */
+/* Every allocation of the protocol, and of the programs that use it, fails once.  A line must be
+ * read and written as a whole or not at all, a snapshot must keep what it had, and a file that is
+ * saved must be the old one or the new one. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +48,7 @@ START_TEST(a_line_is_written_whole_or_not_at_all)
 	OOM_EACH(n)
 	{
 		AUTO_FREE char *text = OOM_FAIL(n, proto_line(json, &size));
-		/* the library sorts nothing and may do without some memory, but never leaves anything out */
+		/* jansson can do without some allocations, but must never leave anything out */
 		if (!oom_struck())
 			ck_assert_ptr_nonnull(text);
 		if (text)
@@ -195,7 +196,7 @@ START_TEST(a_file_is_saved_whole_or_not_at_all)
 		ck_assert_int_eq(rc, oom_struck() ? -1 : 0);
 		ck_assert(error_is_set(&err) == oom_struck());
 		ck_assert_str_eq(now, rc ? before : "# mine\n[mount:a]\niops = 7\nbps = 1M\n");
-		ck_assert_uint_eq(files_in(dir), 3); /* with . and .. */
+		ck_assert_uint_eq(files_in(dir), 3); /* the file, "." and ".." */
 	}
 	unlink(path);
 	rmdir(dir);
@@ -205,7 +206,7 @@ END_TEST
 static void setup(void) __attribute__((constructor));
 static void setup(void)
 {
-	proto_init(); /* the parser, too, uses our malloc, which fails */
+	proto_init(); /* makes the parser use our malloc, which can fail */
 }
 
 UNIT_MAIN("ctl_memory", a_line_is_read_whole_or_not_at_all, a_line_is_written_whole_or_not_at_all,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of the daemon's control plane fails once: settings, configuration, registry, commands.  What was asked
- * for fails and says so, nothing else changes, and it works when it is asked for again. */
+/* Every allocation of the daemon's control plane fails once: settings, configuration, registry,
+ * commands.  The operation must report the failure and change nothing, and it must succeed when it
+ * is tried again. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,7 +142,7 @@ static void drop_file(void)
 	unlink(path);
 }
 
-/* One file for all of a test: its name is in what the daemon says. */
+/* The same file throughout a test, because answers of the daemon contain its name. */
 static void write_file(const char *text)
 {
 	static bool made;
@@ -248,7 +249,7 @@ static void down(void)
 	free(r.file);
 }
 
-/* ck_assert_str_eq cannot tell of texts as long as these. */
+/* Unlike ck_assert_str_eq, shows where long texts differ. */
 static void same_text(const char *a, const char *b, const char *what, unsigned n)
 {
 	size_t at = 0;
@@ -256,11 +257,11 @@ static void same_text(const char *a, const char *b, const char *what, unsigned n
 		return;
 	while (a[at] == b[at])
 		at++;
-	at = at > 60 ? at - 60 : 0; /* with what stands before it */
+	at = at > 60 ? at - 60 : 0; /* show some text before the difference */
 	ck_abort_msg("%s, allocation %u: %.100s, not %.100s", what, n, a + at, b + at);
 }
 
-/* What a daemon says when asked; `code` is not 0 where it fails. */
+/* The daemon's answer to a request; *code is not 0 if it is an error. */
 static char *answer(const char *line, int *code)
 {
 	struct error err = ERROR_INIT;
@@ -333,7 +334,7 @@ static void obeys_or_changes_nothing(const char *line)
 		AUTO_FREE char *now = all_state();
 		if (code) {
 			ck_assert_msg(oom_struck(), "'%s' failed with all the memory", line);
-			bool done = strcmp(now, after) == 0; /* but the answer was lost */
+			bool done = strcmp(now, after) == 0; /* only the answer was lost */
 			if (!done)
 				same_text(now, before, line, n);
 			free(text);
@@ -347,7 +348,8 @@ static void obeys_or_changes_nothing(const char *line)
 	}
 }
 
-/* The same for a command that only looks: all attempts on one registry, which is compared at the end. */
+/* The same for a command that changes nothing: all attempts use one registry, which is compared at
+ * the end. */
 static void answers_and_changes_nothing(const char *line)
 {
 	int code;
@@ -398,7 +400,7 @@ START_TEST(a_command_works_or_says_that_it_failed)
 }
 END_TEST
 
-/* Those of classes, too. */
+/* Checks the weight of a key in all mounts and their classes. */
 static void weights_are(struct fair_key key, uint32_t weight)
 {
 	list_for_each (it, &r.mounts) {
@@ -472,12 +474,13 @@ START_TEST(what_cannot_be_added_is_not_in_the_lists)
 }
 END_TEST
 
-/* Limits of three scopes, classes, weights, a new fs: nobody sees some of it. */
+/* The reload changes limits of three scopes, classes and weights, and adds an fs; it must never be
+ * half done. */
 START_TEST(a_reload_happens_as_a_whole_or_not_at_all)
 {
 	int code;
 	unsigned failed = 0;
-	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* it logs as much as it says */
+	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* each change is logged, too */
 	proto_init();
 	up();
 	write_file(second_text);
@@ -512,7 +515,7 @@ START_TEST(a_reload_happens_as_a_whole_or_not_at_all)
 		weights_are((struct fair_key){FAIR_UID, 1000}, 7);
 		down();
 	}
-	ck_assert_uint_gt(failed, 100); /* not only while the file was read */
+	ck_assert_uint_gt(failed, 100); /* so it failed not only while reading the file */
 }
 END_TEST
 

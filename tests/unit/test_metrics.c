@@ -58,7 +58,7 @@ START_TEST(figures_of_a_snapshot_are_written_in_base_units)
 	    "scope=\"mount\",target=\"data\",limit=\"max_inflight\"} 2");
 	has("ratefs_limit_blocking_seconds_total" OF
 	    "scope=\"class\",target=\"data/backup\",limit=\"write_bps\"} 0.5");
-	/* Every key has its own level. */
+	/* a limit of each key has no single level */
 	ck_assert_ptr_null(strstr(text, "ratefs_limit_level_operations{"));
 	snapshot_free(s);
 }
@@ -125,7 +125,7 @@ START_TEST(names_cannot_break_out_of_a_label)
 }
 END_TEST
 
-/* Prometheus refuses a family whose lines are not together. */
+/* Prometheus refuses a family whose lines are not adjacent. */
 START_TEST(each_family_is_written_once_with_help_and_type)
 {
 	struct snapshot *s = snapshot_at(&first);

@@ -27,7 +27,7 @@ START_TEST(a_daemon_that_serves_looks_no_name_up)
 }
 END_TEST
 
-/* What the event loop does. */
+/* Waits for the helper's answer, as the event loop does. */
 static void receive(void)
 {
 	struct pollfd fd = {.fd = names_fd(), .events = POLLIN};
@@ -46,7 +46,7 @@ START_TEST(the_helper_answers_all_names_that_were_wanted_and_the_next_time_anew)
 		ck_assert_int_eq(find("root", &id, &err), -1);
 		ck_assert_int_eq(find("no-such-user-here", &id, &err), -1);
 		ck_assert(names_wanted() && names_ask());
-		ck_assert(names_ask()); /* once is enough */
+		ck_assert(names_ask()); /* asking twice does no harm */
 		receive();
 		names_begin();
 		ck_assert_int_eq(find("root", &id, &err), 0);

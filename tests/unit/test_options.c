@@ -57,7 +57,7 @@ START_TEST(the_default_in_the_table_is_the_default_in_force)
 }
 END_TEST
 
-/* A value for each kind of option, as it is printed. */
+/* A value for each type of option, in the form in which it is printed. */
 static const char *sample(const struct option_def *o)
 {
 	switch (o->type) {
@@ -390,7 +390,7 @@ START_TEST(a_copy_is_equal_and_its_own)
 }
 END_TEST
 
-/* The first problem of a batch. */
+/* Checking the batch must fail with this text. */
 static void together(const char *text)
 {
 	ck_assert_int_eq(options_check(&s, batch, &err), -1);
@@ -407,7 +407,7 @@ START_TEST(a_peak_is_at_least_the_rate)
 	set("bps", "10M");
 	set("bps_peak", "10M");
 	ck_assert_int_eq(options_check(&s, batch, &err), 0);
-	/* a later change of the rate alone */
+	/* later, only the rate is changed */
 	memset(batch, 0, sizeof(batch));
 	set("bps", "11M");
 	together("bps_peak: is below the rate of bps; it must be at least that, or off");
@@ -445,7 +445,7 @@ START_TEST(weights_may_have_patterns)
 	ck_assert_ptr_null(s.weights.rule[2].glob);
 	ck_assert(gate_config_of(&s, &none, &cfg, &rules));
 	ck_assert_uint_eq(cfg.n_weights, 4);
-	ck_assert_ptr_null(rules[0].glob); /* and the others as they were written */
+	ck_assert_ptr_null(rules[0].glob); /* then globs, as they were written */
 	ck_assert_str_eq(rules[1].glob, "/ci/**");
 	ck_assert_str_eq(rules[2].glob, "make*");
 	free(rules);

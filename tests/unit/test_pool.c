@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Members and server of a pool on a fake clock, with a network in between that delays, loses and repeats.
- * The server is the one in memory; pool.lua is compared with it call by call in tests/pool. */
+/* Members and server of a pool on a fake clock, with a network in between that delays, loses and
+ * repeats messages.  The server is the one in memory; tests/mount/pool_script.sh compares pool.lua
+ * with it call by call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ struct message {
 	uint64_t at_ns; /* 0: free */
 	enum { CALL, ANSWER, FAILURE } kind;
 	unsigned to;  /* of an answer or a failure: the member … */
-	unsigned who; /* … and which life of it */
+	unsigned who; /* … and which life of it: a member may die and join again */
 	uint64_t seq; /* of the call */
 	union {
 		struct pool_call call;
@@ -43,15 +44,15 @@ struct user { /* of a member's rate */
 	bool cut; /* its connection is broken */
 	unsigned life;
 	uint64_t wants; /* 1/1000 token per second */
-	double used;	/* tokens, in all */
+	double used;	/* tokens, in total */
 	struct pool_use use;
 	struct pool_rates now;
-	uint64_t since_ns; /* of what has been counted as used */
+	uint64_t since_ns; /* up to when `used` has been computed */
 };
 
 struct world {
 	uint64_t now_ns;
-	int64_t clock_us, drift_ppm; /* of the server, against ours */
+	int64_t clock_us, drift_ppm; /* of the server's clock, relative to now_ns */
 	struct pool_server server, replica;
 	bool doubtful;
 	enum pool_on_lost on_lost; /* of members that join */
@@ -59,10 +60,10 @@ struct world {
 	struct message msg[MESSAGES];
 	unsigned lives;
 	/* the network */
-	unsigned loss, repeat, cut;  /* per cent; `cut`: lost, but the member is told */
-	uint64_t least_ns, delay_ns; /* of a message: at least, and how much more at most */
+	unsigned loss, repeat, cut;  /* per cent of messages; `cut`: lost, but the member is told */
+	uint64_t least_ns, delay_ns; /* of a message: minimum, and at most this much more */
 	double granted;		     /* tokens, by leases, to all */
-	double lost;		     /* by members that died: what was left of their leases */
+	double lost;		     /* tokens that were left in the leases of members that died */
 };
 
 static struct pool_member_config config_of(struct world *w, unsigned weight)
@@ -187,8 +188,9 @@ static double used_sum(const struct world *w)
 	return sum;
 }
 
-/* The promise of the whole: what members may use together never exceeds the pool's rate.  Dead ones use
- * nothing, and those without a server live on their fallback, which is another promise. */
+/* Advances the time, and checks the pool's promise: what all members together may use never
+ * exceeds its rate.  Dead members use nothing; those without a server use their fallback,
+ * which other tests check. */
 static void step(struct world *w, uint64_t ns)
 {
 	w->now_ns += ns;
@@ -282,7 +284,7 @@ static void random_event(struct world *w)
 	case 6:
 		w->delay_ns = 1 + below(below(3) ? 20 * MS : 2 * LEASE);
 		break;
-	case 7: /* restarts without its data */
+	case 7: /* the server restarts without its data */
 		pool_server_free(&w->server);
 		break;
 	case 8:
@@ -295,7 +297,7 @@ static void random_event(struct world *w)
 	case 10: /* its clock is set back */
 		w->clock_us -= (int64_t)below(10000000);
 		break;
-	case 11: /* or far forward, as after a silence */
+	case 11: /* a long silence: messages are lost, and time passes */
 		if (below(4) == 0) {
 			for (unsigned i = 0; i < MESSAGES; i++)
 				w->msg[i].at_ns = 0;
@@ -370,7 +372,7 @@ START_TEST(leases_never_add_up_to_more_than_the_rate)
 	seed = unit_seed();
 	for (unsigned n = 0; n < schedules; n++) {
 		struct world *w = world_new(1 + (unsigned)below(4));
-		w->on_lost = POOL_LOST_STOP; /* a fallback is no lease */
+		w->on_lost = POOL_LOST_STOP; /* no fallback: check leases only */
 		w->drift_ppm = (int64_t)below(20001) - 10000;
 		for (unsigned i = 0; i < MEMBERS; i++)
 			w->user[i].m.cfg.on_lost = POOL_LOST_STOP;
@@ -409,8 +411,9 @@ START_TEST(what_is_used_stays_below_rate_and_time_under_constant_trouble)
 }
 END_TEST
 
-/* 60 ms each way; one message in twelve breaks its connection, and the next call opens another one first.  A host that loses
- * its lease for a moment must not add its fallback to what others lease. */
+/* 60 ms each way; one message in twelve breaks its connection, so that the next call must open
+ * another one first.  A host that loses its lease for a moment must not use its fallback in
+ * addition to what others lease. */
 START_TEST(a_bad_line_makes_no_tokens)
 {
 	seed = unit_seed();
@@ -463,7 +466,7 @@ START_TEST(a_share_is_divided_by_the_members_of_the_last_leases)
 {
 	struct world *w = world_new(2);
 	run(w, 4 * LEASE);
-	w->user[1].alive = false; /* cut off, for the server: dead */
+	w->user[1].alive = false; /* cut off: to the server, dead */
 	run(w, 2 * LEASE);
 	ck_assert_uint_eq(w->user[0].m.members, 1);
 	w->loss = 100;
@@ -497,7 +500,7 @@ START_TEST(a_failed_call_is_repeated_immediately_but_once)
 }
 END_TEST
 
-/* --- what it is good for --- */
+/* --- shares in typical situations --- */
 
 static double rate_over(struct world *w, unsigned i, uint64_t ns)
 {

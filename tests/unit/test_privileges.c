@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a test gives up stays with its process; what would disarm the test program itself happens
- * in a child: `behind_the_filter`. */
+/* Privileges cannot be regained, so tests drop them, and install the filter, in child processes. */
 #include "daemon/privileges.h"
 
 #include <errno.h>
@@ -23,12 +22,12 @@
 #include "unit/unit.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RATEFS_SANITIZER)
-#define SANITIZED true /* the runtime could not live behind the filter */
+#define SANITIZED true /* the sanitizer's runtime does not work behind the filter */
 #else
 #define SANITIZED false
 #endif
 
-/* In a child: says what is wrong and ends it. */
+/* For child processes: prints the condition that failed, and exits. */
 #define MUST(what)                                                                                 \
 	do {                                                                                       \
 		if (!(what)) {                                                                     \
@@ -44,7 +43,7 @@ static void filter(void)
 	MUST(seccomp_install(false, &err) == 0);
 }
 
-/* The wait status of a child that ran it. */
+/* Runs fn in a child process and returns its wait status. */
 static int in_child(void (*fn)(void))
 {
 	int status;

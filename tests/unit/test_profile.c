@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The profiles that come with the program, and what is wrong with a profile. */
+/* The profiles that come with the program, and error messages for bad profiles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +184,7 @@ START_TEST(what_is_wrong_with_a_name_or_a_size_is_said)
 }
 END_TEST
 
-/* A profile of the user's own, in `dir`. */
+/* Writes a user's own profile to `dir`. */
 static void own_profile(const char *dir, const char *text)
 {
 	char path[200];

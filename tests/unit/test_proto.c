@@ -53,7 +53,7 @@ START_TEST(nesting_is_bounded_before_anything_is_parsed)
 		parse("{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}}}}}"));
 	AUTO_JSON *eight = parse("{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}}}}");
 	ck_assert_ptr_nonnull(eight);
-	/* brackets in strings are none */
+	/* brackets in strings are not counted */
 	AUTO_JSON *flat = parse("{\"a\":\"[[[[[[[[[[[[\\\"[[[[[[[[[[\",\"b\":[]}");
 	ck_assert_ptr_nonnull(flat);
 	ck_assert_ptr_null(proto_parse("{\"a\":\"\\", 7, 8, &err));
@@ -108,7 +108,7 @@ START_TEST(every_code_has_a_name_and_a_status)
 }
 END_TEST
 
-/* The code of the answer to a request that is refused before anything is looked at. */
+/* The request must be refused with this code, before the registry is accessed. */
 static void refuses(const char *line, const char *code)
 {
 	struct command_reply reply;
@@ -255,7 +255,7 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 	ck_assert_str_eq(text_of(t, cell(t, 0, 3)), "rsync");
 	ck_assert_str_eq(text_of(t, cell(t, 1, 3)), "r\xef\xbf\xbdync"); /* is UTF-8 */
 	ck_assert_int_eq(cell(t, 0, 4), cell(t, 1, 4));
-	/* What it waits for now, rather than what it waited for longest. */
+	/* the limit that the key waits for now, rather than the one that it waited for longest */
 	const json_t *limit = json_array_get(json_object_get(t, "limits"), cell(t, 0, 10));
 	ck_assert_str_eq(json_string_value(json_object_get(limit, "of")), "backup");
 	ck_assert_int_eq(cell(t, 1, 10), -1);
@@ -263,7 +263,8 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 }
 END_TEST
 
-/* Each key costs eleven numbers: `top` asks for thousands of them once a second.  As objects they were 600 bytes each. */
+/* A key is a row of eleven numbers, because `top` asks for thousands of keys once a second.  As an
+ * object, it took 600 bytes. */
 START_TEST(thousands_of_keys_are_a_short_line)
 {
 	enum { KEYS = 4096 };

@@ -97,7 +97,7 @@ START_TEST(each_limit_says_how_much_of_it_is_used_and_how_long_it_refused)
 	ck_assert_double_eq(l[0].used, 1048576);
 	ck_assert_double_eq(l[0].refused_share, 0.75);
 	ck_assert_str_eq(limit_target(&l[1], target), "data");
-	ck_assert_double_eq(l[1].used, 0); /* bob's: alice is in the class */
+	ck_assert_double_eq(l[1].used, 0); /* only of bob, since alice is in the class */
 	ck_assert_double_eq(l[2].used, 2);
 	ck_assert_str_eq(limit_target(&l[3], target), "global");
 	ck_assert_double_eq(l[3].used, 1048576);
@@ -115,7 +115,7 @@ START_TEST(a_limit_that_two_mounts_meet_is_one_limit)
 	json_object_set_new(other, "name", json_string("other"));
 	add_answer(b, other);
 	struct limit_rates *l = limit_rates(b, NULL, NULL, 0, &n);
-	ck_assert_uint_eq(n, 7); /* three of each mount, one of both */
+	ck_assert_uint_eq(n, 7); /* three of each mount, and one that both share */
 	free(l);
 	down();
 }

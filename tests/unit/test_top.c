@@ -32,7 +32,7 @@ static void down(void)
 	snapshot_free(b);
 }
 
-/* The number of the line that has this text. */
+/* The index of the line that contains this text, which must exist. */
 static unsigned find(unsigned rows, const char *text)
 {
 	for (unsigned i = 0; i < rows; i++)
@@ -210,7 +210,7 @@ START_TEST(plus_and_minus_change_the_selected_limit_by_a_tenth)
 	ck_assert_str_eq(set.value, "7");
 	ck_assert_int_eq(press("j+"), TOP_SET);
 	ck_assert_str_eq(set.target, "global");
-	ck_assert_int_eq(press("jjjj+"), TOP_SET); /* the last one stays the last */
+	ck_assert_int_eq(press("jjjj+"), TOP_SET); /* the selection stays on the last one */
 	ck_assert_str_eq(set.target, "data");
 	ck_assert_str_eq(set.option, "size");
 	ck_assert_str_eq(set.value, "4506");
@@ -218,7 +218,7 @@ START_TEST(plus_and_minus_change_the_selected_limit_by_a_tenth)
 }
 END_TEST
 
-/* 0 would take the limit away. */
+/* 0 would remove the limit. */
 START_TEST(minus_never_reaches_zero)
 {
 	up();

@@ -15,11 +15,11 @@
 #include "ctl/volume_tree.h"
 #include "unit/unit.h"
 
-/* --- a daemon that does as it is told --------------------------------------------------------- */
+/* --- a fake daemon ---------------------------------------------------------------------------- */
 
 struct fake {
 	bool mount_fails, in_use, check_fails;
-	int pending; /* so often a mount is still on its way */
+	int pending; /* this many calls find the mount still being made */
 	unsigned mounts, unmounts;
 	char mounted[64]; /* the last one */
 };
@@ -104,7 +104,7 @@ static void teardown(struct world *w)
 	ck_assert_int_eq(volume_tree_delete(AT_FDCWD, w->dir), 0);
 }
 
-/* Calls; the answer is valid until the next call. */
+/* Calls the plugin and returns the HTTP status; the answer, `last`, lives until the next call. */
 static json_t *last;
 static unsigned call(struct world *w, const char *path, const char *body)
 {
@@ -115,7 +115,7 @@ static unsigned call(struct world *w, const char *path, const char *body)
 	last = json_loads(text, 0, NULL);
 	free(text);
 	ck_assert_ptr_nonnull(last);
-	/* an error is in both */
+	/* status and text must agree */
 	ck_assert((status == 200) == (*json_string_value(json_object_get(last, "Err")) == '\0'));
 	return status;
 }
@@ -390,7 +390,7 @@ START_TEST(what_cannot_be_created_leaves_nothing)
 	ck_assert_uint_eq(call(&w, "/VolumeDriver.Explode", "{}"), 404);
 	ck_assert_uint_eq(call(&w, LIST, " \n"), 200);
 	ck_assert_uint_eq(json_array_size(json_object_get(last, "Volumes")), 0);
-	/* the same volume twice, and another one of its name */
+	/* the same volume twice, and one of the same name with other options */
 	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\",\"Opts\":{\"iops\":\"5\"}}"), 200);
 	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\",\"Opts\":{\"iops\":\"5\"}}"), 200);
 	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\",\"Opts\":{\"iops\":\"6\"}}"), 409);
@@ -512,7 +512,7 @@ START_TEST(a_full_disk_changes_nothing)
 	w.v.state.path = path;
 	ck_assert_uint_eq(w.fake.mounts, 0);
 	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"b\"}"),
-			  200); /* in spite of its directory */
+			  200); /* though its directory exists */
 	ck_assert_uint_eq(call(&w, LIST, ""), 200);
 	ck_assert_uint_eq(json_array_size(json_object_get(last, "Volumes")), 2);
 	teardown(&w);
@@ -533,7 +533,7 @@ START_TEST(references_without_a_container_are_dropped_at_the_second_look)
 	w.v.setup.collect_after_s = 0;
 	volumes_collect(&w.v);
 	ck_assert_uint_eq(w.fake.unmounts, 0);
-	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"2\"}"), 200); /* counts anew */
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"2\"}"), 200); /* resets it */
 	volumes_collect(&w.v);
 	ck_assert_uint_eq(w.fake.unmounts, 0);
 	volumes_collect(&w.v);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The frame of a unit test program: list the tests, get a main.
+/* The frame of a unit test program: UNIT_MAIN makes a main from the list of tests.
  *
  *	START_TEST(a_sentence_about_the_module) { ... } END_TEST
  *	UNIT_MAIN("bucket", a_sentence_about_the_module, another_one)
  *
- * What is random in a test comes from unit_seed, so that it is the same in every run;
- * UNIT_SEED=n in the environment gives another one. */
+ * Random numbers in tests start from unit_seed, so that they are the same in every run; UNIT_SEED=n
+ * in the environment gives others. */
 #ifndef UNIT_UNIT_H
 #define UNIT_UNIT_H
 
@@ -50,7 +50,8 @@ static inline int unit_run(const char *name, const TTest *const *tests, size_t n
 	return unit_run_suite(suite_create(name), name, tests, n);
 }
 
-/* For loops: ck_assert tells its runner about every pass, which takes a microsecond. */
+/* For conditions in long loops: ck_assert reports every success to its runner,
+ * which takes a microsecond. */
 #define UNIT_REQUIRE(cond)                                                                         \
 	do {                                                                                       \
 		if (!(cond))                                                                       \
