@@ -56,10 +56,6 @@ slay() {
 	wait "$1" 2>/dev/null
 }
 
-# Is the daemon built with a sanitizer?  Then it is slower, uses more memory, and runs without its
-# sandbox.
-sanitized() { grep -qa '__[at]san_init' "$RATEFS"; }
-
 # --- a source that hangs ------------------------------------------------------------------------
 
 # lower_ready DIR: a FUSE mount of DIR at $LOWER, whose daemon can be stopped: threads that use it

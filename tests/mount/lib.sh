@@ -250,6 +250,9 @@ log_silent() {
 	! sanitizer_report || fail "a sanitizer complained"
 	! grep -Evq "$LOG_EXPECTED" "$LOG" || fail "the daemon's log is not silent"
 }
+# Is the daemon built with a sanitizer?  Then it is slower, uses more memory, which it keeps for a while when it is freed,
+# and runs without its sandbox.
+sanitized() { grep -qa '__[at]san_init' "$RATEFS"; }
 sanitizer_report() {
 	grep -Eq 'Sanitizer|runtime error:|Assertion .* failed' "$LOG"
 }

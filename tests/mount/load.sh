@@ -71,8 +71,6 @@ about() {
 	awk -v p="${1%\%}" -v v="$2" -v e="$3" 'BEGIN { d = v - e; if (d < 0) d = -d; exit !(d <= e * p / 100) }' ||
 		fail "$2 is not within $1 of $3"
 }
-# Sanitizers keep freed memory for a while, so the size of the daemon says little then.
-sanitized() { grep -qa '__[at]san_init' "$RATEFS"; }
 # Memory and open files of the daemon.
 daemon_kb() { awk '/^VmRSS:/ { print $2 }' "/proc/$DAEMON/status"; }
 daemon_fds() { find "/proc/$DAEMON/fd" -mindepth 1 2>/dev/null | wc -l; }

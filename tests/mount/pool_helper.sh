@@ -6,7 +6,6 @@
 requires jq python3 strace
 
 POOL=pool=p,pool.bps=8M,pool.lease=300ms
-sanitized() { ldd "$RATEFS" | grep -q san; }
 mode() { ctl stats pool:p -j | jq -r '.pools[0].mode'; }
 mode_is() { [ "$(mode)" = "$1" ]; }
 starts() { ctl stats pool:p -j | jq -r '.pools[0].helper_starts'; }

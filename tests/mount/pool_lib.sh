@@ -77,7 +77,7 @@ rates() {
 # clients use depends on the machine; under a sanitizer clients are slow.
 near() {
 	local below=$(($3 * 3)) most=$(($2 * (100 + $3) / 100))
-	! grep -qa '__[at]san_init' "$RATEFS" || below=50
+	! sanitized || below=50
 	[ "$1" != "$SUM" ] || most=$(most_of "$2")
 	[ "$1" -ge $(($2 * (100 - below) / 100)) ] || fail "$4: $1 is less than $((100 - below)) % of $2"
 	[ "$1" -le "$most" ] || fail "$4: $1 is more than $most; the rate is $2"
