@@ -114,7 +114,7 @@ static void step(struct pool *p, uint64_t now_ns)
 void pools_set_timer(struct pools *ps)
 {
 	uint64_t now_ns = monotonic_ns(), next_ns = NEVER;
-	for (unsigned i = 0; ps->pool && i < ps->n; i++) {
+	for (unsigned i = 0; i < ps->n; i++) {
 		const struct pool *p = ps->pool[i];
 		uint64_t ends_ns = pool_member_ends_ns(&p->member);
 		next_ns = min_u64(next_ns, now_ns + p->s.lease_ns / LOOKS_PER_LEASE);
@@ -220,7 +220,7 @@ int pools_open(struct registry *r, const struct configuration *c, struct loop *l
 	ps->pool = calloc(c->n_pools + 1, sizeof(*ps->pool));
 	if (!ps->pool)
 		return -ENOMEM;
-	for (; ps->n < c->n_pools; ps->n++) {
+	for (ps->n = 0; ps->n < c->n_pools; ps->n++) {
 		ps->pool[ps->n] = pool_new(ps, &c->pool[ps->n]);
 		if (!ps->pool[ps->n])
 			return -ENOMEM;
