@@ -85,6 +85,10 @@ void pool_on_helper(struct watch *w, uint32_t events)
 	struct pool *p = container_of(w, struct pool, helper);
 	struct pool_report r;
 	ssize_t n = recv(w->fd, &r, sizeof(r), MSG_DONTWAIT);
+	if (n < 0 &&
+	    errno ==
+		    ECONNRESET) /* it exited without reading a call; its report, if any, is still there */
+		n = recv(w->fd, &r, sizeof(r), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n == (ssize_t)offsetof(struct pool_report, listing))
