@@ -323,9 +323,9 @@ static void check_fairness(const struct world *w)
 	uint64_t level = 0;
 	for (unsigned i = 0; i < MEMBERS; i++) {
 		const struct user *u = &w->user[i];
-		uint64_t mine = u->now.rate[0] / u->m.cfg.weight;
 		if (!u->alive || u->wants != POOL_DEMAND_ALL)
 			continue;
+		uint64_t mine = u->now.rate[0] / u->m.cfg.weight;
 		UNIT_REQUIRE(!level || (mine > level - level / 50 && mine < level + level / 50));
 		level = mine;
 	}
