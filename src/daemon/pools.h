@@ -32,8 +32,8 @@ void pools_close(struct registry *r);
 /* pool_config_join with the pools of this daemon. */
 int pools_join(const struct pools *ps, struct settings *s, struct error *err);
 /* A reload changes settings of pools, and adds and removes pools, in two steps: pools_plan changes
- * nothing and can fail (-1 with err); pools_reload carries out the plan and cannot fail.  Free the
- * plan in any case. */
+ * nothing and can fail (-1 with err); pools_reload carries out the plan and cannot fail.  The
+ * caller frees the plan, whether or not it was carried out. */
 struct pools_plan;
 int pools_plan(struct pools *ps, const struct configuration *c, struct pools_plan **out,
 	       struct error *err);
