@@ -203,6 +203,7 @@ mapfile -t commands < <(sed -n 's/^[[:blank:]]*{"\([a-z-]*\)", do_.*/\1/p' "${sr
 equal "$(python3 "$TMP/all.py" /run/ratefs/*-"$DAEMON".sock "${commands[@]}")" "" "commands that had to wait"
 alive
 kill -TERM "$DAEMON"
+within 5s state_is a unmounting || fail "SIGTERM was ignored" # two signals that are both pending would be one
 kill -TERM "$DAEMON"
 within 5s gone "$PARKED" || fail "clients hang"
 lower_goes_on
