@@ -7,7 +7,8 @@
 # Ordinary noise is several percent, so the comparison avoids what causes it:
 #	- `pair` alternates between the two mounts every 5 ms, in one process;
 #	- clients and daemons share one CPU, so that the time of a request is all the work that it causes, and does not
-#	  depend on which CPU the kernel wakes a thread on;
+#	  depend on which CPU the kernel wakes a thread on
+#	  (except in the rows with four clients, which use all CPUs and are noisier);
 #	- each row uses several pairs of fresh daemons, because the place of code and data in memory alone makes 1 %.
 # A row's ratio is the median over its pairs of daemons of the median over blocks of turns.  Its 95 % interval is a bootstrap
 # over the pairs of daemons.  The row "same program" shows how much noise is left.
@@ -21,9 +22,9 @@ LIVES=${LIVES:-7}
 CPU=${BENCH_CPU:-0} # empty: any
 PIN=${CPU:+taskset -c $CPU}
 
-# row NAME BAR OP A-PROGRAM A-OPTIONS B-PROGRAM B-OPTIONS: how fast is A, compared with B?
+# row NAME BAR OP A-PROGRAM A-OPTIONS B-PROGRAM B-OPTIONS [CLIENTS]: how fast is A, compared with B?
 row() {
-	local name=$1 bar=$2 op=$3 a=$4 a_options=$5 b=$6 b_options=$7 life
+	local name=$1 bar=$2 op=$3 a=$4 a_options=$5 b=$6 b_options=$7 clients=${8:-1} life
 	wanted "$name" || return 0
 	: >"$TMP/blocks"
 	for ((life = 0; life < LIVES; life++)); do
@@ -33,7 +34,7 @@ row() {
 			target b $PIN $b -o "allow_other,$b_options"
 			targets_up
 			$PIN pair "$op" "${BENCH_SECONDS:-2}" "$(dir_of a)/data" "$(dir_of b)/data" \
-				>"$TMP/pair" || fail "$name"
+				"$clients" >"$TMP/pair" || fail "$name"
 		}
 		sed "s/^/$life /" "$TMP/pair" >>"$TMP/blocks"
 		targets_forget
@@ -96,6 +97,7 @@ if [ -n "${RATEFS_BEFORE:-}" ]; then
 	for op in read write fstat stat open; do
 		row "before: $op, limited" 0.99 $op "$now" cache=strict,$three "$before" cache=strict,$three
 		row "before: $op, no limits" 0.99 $op "$now" cache=strict "$before" cache=strict
+		PIN='' row "before: $op, 4 clients" 0.99 $op "$now" cache=strict,$three "$before" cache=strict,$three 4
 	done
 	row "before: read, limited in 3 scopes" 0.99 read "$BIN/in_scopes $now" cache=strict,$three \
 		"$BIN/in_scopes $before" cache=strict,$three
@@ -104,6 +106,7 @@ else
 fi
 row "limits that never bind: read, 3 scopes" 0.97 read "$BIN/in_scopes $now" cache=strict,$three "$now" cache=strict
 row "same program: read" 0.995 read "$now" cache=strict,$three "$now" cache=strict,$three
+PIN='' row "same program: read, 4 clients" 0.98 read "$now" cache=strict,$three "$now" cache=strict,$three 4
 for op in read write fstat stat open; do
 	row "limits that never bind: $op" 0.97 $op "$now" cache=strict,$three "$now" cache=strict
 done

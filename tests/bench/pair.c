@@ -2,11 +2,13 @@
 /* Two mounts of the same directory, compared in turns that are too short for anything else on the machine to
  * slow down only one of them.
  *
- *	pair read|write|fstat|stat|open SECONDS A B		A and B: the same file on each mount
+ *	pair read|write|fstat|stat|open SECONDS A B [CLIENTS]	A and B: the same file on each mount
  *
  * Runs blocks of four turns (A B B A, then B A A B, …) and prints a line for each block: ns per operation on A, and on B.
- * The first operations of a turn are not timed: they find the caches full of the other mount. */
+ * The first operations of a turn are not timed: they find the caches full of the other mount.  With several clients,
+ * each is a thread that makes the same number of operations, and a turn ends with the last of them. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,14 @@ struct side {
 	uint64_t ns;
 };
 
+/* The turn that all clients are in; written between turns only. */
+static struct {
+	enum op op;
+	const struct side *side;
+	unsigned n;
+	pthread_barrier_t begin, warm, end;
+} now;
+
 static uint64_t now_ns(void)
 {
 	struct timespec t;
@@ -39,7 +49,7 @@ static uint64_t now_ns(void)
 
 static int run(enum op op, const struct side *s, unsigned i)
 {
-	static char buf[SIZE] __attribute__((aligned(4096)));
+	static _Thread_local char buf[SIZE] __attribute__((aligned(4096)));
 	off_t at = (off_t)(i * 2654435761U % PLACES) * SIZE;
 	struct stat st;
 	int fd;
@@ -58,18 +68,57 @@ static int run(enum op op, const struct side *s, unsigned i)
 	}
 }
 
-static void turn(enum op op, struct side *s, unsigned n)
+static void operate(unsigned from, unsigned to)
 {
-	uint64_t start = 0;
-	for (unsigned i = 0; i < WARM + n; i++) {
-		if (i == WARM)
-			start = now_ns();
-		if (run(op, s, i) < 0) {
-			perror(s->path);
+	for (unsigned i = from; i < to; i++) {
+		if (run(now.op, now.side, i) < 0) {
+			perror(now.side->path);
 			exit(1);
 		}
 	}
+}
+
+static void *client(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		pthread_barrier_wait(&now.begin);
+		operate(0, WARM);
+		pthread_barrier_wait(&now.warm);
+		operate(WARM, WARM + now.n);
+		pthread_barrier_wait(&now.end);
+	}
+	return NULL;
+}
+
+/* The first client is the caller; the others wait in client(). */
+static void turn(enum op op, struct side *s, unsigned n)
+{
+	now.op = op;
+	now.side = s;
+	now.n = n;
+	pthread_barrier_wait(&now.begin);
+	operate(0, WARM);
+	pthread_barrier_wait(&now.warm);
+	uint64_t start = now_ns();
+	operate(WARM, WARM + n);
+	pthread_barrier_wait(&now.end);
 	s->ns += now_ns() - start;
+}
+
+static void start_clients(unsigned clients)
+{
+	pthread_barrier_init(&now.begin, NULL, clients);
+	pthread_barrier_init(&now.warm, NULL, clients);
+	pthread_barrier_init(&now.end, NULL, clients);
+	for (unsigned i = 1; i < clients; i++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, client, NULL) != 0) {
+			fprintf(stderr, "pair: cannot start %u threads\n", clients);
+			exit(1);
+		}
+		pthread_detach(thread);
+	}
 }
 
 /* How many operations make a turn. */
@@ -85,12 +134,14 @@ static unsigned measure(enum op op, struct side *s)
 int main(int argc, char **argv)
 {
 	enum op op = 0;
-	while (argc == 5 && op < OPS && strcmp(argv[1], names[op]) != 0)
+	unsigned clients = argc == 6 ? (unsigned)strtoul(argv[5], NULL, 10) : 1;
+	while ((argc == 5 || argc == 6) && op < OPS && strcmp(argv[1], names[op]) != 0)
 		op++;
-	if (argc != 5 || op == OPS) {
-		fprintf(stderr, "usage: pair read|write|fstat|stat|open SECONDS A B\n");
+	if ((argc != 5 && argc != 6) || op == OPS || clients == 0) {
+		fprintf(stderr, "usage: pair read|write|fstat|stat|open SECONDS A B [CLIENTS]\n");
 		return 2;
 	}
+	start_clients(clients);
 	struct side side[2] = {{.path = argv[3]}, {.path = argv[4]}};
 	for (unsigned i = 0; i < 2; i++) {
 		side[i].fd = open(side[i].path, O_RDWR | O_CLOEXEC);
