@@ -134,6 +134,9 @@ void job_dequeue(struct job *j, uint64_t now_ns)
 	job_count_parked(j, -1);
 	job_tell_newcomers(j);
 	if (first)
+		lane_leave_outer(l, j, now_ns);
+	outer_detach(j);
+	if (first)
 		lane_touch(l, now_ns);
 }
 
@@ -218,7 +221,8 @@ static bool greedy(const struct gate_mount *m, const struct key *key, const stru
 		takes_too_much(key->parked_bytes, refusable_bytes(m), m->max_parked_bytes));
 }
 
-void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
+void job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
+	      uint64_t now_ns)
 {
 	struct gate *g = f->node.gate;
 	j->state = JOB_PARKED;
@@ -229,6 +233,9 @@ void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
 	j->waited = false;
 	j->blocked_by = (struct limit_ref){0};
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
+	j->outer_keys = 0;
+	if (c)
+		outer_attach(j, c, now_ns);
 	job_set_deadline(g, j);
 	job_enqueue(j, now_ns);
 	if (j->probe && !j->own)
@@ -242,7 +249,7 @@ static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *
 	struct gate *g = f->node.gate;
 	if (greedy(f->mount, key, j) || !heap_reserve(&g->deadlines, g->parked + 1))
 		return GATE_NO_ROOM;
-	job_park(f, key, j, now_ns);
+	job_park(f, key, j, &j->caller, now_ns);
 	gate_dispatch_locked(g, now_ns, now_ns);
 	if (j->state == JOB_READY) {
 		list_remove(&j->link);
@@ -292,7 +299,8 @@ static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_
 		j->cost.ops = device_merged_ops(m->device, &j->access, j->cost.bytes);
 	j->leaf = f;
 	j->date = (struct heap_item){0};
-	j->grant = (struct grant){.leaf = f, .cost = j->cost, .probe = j->probe};
+	grant_init(&j->grant, f, &j->cost);
+	j->grant.probe = j->probe;
 	if (!leaf_limits_class(f, cls))
 		return pass_unlimited(f, j, now_ns);
 	if (j->probe && has_voucher(keys_get(f, j->key, now_ns), cls))

@@ -32,7 +32,7 @@ static inline void check_resource(const struct resource *r, uint64_t now_ns)
 		waiters++;
 	}
 	for (unsigned i = 0; r->bytes && i < LANES; i++)
-		claimants += r->held[i] != 0;
+		claimants += r->held[i].lane != NULL;
 	if (r->index != RES_PAUSE)
 		must((res_gate_now(r)) == (waiters + claimants));
 	if (!waiters)
@@ -55,7 +55,7 @@ static inline void check_lane(const struct lane *l)
 	if (empty) {
 		must(!l->blocked && !queued && !l->turn);
 		for (unsigned i = 0; i < RES_INFLIGHT; i++)
-			must(!l->node->res[i] || l->node->res[i]->held[l->index] == 0);
+			must(!l->node->res[i] || !resource_held(l->node->res[i], l));
 	} else {
 		must(l->blocked ? !queued : up ? queued : false);
 	}
