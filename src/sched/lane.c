@@ -81,8 +81,11 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 		if (r->bucket && resource_is_shared(r) && (date_ns || !r->bytes))
 			hold(l, r, chain_tokens(link, &j->cost), at_ns);
 	}
-	if (date_ns)
-		l->claim_due_ns = date_ns;
+	if (!date_ns)
+		return;
+	if (date_ns > l->claim_due_ns)
+		holders_each(l, kick_held_of); /* others may use what it has claimed for longer */
+	l->claim_due_ns = date_ns;
 }
 
 /* --- asking --- */
