@@ -123,7 +123,8 @@ START_TEST(a_class_does_not_take_its_callers_past_the_cap_of_the_mount)
 	capped_mount(LIMIT_BPS, MIB);
 	struct gate_class_config c = by_op();
 	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
-	for (unsigned i = 0; i < 6; i++) /* two users with three processes each, one of which reads */
+	for (unsigned i = 0; i < 6;
+	     i++) /* two users with three processes each, one of which reads */
 		greedy_start(&g[i], i / 3, i, i % 3 ? COST_WRITE : COST_READ, 4 * KIB);
 	world_pass(&w, 100 * SEC);
 	gate_check(w.gate);
@@ -321,7 +322,9 @@ START_TEST(caps_of_the_mount_come_and_go_while_requests_of_classes_wait)
 	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
 	for (unsigned i = 0; i < 4; i++)
 		greedy_start(&g[i], i / 2, i, COST_WRITE, 4 * KIB);
-	const struct { uint64_t cap, each_gets; } step[] = {
+	const struct {
+		uint64_t cap, each_gets;
+	} step[] = {
 		{0, 2 * MIB}, {2 * MIB, MIB}, {MIB, MIB / 2}, {100 * MIB, 2 * MIB}, {0, 2 * MIB}};
 	for (unsigned s = 0; s < 5; s++) {
 		cfg.each = (struct limiter_config){0};
@@ -507,6 +510,299 @@ START_TEST(a_limit_of_rate_0_in_an_outer_key_refuses)
 }
 END_TEST
 
+/* --- everything at random --- */
+
+/* What each key of each scope was granted, by a model of its own: the largest of (granted − given back − rate × length) over
+ * all intervals that end now.  It may be at most rate × 5 ms + max(capacity, largest request). */
+#define DEPTH  6
+#define USERS  3
+#define TIDS   6
+#define WORKS  120
+#define SCOPES (DEPTH + 1) /* the mount is 0, class i is i + 1 */
+
+struct excess {
+	double tokens, largest;
+	uint64_t at_ns, highest_rate;
+};
+
+static struct model {
+	struct limiter_config each[SCOPES];
+	enum fair_kind fair[SCOPES];
+	unsigned n; /* classes */
+	unsigned parent[SCOPES];
+	struct excess excess[SCOPES][FAIR_KINDS][TIDS][LIMIT_KINDS];
+} model;
+
+static uint64_t rng, checks;
+
+static uint64_t pick(uint64_t n)
+{
+	return unit_random(&rng) % n;
+}
+
+static const char *const class_rules[DEPTH] = {"uid:2&op:read", "op:write", "op:read",
+					       "op:meta",	"op:open",  "op:readdir"};
+
+/* The scope that a request belongs to, by class_rules. */
+static unsigned scope_of(const struct caller *c, enum cost_class cls)
+{
+	static const enum cost_class takes[DEPTH] = {COST_READ, COST_WRITE,	COST_READ,
+						     COST_META, COST_OPENCLOSE, COST_READDIR};
+	for (unsigned i = 0; i < model.n; i++)
+		if (takes[i] == cls && (i > 0 || c->uid == 2))
+			return i + 1;
+	return 0;
+}
+
+static uint64_t id_of(enum fair_kind kind, const struct caller *c)
+{
+	return kind == FAIR_UID ? c->uid : kind == FAIR_PROCESS ? c->tid : 0;
+}
+
+static void drain(struct excess *x, uint64_t rate)
+{
+	x->tokens -= (double)rate * (double)(w.clock.now - x->at_ns) / 1e9;
+	x->tokens = x->tokens < 0 ? 0 : x->tokens;
+	x->at_ns = w.clock.now;
+}
+
+static double tokens_of(unsigned kind, uint64_t ops, uint64_t bytes)
+{
+	return (double)(limit_kind_is_bytes(kind) ? bytes : ops);
+}
+
+static void grant_in(unsigned scope, const struct caller *who, const struct cost *cost)
+{
+	const struct limiter_config *c = &model.each[scope];
+	const struct limiter like = {.config = *c};
+	enum fair_kind fair = model.fair[scope];
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
+		if (!(limiter_kinds_for(&like, cost->cls) & 1U << k))
+			continue;
+		struct excess *x = &model.excess[scope][fair][id_of(fair, who)][k];
+		double n = tokens_of(k, cost->ops, cost->bytes);
+		double capacity = (double)limit_capacity(&c->limit[k], c->window_ns);
+		drain(x, c->limit[k].rate_per_sec);
+		x->highest_rate = max_u64(x->highest_rate, c->limit[k].rate_per_sec);
+		x->tokens += n;
+		x->largest = n > x->largest ? n : x->largest;
+		/* some ops may have been taken in advance, and rounding */
+		double room = (x->largest > capacity ? x->largest : capacity) +
+			      (double)x->highest_rate * 0.005 +
+			      (limit_kind_is_bytes(k) ? 2 : LANES + 1);
+		must_say(x->tokens <= room,
+			 "scope %u, key %u by %s, %s: %.0f beyond the rate, of %.0f", scope,
+			 (unsigned)id_of(fair, who), fair_kind_name(fair), limit_kind_name(k),
+			 x->tokens, room);
+		checks++;
+	}
+}
+
+/* Ends a request of which only some bytes were moved; these alone count. */
+static void granted(const struct grant *g, const struct caller *who)
+{
+	uint64_t moved = pick(3) ? g->cost.bytes : pick(g->cost.bytes + 1);
+	for (unsigned scope = scope_of(who, g->cost.cls);; scope = model.parent[scope]) {
+		grant_in(scope, who, &g->cost);
+		for (unsigned k = LIMIT_BPS; k < LIMIT_KINDS; k++) {
+			enum fair_kind fair = model.fair[scope];
+			struct excess *x = &model.excess[scope][fair][id_of(fair, who)][k];
+			x->tokens -= tokens_of(k, 0, g->cost.bytes - moved);
+			x->tokens = x->tokens < 0 ? 0 : x->tokens;
+		}
+		if (scope == 0)
+			break;
+	}
+	gate_done(g, OUTCOME_OK, moved);
+}
+
+static void random_end(struct work *k)
+{
+	if (k->fate == RAN && !k->job.probe)
+		granted(&k->job.grant, &k->job.caller);
+}
+
+/* A limit that stays keeps its level; a larger capacity starts as empty as the smaller one was. */
+static void random_each(unsigned scope, struct limiter_config *out)
+{
+	struct limiter_config was = model.each[scope], now = {.window_ns = pick(3) ? 0 : SEC};
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
+		bool is_bytes = limit_kind_is_bytes(k);
+		if (pick(100) < 20)
+			set_limit(&now, k, is_bytes ? 64 * KIB + pick(4 * MIB) : 20 + pick(400));
+		if (pick(3) == 0)
+			now.limit[k].burst = is_bytes ? pick(MIB) : pick(20);
+		for (unsigned i = 0; i < FAIR_KINDS * TIDS; i++) {
+			struct excess *x = &model.excess[scope][i / TIDS][i % TIDS][k];
+			drain(x, was.limit[k].rate_per_sec);
+			if (!was.limit[k].enabled || !now.limit[k].enabled)
+				*x = (struct excess){.at_ns = w.clock.now};
+			else if (x->tokens > 0) /* otherwise the key may be new */
+				x->tokens += (double)limit_capacity(&now.limit[k], now.window_ns) -
+					     (double)limit_capacity(&was.limit[k], was.window_ns);
+			x->tokens = x->tokens < 0 ? 0 : x->tokens;
+		}
+	}
+	*out = model.each[scope] = now;
+}
+
+/* A class below a class below a class …; each takes another kind of operation. */
+static void random_classes(struct rule *const rules[DEPTH])
+{
+	static const char *const names[DEPTH] = {"a", "b", "c", "d", "e", "f"};
+	struct gate_class_config c[DEPTH];
+	unsigned had = model.n;
+	model.n = (unsigned)pick(DEPTH + 1);
+	for (unsigned i = 0; i < model.n; i++) {
+		unsigned scope = i + 1, parent = pick(4) ? i : (unsigned)pick(scope);
+		if (i >= had) {
+			model.each[scope] = (struct limiter_config){0};
+			model.fair[scope] = pick(3) ? FAIR_UID : pick(2) ? FAIR_PROCESS : FAIR_NONE;
+		}
+		c[i] = (struct gate_class_config){.name = names[i],
+						  .match = rules[i],
+						  .parent = parent ? names[parent - 1] : NULL,
+						  .fair = model.fair[scope],
+						  .weight = (uint32_t)(1 + pick(3))};
+		if (pick(4) == 0)
+			set_limit(&c[i].limits, LIMIT_IOPS, 10 + pick(200));
+		model.parent[scope] = parent;
+		random_each(scope, &c[i].each);
+	}
+	ck_assert_int_eq(gate_set_classes(m, c, model.n), 0);
+}
+
+static struct caller random_caller(void)
+{
+	return (struct caller){.uid = (uint32_t)pick(USERS), .tid = (uint32_t)pick(TIDS)};
+}
+
+static struct cost random_cost(void)
+{
+	static const enum cost_class classes[] = {COST_READ, COST_WRITE, COST_READDIR, COST_META,
+						  COST_OPENCLOSE};
+	struct cost c = {classes[pick(5)], 1, 0};
+	if (c.cls != COST_META && c.cls != COST_OPENCLOSE)
+		c.bytes = 1 + pick(pick(4) ? 64 * KIB : MIB);
+	return c;
+}
+
+static void random_submit(struct work *k)
+{
+	if (k->mount && k->fate == PENDING)
+		return;
+	bool probe = pick(20) == 0;
+	*k = (struct work){.world = &w, .mount = m, .on_end = random_end};
+	k->job = (struct job){.ops = &work_ops,
+			      .cost = random_cost(),
+			      .caller = random_caller(),
+			      .memory_bytes = 100,
+			      .probe = probe};
+	enum gate_verdict v =
+		probe ? GATE_WOULD_BLOCK : gate_try(m, &k->job.cost, &k->job.caller, &k->job.grant);
+	if (v == GATE_WOULD_BLOCK)
+		v = gate_park(m, &k->job);
+	if (v == GATE_GO && !probe)
+		work_run(&k->job);
+	if (v == GATE_GO && probe)
+		k->mount = NULL;
+	ck_assert(v == GATE_GO || v == GATE_PARKED);
+}
+
+static void random_nonblocking(void)
+{
+	struct caller who = random_caller();
+	struct cost c = {pick(2) ? COST_READ : COST_WRITE, 1, 1 + pick(64 * KIB)};
+	struct grant g;
+	if (gate_try_nonblocking(m, &c, &who, GATE_PARTIAL_BYTES, &g) == GATE_GO)
+		granted(&g, &who);
+}
+
+/* What is paid later, and what the outer keys pay in advance, the model does not know: it is more lenient. */
+static void random_unwaiting(void)
+{
+	struct caller who = random_caller();
+	struct cost c = random_cost();
+	struct grant g;
+	if (gate_take(m, &c, &who, &g))
+		granted(&g, &who);
+	else
+		gate_done(&g, OUTCOME_OK, c.bytes);
+}
+
+static void random_step(struct work k[WORKS], struct rule *const rules[DEPTH])
+{
+	struct work *one = &k[pick(WORKS)];
+	switch (pick(40)) {
+	case 0:
+		gate_step(w.gate, w.clock.now);
+		random_classes(rules);
+		break;
+	case 1:
+		gate_step(w.gate, w.clock.now);
+		random_each(0, &cfg.each);
+		ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+		break;
+	case 2:
+		ck_assert_int_eq(gate_pause_mount(m, pick(4) == 0), 0);
+		break;
+	case 3:
+	case 4:
+		if (one->mount && one->fate == PENDING && gate_cancel(w.gate, &one->job)) {
+			one->fate = CANCELLED;
+			one->ends++;
+		}
+		break;
+	case 5:
+		random_nonblocking();
+		break;
+	case 6:
+		random_unwaiting();
+		break;
+	case 7:
+	case 8:
+	case 9:
+	case 10:
+	case 11:
+		world_pass(&w, pick(pick(4) ? 20 * MS : SEC));
+		break;
+	default:
+		random_submit(one);
+	}
+	gate_check(w.gate);
+}
+
+START_TEST(no_key_of_any_scope_gets_more_than_its_rate_whatever_changes)
+{
+	static struct work k[WORKS];
+	struct rule *rules[DEPTH];
+	const char *rounds = getenv("RATEFS_ROUNDS");
+	for (unsigned i = 0; i < DEPTH; i++)
+		rules[i] = rule(class_rules[i]);
+	rng = unit_seed();
+	checks = 0;
+	for (int run = rounds ? atoi(rounds) : 150; run > 0; run--) {
+		memset(&model, 0, sizeof(model));
+		memset(k, 0, sizeof(k));
+		cfg = mount_config();
+		cfg.fair = model.fair[0] = pick(4) ? FAIR_UID : FAIR_PROCESS;
+		up();
+		for (unsigned i = 0; i < 600; i++)
+			random_step(k, rules);
+		ck_assert_int_eq(gate_pause_mount(m, false), 0);
+		for (unsigned i = 0; i < 10000 && w.clock.armed_ns != NEVER; i++)
+			world_until(&w, w.clock.armed_ns);
+		for (unsigned i = 0; i < WORKS; i++)
+			must_say(!k[i].mount || k[i].ends == 1, "a job was forgotten");
+		down();
+	}
+	printf("# %llu grants of keys\n", (unsigned long long)checks);
+	ck_assert_uint_gt(checks, 1000);
+	for (unsigned i = 0; i < DEPTH; i++)
+		rule_free(rules[i]);
+}
+END_TEST
+
 UNIT_MAIN("gate_outer", a_class_does_not_take_its_callers_past_the_cap_of_the_mount,
 	  limits_for_each_key_hold_at_every_level,
 	  neither_classes_nor_processes_nor_pauses_beat_the_cap_of_the_mount,
@@ -519,4 +815,6 @@ UNIT_MAIN("gate_outer", a_class_does_not_take_its_callers_past_the_cap_of_the_mo
 	  what_may_not_wait_in_a_class_is_paid_by_the_outer_key,
 	  a_nonblocking_caller_in_a_class_gets_its_turns_at_the_cap_of_the_mount,
 	  a_wait_for_an_outer_key_is_named_after_the_scope_that_has_the_limit,
-	  a_dry_run_names_the_outer_key_and_leaves_no_debt, a_limit_of_rate_0_in_an_outer_key_refuses)
+	  a_dry_run_names_the_outer_key_and_leaves_no_debt,
+	  a_limit_of_rate_0_in_an_outer_key_refuses,
+	  no_key_of_any_scope_gets_more_than_its_rate_whatever_changes)
