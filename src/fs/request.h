@@ -96,9 +96,9 @@ struct request {
 	bool granted;
 	struct grant grant;
 	const struct scope_way *reserved; /* by handle_reserve, until a handle is made */
-	bool too_many_open;		 /* handle_reserve refused it because of max_open */
-	uint32_t umask;			 /* of the caller, if the request creates something */
-	char *buffer;			 /* transport->room, while it runs */
+	bool too_many_open;		  /* handle_reserve refused it because of max_open */
+	uint32_t umask;			  /* of the caller, if the request creates something */
+	char *buffer;			  /* transport->room, while it runs */
 	uint64_t bytes_moved; /* by read, write, copy; of a listing, of extended attributes */
 	int error;	      /* errno of the reply, 0 on success */
 

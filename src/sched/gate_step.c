@@ -170,8 +170,8 @@ static void release_front(struct gate *g, struct lane *root, uint64_t at_ns, uin
 	}
 	if (!refuses && !j->probe)
 		refuses = take_way_up(bottom, j, at_ns);
-	if (refuses && refuses->node->kind == SCOPE_KEY)
-		lane_block(bottom, refuses, j, at_ns); /* its own key or an outer key refuses */
+	if (refuses && refuses->node->kind == SCOPE_KEY && refuses->node != bottom->node)
+		lane_block(bottom, refuses, j, at_ns); /* an outer key refuses */
 	else if (refuses)
 		lane_block(&refuses->node->lane[root->index], refuses, j, at_ns);
 	else

@@ -50,8 +50,8 @@ struct grant {
 	struct leaf *leaf;	   /* where the request entered the tree of scopes */
 	const struct chain *chain; /* from the leaf to the root; NULL: nothing is limited there */
 	struct cost cost;
-	bool probe;    /* took nothing and is not counted */
-	unsigned keys; /* 0: no key has limits that apply to the request */
+	bool probe;				/* took nothing and is not counted */
+	unsigned keys;				/* 0: no key has limits that apply to the request */
 	struct granted_key key[GRANT_KEYS_MAX]; /* that of the leaf first, then the outer keys */
 };
 

@@ -167,6 +167,8 @@ static void free_accounts(struct key *key)
 
 static void key_fini(struct key *key)
 {
+	for (unsigned i = 0; i < LANES; i++)
+		parts_free(&key->node.lane[i]);
 	free_accounts(key);
 	each_fini(key);
 	node_fini(&key->node);

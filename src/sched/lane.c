@@ -19,7 +19,8 @@ static void kick_held_of(const struct lane *l, const struct node *n)
 }
 
 /* Calls fn for every node of which the lane may hold something. */
-static void holders_each(const struct lane *l, void (*fn)(const struct lane *l, const struct node *n))
+static void holders_each(const struct lane *l,
+			 void (*fn)(const struct lane *l, const struct node *n))
 {
 	fn(l, l->node);
 	const struct job *j = l->fq ? NULL : list_first(&l->jobs, struct job, link);
@@ -48,7 +49,8 @@ struct lane_limits lane_limits(const struct lane *l, const struct job *j)
 	struct lane_limits limits = {.job = j};
 	if (mount_is_dry(j->leaf->mount))
 		return limits;
-	limits.chain = l->node->own[j->cost.cls];
+	if (!l->whole)
+		limits.chain = l->node->own[j->cost.cls];
 	if (!l->fq) {
 		limits.outer = 1;
 		limits.outer_end = 1 + j->outer_keys;
@@ -102,7 +104,7 @@ static bool must_queue(struct lane *l, const struct resource *r, uint64_t at_ns)
 struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns)
 {
 	struct lane_limits limits = lane_limits(l, j);
-	if (l->node->paused)
+	if (l->node->paused) /* never a key */
 		return l->node->res[RES_PAUSE];
 	for (const struct chain_link *link; (link = next_limit(&limits));) {
 		struct resource *r = link_resource(link);

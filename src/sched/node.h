@@ -95,8 +95,11 @@ struct lane {
 	 * whose it was: its own node's (0), or that of an outer key (depth as in struct limit_ref) */
 	uint16_t refused_by, refused_outer;
 	uint64_t refused_ns;
-	struct fq *fq;		  /* the lanes below that are ready; NULL at a key */
-	struct list jobs;	  /* at a key: FIFO, linked by job->link */
+	struct fq *fq;		  /* the lanes below that are ready; NULL at the bottom */
+	struct list jobs;	  /* at the bottom: FIFO, linked by job->link */
+	struct parts *parts;	  /* at a key: not NULL: the lane is divided, see part.c */
+	struct lane *whole;	  /* not NULL: it is a part of this lane */
+	uint64_t parked;	  /* at a key: number of jobs, those in parts included */
 	struct fq_item item;	  /* in the parent's fq */
 	struct resource *blocked; /* the resource in whose FIFO it is, linked by ->wait */
 	struct resource
@@ -161,6 +164,8 @@ struct node {
 
 static inline struct lane *lane_parent(const struct lane *l)
 {
+	if (l->whole)
+		return l->whole;
 	return l->node->parent ? &l->node->parent->lane[l->index] : NULL;
 }
 
@@ -200,7 +205,15 @@ static inline const struct chain_link *own_link(const struct chain *own, unsigne
 	return i < own->links ? &own->link[own->links - 1 - i] : &own->link[i];
 }
 
+/* The lane of the key that a lane at the bottom belongs to. */
+static inline struct lane *lane_whole(struct lane *l)
+{
+	return l->whole ? l->whole : l;
+}
+
 /* node.c: the life of a node */
+
+void lane_init(struct lane *l, struct node *n, unsigned index);
 
 /* A key has no name, no branch and no pause.  False: out of memory.  Call node_fini in either
  * case. */
@@ -249,6 +262,18 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 /* The job, which was at the front of the lane of a key, has left: the lane leaves the resources of
  * those of its outer keys that are not outer keys of the next job, too. */
 void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns);
+
+/* part.c: lanes of keys whose jobs have different outer keys */
+
+/* The lane in which to queue a job of a key: its lane or a part of it.  May divide the lane. */
+struct lane *lane_for(struct lane *whole, const struct job *j, uint64_t now_ns);
+/* The parts of a lane, one after the other; NULL: no more. */
+struct lane *part_next(const struct lane *whole, const struct lane *part);
+/* For a change of limits.  parts_join takes the parts out of all queues and makes the lane whole again; parts_divide divides
+ * a lane that is in no queue if necessary, and queues the parts. */
+void parts_join(struct lane *whole, uint64_t now_ns);
+void parts_divide(struct lane *whole, uint64_t now_ns);
+void parts_free(struct lane *whole);
 
 /* reserve.c */
 

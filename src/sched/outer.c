@@ -137,7 +137,8 @@ static bool is_attached(const struct job *j)
 	unsigned n = outer_leaves(j->leaf, j->cost.cls, up);
 	for (unsigned i = 0; i < n && n == j->outer_keys; i++) {
 		const struct key *key = j->grant.key[i + 1].key;
-		if (key->node.parent != &up[i]->node || (int)key->id.kind != atomic_load(&up[i]->fair))
+		if (key->node.parent != &up[i]->node ||
+		    (int)key->id.kind != atomic_load(&up[i]->fair))
 			return false;
 	}
 	return n == j->outer_keys;

@@ -66,6 +66,18 @@ static inline void check_node(const struct node *n, uint64_t now_ns);
 static inline void check_key(struct key *key, void *arg)
 {
 	check_node(&key->node, *(uint64_t *)arg);
+	for (unsigned i = 0; i < LANES; i++) {
+		const struct lane *whole = &key->node.lane[i];
+		uint64_t jobs = 0;
+		for (const struct lane *l = whole; l; l = part_next(whole, l == whole ? NULL : l)) {
+			list_for_each (it, (struct list *)(uintptr_t)&l->jobs)
+				jobs++;
+			if (l != whole)
+				check_lane(l);
+		}
+		must(jobs == whole->parked);
+		must(!whole->parts || list_empty(&whole->jobs));
+	}
 }
 
 static inline void check_node(const struct node *n, uint64_t now_ns)

@@ -311,6 +311,51 @@ START_TEST(a_turn_in_a_class_is_not_lost_for_want_of_the_outer_keys_ops)
 }
 END_TEST
 
+/* A class whose key is everybody, or a process that serves several users: who is at the cap delays only itself. */
+static void users_in_one_key(enum fair_kind fair)
+{
+	struct greedy g[8];
+	capped_mount(LIMIT_BPS, MIB);
+	struct gate_class_config c = by_op();
+	c.fair = fair;
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	for (unsigned i = 0; i < 6; i++) /* user 1 asks five times as much as user 2 */
+		greedy_start(&g[i], 1 + i / 5, 9, COST_WRITE, 4 * KIB);
+	for (unsigned i = 6; i < 8; i++) /* users 3 and 4 ask seldom */
+		g[i] = (struct greedy){.stop = true, .k = {.owner = &g[i], .on_end = greedy_next}};
+	for (unsigned i = 0; i < 200; i++) {
+		struct greedy *seldom = &g[6 + i % 2];
+		seldom->who = (struct caller){.uid = 3 + i % 2, .tid = 9};
+		seldom->cost = (struct cost){COST_WRITE, 1, 4 * KIB};
+		greedy_ask(seldom);
+		ck_assert_int_eq(seldom->k.fate, RAN);
+		world_pass(&w, SEC / 10);
+		gate_check(w.gate);
+		if (i == 99)
+			ck_assert_int_eq(gate_set_mount(m, &cfg), 0); /* all queues anew */
+	}
+	near((double)(g[0].got + g[1].got + g[2].got + g[3].got + g[4].got), 20 * MIB, 1);
+	near((double)g[5].got, 20 * MIB, 1);
+	greedy_end(g, 6);
+	/* When it is empty, the queue is one again. */
+	struct work k = {0};
+	ck_assert_int_eq(work_submit(&w, &k, m, COST_WRITE, 4 * MIB, 9), GATE_GO);
+	struct work next = {0};
+	ck_assert_int_eq(work_submit(&w, &next, m, COST_WRITE, KIB, 9), GATE_PARKED);
+	ck_assert_ptr_null(next.job.lane->parts);
+	world_pass(&w, 10 * SEC);
+	ck_assert_int_eq(next.fate, RAN);
+	rule_free(writes);
+	down();
+}
+
+START_TEST(who_is_at_the_cap_delays_nobody_else_in_the_same_queue)
+{
+	users_in_one_key(FAIR_NONE);
+	users_in_one_key(FAIR_PROCESS);
+}
+END_TEST
+
 START_TEST(caps_of_the_mount_come_and_go_while_requests_of_classes_wait)
 {
 	struct greedy g[4];
@@ -810,6 +855,7 @@ UNIT_MAIN("gate_outer", a_class_does_not_take_its_callers_past_the_cap_of_the_mo
 	  past_the_last_outer_key_callers_share_a_cap_and_get_less,
 	  a_turn_in_a_class_is_not_lost_for_want_of_the_outer_keys_bytes,
 	  a_turn_in_a_class_is_not_lost_for_want_of_the_outer_keys_ops,
+	  who_is_at_the_cap_delays_nobody_else_in_the_same_queue,
 	  caps_of_the_mount_come_and_go_while_requests_of_classes_wait,
 	  a_class_that_moves_comes_under_the_caps_of_its_new_parent,
 	  what_may_not_wait_in_a_class_is_paid_by_the_outer_key,
