@@ -117,13 +117,15 @@ const char *limit_label(const struct snap_limit *l, char buf[RATES_TARGET_MAX])
 	return buf;
 }
 
+/* A limit that a mount has for each key holds for the keys of its classes, too.  These may be parts of what counts as one
+ * key in the mount, so the result is at most what that key uses. */
 static double busiest_key(const struct limit_rates *l, const struct key_rates *keys, unsigned n)
 {
 	double most = 0;
 	bool class = strcmp(l->limit->scope, "class") == 0;
 	for (unsigned i = 0; i < n; i++) {
 		if (keys[i].mount != l->seen_from ||
-		    strcmp(keys[i].key->class, class ? l->limit->of : "") != 0)
+		    (class && strcmp(keys[i].key->class, l->limit->of) != 0))
 			continue;
 		double used = l->limit->bytes ? keys[i].bytes_per_sec : keys[i].ops_per_sec;
 		most = used > most ? used : most;

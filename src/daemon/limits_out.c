@@ -16,8 +16,7 @@ struct level {
 	const char *name;
 	const struct settings *s;
 	struct scope_limits now;
-	bool known;   /* false: not mounted, `now` is empty */
-	bool outside; /* around the class that is looked at: its each.* does not apply there */
+	bool known; /* false: not mounted, `now` is empty */
 };
 
 struct met {
@@ -91,7 +90,7 @@ static unsigned collect(const struct registry *r, const struct level *level, uns
 			if (cfg->limit[k].enabled)
 				met[n++] = met_rate(l, k, false);
 		for (int k = 0; k < LIMIT_KINDS; k++)
-			if (l->s->each.limit[k].enabled && !l->outside)
+			if (l->s->each.limit[k].enabled)
 				met[n++] = met_rate(l, k, true);
 		if (cfg->max_inflight)
 			met[n++] = met_permits(l, "max_inflight", &l->now.inflight);
@@ -190,8 +189,6 @@ static unsigned add_way(const struct target *t, struct level *level)
 	else if (!t->mount)
 		known = t->fs ? gate_limits_fs(t->fs->gate, now)
 			      : gate_limits_global(t->registry->gate, now);
-	for (unsigned i = 1; t->class && i < n; i++)
-		level[i].outside = true;
 	for (unsigned i = 0; i < n && known == n; i++) {
 		level[i].now = now[i];
 		level[i].known = true;

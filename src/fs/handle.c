@@ -27,7 +27,7 @@ int handle_reserve(struct request *req)
 	return -ENFILE;
 }
 
-static void release_counts(const struct open_way *counted, uid_t uid)
+static void release_counts(const struct scope_way *counted, uid_t uid)
 {
 	fdlimit_client_done(uid);
 	if (counted)

@@ -28,7 +28,7 @@ struct fs;
 struct fs_opener;
 struct fuse_file_info;
 struct inode;
-struct open_way;
+struct scope_way;
 struct space_slot;
 struct request;
 struct stat;
@@ -65,7 +65,7 @@ struct handle {
 	uid_t uid;
 	gid_t gid;
 	struct opener opener;
-	const struct open_way *counted; /* where max_open counts it; NULL: nowhere */
+	const struct scope_way *counted; /* where max_open counts it; NULL: nowhere */
 	struct inode *inode;
 	_Atomic(struct space_slot *) slot; /* where its space is counted; NULL: not yet */
 	struct list of_inode;		   /* in open_state->handles */

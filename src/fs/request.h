@@ -35,7 +35,7 @@
 struct fs;
 struct fs_mount;
 struct handle;
-struct open_way;
+struct scope_way;
 struct request;
 
 #define FS_MAX_TRANSFER (1U << 20) /* bytes of one read or write: conn->max_write */
@@ -95,10 +95,10 @@ struct request {
 	/* Its admission and its result. */
 	bool granted;
 	struct grant grant;
-	const struct open_way *reserved; /* by handle_reserve, until a handle is made */
-	bool too_many_open;		 /* handle_reserve refused it because of max_open */
-	uint32_t umask;			 /* of the caller, if the request creates something */
-	char *buffer;			 /* transport->room, while it runs */
+	const struct scope_way *reserved; /* by handle_reserve, until a handle is made */
+	bool too_many_open;		  /* handle_reserve refused it because of max_open */
+	uint32_t umask;			  /* of the caller, if the request creates something */
+	char *buffer;			  /* transport->room, while it runs */
 	uint64_t bytes_moved; /* by read, write, copy; of a listing, of extended attributes */
 	int error;	      /* errno of the reply, 0 on success */
 

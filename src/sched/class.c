@@ -97,6 +97,7 @@ struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cos
 		uint64_t classes_id = atomic_load(&m->classes_id);
 		struct leaf *f = leaf_of(m, c, cls, &now_ns);
 		*key = caller_key(c, g->callers, atomic_load(&f->fair), now_ns);
+		outer_look_up(f, cls, c, now_ns);
 		gate_lock(g);
 		if (atomic_load(&m->classes_id) == classes_id)
 			return f;

@@ -140,17 +140,17 @@ static int plan_room(struct class_plan *p)
 
 static int compile_row(const struct class_plan *p, const struct plan_row *row)
 {
-	struct limiter *way[CHAIN_SCOPES_MAX];
+	struct node *way[CHAIN_SCOPES_MAX];
 	unsigned n = 0;
-	for (const struct leaf *f = row->leaf; f != &p->m->leaf;) {
+	for (struct leaf *f = row->leaf; f != &p->m->leaf;) {
 		const struct plan_row *at = p->row;
 		while (at->leaf != f)
 			at++;
-		way[n++] = f->node.limiter;
+		way[n++] = &f->node;
 		f = at->parent;
 	}
-	for (const struct node *up = &p->m->leaf.node; up; up = up->parent)
-		way[n++] = up->limiter;
+	for (struct node *up = &p->m->leaf.node; up; up = up->parent)
+		way[n++] = up;
 	int rc = own_compile(&row->leaf->node);
 	return rc < 0 ? rc : leaf_compile(row->leaf, way, n);
 }
@@ -344,6 +344,7 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 	j->key = caller_key(&j->caller, g->callers, atomic_load(&f->fair), now_ns);
 	struct key *key = keys_get(f, j->key, now_ns);
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
+	outer_renew(j, now_ns);
 	list_remove(&j->link);
 	list_push_tail(&j->lane->jobs, &j->link);
 	job_count_parked(j, 1);

@@ -11,7 +11,10 @@
  * A key owes at most the operations that its slowest limit grants in DEBT_SECONDS; the rest is
  * forgiven.  A loop of dup and close makes tens of thousands of requests per second, and its key,
  * whose process may have exited by then, would keep paying for days out of a share that others
- * could use.  Bytes are owed in full: only requests that transfer data can owe them. */
+ * could use.  Bytes are owed in full: only requests that transfer data can owe them.
+ *
+ * To its outer keys (outer.c) a request owes nothing in instalments: it takes their tokens at once, even those that are not
+ * there yet, because only the requests of the same caller wait for these tokens.  The bound is the same. */
 #include "sched/gate_internal.h"
 
 #define DEBT_SECONDS	 10
@@ -68,6 +71,17 @@ static uint64_t most_ops(const struct chain *ch)
 	return rate * DEBT_SECONDS;
 }
 
+/* Takes tokens of an outer key that may not be there yet. */
+static void take_in_advance(const struct chain *ch, const struct cost *c, uint64_t now_ns)
+{
+	for (unsigned i = 0; ch && i < ch->links; i++) {
+		const struct chain_link *l = &ch->link[i];
+		int64_t most = (int64_t)min_u64(bucket_rate(l->bucket) * DEBT_SECONDS, INT64_MAX);
+		if (l->per_byte || bucket_level(l->bucket, now_ns) > -most)
+			bucket_take(l->bucket, chain_tokens(l, c), now_ns);
+	}
+}
+
 static void owe(struct account *a, const struct chain *ch, const struct chain *own,
 		const struct cost *c)
 {
@@ -77,20 +91,23 @@ static void owe(struct account *a, const struct chain *ch, const struct chain *o
 	a->owed_bytes = add_sat_u64(a->owed_bytes, c->bytes);
 }
 
-static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, uint64_t now_ns)
+static bool any_misconfigured(const struct grant *grant)
 {
+	bool any = chain_misconfigured(grant->chain, &grant->cost);
+	for (unsigned i = 0; i < grant->keys; i++)
+		any |= chain_misconfigured(grant->key[i].chain, &grant->cost);
+	return any;
+}
+
+static void add_locked(struct grant *grant, struct key *key, uint64_t now_ns)
+{
+	struct leaf *f = grant->leaf;
 	const struct cost *c = &grant->cost;
-	const struct chain *ch = leaf_limits(f, c->cls);
-	struct key *key = keys_get(f, id, now_ns);
-	const struct chain *own = key->node.own[c->cls];
-	if ((!ch && !own) || chain_misconfigured(ch, c) || chain_misconfigured(own, c))
-		return; /* nothing is limited, or a rate is 0 and the debt could never be paid */
-	grant->chain = ch;
-	grant->own = own;
-	if (own) {
-		grant->key = key;
-		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
-	}
+	const struct chain *ch = grant->chain, *own = grant->key[0].chain;
+	for (unsigned i = 1; i < grant->keys; i++)
+		take_in_advance(grant->key[i].chain, c, now_ns);
+	if (!ch && !own)
+		return;
 	struct account *a = account_get(f, key, c->cls);
 	if (!a) { /* out of memory: take the tokens now, at the expense of all keys */
 		if (ch)
@@ -101,13 +118,11 @@ static void add_locked(struct leaf *f, struct fair_key id, struct grant *grant, 
 	}
 	if (ch)
 		chain_take_permits(ch);
-	if (own)
-		chain_take_permits(own);
 	owe(a, ch, own, c);
 	if (a->debt.state == JOB_PARKED)
 		return;
 	set_instalment(a);
-	job_park(f, key, &a->debt, now_ns);
+	job_park(f, key, &a->debt, NULL, now_ns);
 }
 
 void debt_add(struct gate_mount *m, const struct caller *c, struct grant *grant)
@@ -116,10 +131,18 @@ void debt_add(struct gate_mount *m, const struct caller *c, struct grant *grant)
 	struct leaf *f = leaf_of_lock(m, c, grant->cost.cls, &id);
 	struct gate *g = f->node.gate;
 	uint64_t now_ns = clock_now(g->clock);
-	*grant = (struct grant){.leaf = f, .cost = grant->cost};
+	grant->leaf = f;
 	leaf_grant_begin(f);
 	gate_catch_up_locked(g, now_ns);
-	add_locked(f, id, grant, now_ns);
+	struct key *key = keys_get(f, id, now_ns);
+	grant->chain = leaf_limits(f, grant->cost.cls);
+	keys_pin_locked(grant, key, c, now_ns);
+	if (!any_misconfigured(grant)) {
+		add_locked(grant, key, now_ns);
+	} else { /* a rate is 0 and the debt could never be paid */
+		keys_unpin(grant);
+		grant->chain = NULL;
+	}
 	gate_dispatch_locked(g, now_ns, now_ns);
 	gate_arm_locked(g);
 	gate_unlock_deliver(g);

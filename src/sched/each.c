@@ -147,7 +147,22 @@ void each_apply(struct leaf *f, const struct limiter_config *cfg, uint64_t now_n
 		if (limiter_kinds_for(&like, c))
 			each |= 1U << c;
 	f->each_limits = *cfg;
-	atomic_store(&f->each, each);
+	atomic_store(&f->each_here, each);
+}
+
+/* Records which lanes use each limit of a key. */
+static void mark_lanes(struct key *key, void *arg)
+{
+	const struct gate *g = key->node.gate;
+	for (unsigned i = 0; i < RES_INFLIGHT; i++) {
+		struct resource *r = key->node.res[i];
+		if (!r)
+			continue;
+		r->lanes = 0;
+		for (unsigned c = 0; c < COST_CLASSES; c++)
+			if (limiter_kinds_for(key->node.limiter, c) & 1U << i / BUCKET_ROLES)
+				r->lanes |= 1U << g->lane_of[c];
+	}
 }
 
 bool each_make(struct leaf *f, struct key *key, uint64_t now_ns)
@@ -157,6 +172,7 @@ bool each_make(struct leaf *f, struct key *key, uint64_t now_ns)
 	if (key_prepare(key, &f->each_limits, now_ns) < 0)
 		return false;
 	key_apply(key, &f->each_limits, now_ns);
+	mark_lanes(key, NULL);
 	return true;
 }
 
@@ -189,43 +205,8 @@ bool each_owes(const struct key *key, uint64_t now_ns)
 	return false;
 }
 
-static void mark_one(struct key *key, void *arg)
-{
-	const struct gate *g = key->node.gate;
-	for (unsigned i = 0; i < RES_INFLIGHT; i++) {
-		struct resource *r = key->node.res[i];
-		if (!r)
-			continue;
-		r->lanes = 0;
-		for (unsigned c = 0; c < COST_CLASSES; c++)
-			if (limiter_kinds_for(key->node.limiter, c) & 1U << i / BUCKET_ROLES)
-				r->lanes |= 1U << g->lane_of[c];
-	}
-}
-
 void each_mark_lanes(struct leaf *f)
 {
 	if (is_on(&f->each_limits))
-		keys_each(&f->keys, mark_one, NULL);
-}
-
-/* --- looking up --- */
-
-struct key *each_pin(struct leaf *f, const struct caller *c, uint64_t now_ns)
-{
-	struct gate *g = f->node.gate;
-	struct fair_key id = caller_key(
-		c, g->callers, atomic_load_explicit(&f->fair, memory_order_relaxed), now_ns);
-	pthread_mutex_lock(&f->keys.lock);
-	struct key *key = keys_find(&f->keys, id);
-	if (key)
-		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&f->keys.lock);
-	if (key)
-		return key;
-	gate_lock(g);
-	key = keys_get(f, id, now_ns);
-	atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
-	gate_unlock_deliver(g);
-	return key;
+		keys_each(&f->keys, mark_lanes, NULL);
 }

@@ -193,23 +193,31 @@ static bool find_full(const struct chain *ch, struct refusal *why)
 	return false;
 }
 
+/* Asks the limits of the caller's key in a leaf. */
+static bool key_refuses(const struct event *e, const struct leaf *f, const struct caller *c,
+			struct refusal *why)
+{
+	const struct fair_key id =
+		caller_key(c, f->node.gate->callers, atomic_load(&f->fair), e->at_ns);
+	const struct key *key = keys_find(&f->keys, id);
+	const struct chain *ch = key ? key->node.own[e->cost.cls] : NULL;
+	return ch && chain_look(ch, &e->cost, e->at_ns, why) != GRANT_OK;
+}
+
 /* Asks the limits once more: the refusal did not record which one it was, because that is needed
  * only while somebody subscribes to events.  If tokens have arrived meanwhile, the limit stays
  * unknown.  Call with gate->lock held. */
-static void find_refusing_limit(struct event *e, const struct leaf *f)
+static void find_refusing_limit(struct event *e, const struct leaf *f, const struct caller *c)
 {
-	enum cost_class cls = e->cost.cls;
-	const struct chain *ch = leaf_limits(f, cls);
-	const struct key *key = keys_find(&f->keys, e->key);
-	const struct key_limits *l = key ? atomic_load(&key->limits) : NULL;
+	struct leaf *up[GRANT_KEYS_MAX];
+	const struct chain *ch = leaf_limits(f, e->cost.cls);
 	struct refusal why = {.kind = -1};
-	bool found =
-		e->kind == EVENT_FULL
-			? find_full(ch, &why)
-			: (ch && chain_look(ch, &e->cost, e->at_ns, &why) != GRANT_OK) ||
-				  (l && l->cls[cls] &&
-				   chain_look(l->cls[cls], &e->cost, e->at_ns, &why) != GRANT_OK);
-	if (!found)
+	bool full = e->kind == EVENT_FULL;
+	bool found = full ? find_full(ch, &why)
+			  : ch && chain_look(ch, &e->cost, e->at_ns, &why) != GRANT_OK;
+	for (unsigned i = outer_leaves(f, e->cost.cls, up); i-- > 0 && !full && !found;)
+		found = key_refuses(e, up[i], c, &why);
+	if (!found && (full || !key_refuses(e, f, c, &why)))
 		return;
 	unsigned index = why.kind < 0 ? RES_INFLIGHT : (unsigned)why.kind * BUCKET_ROLES;
 	struct limit_ref limit = limit_of(f, why.limiter->owner, index);
@@ -232,12 +240,13 @@ void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct c
 			  .tid = c->tid,
 			  .cost = *cost};
 	e.key = caller_key(c, g->callers, atomic_load(&f->fair), e.at_ns);
+	outer_look_up(f, cost->cls, c, e.at_ns);
 	if (g->callers && c->tid)
 		refused_name(g, c, &e);
 	gate_lock(g);
 	put_class(&e, f);
 	if (kind != EVENT_NO_ROOM)
-		find_refusing_limit(&e, f);
+		find_refusing_limit(&e, f, c);
 	gate_unlock_deliver(g);
 	put(&g->events, &e);
 }

@@ -83,57 +83,64 @@ bool inflight_is_full(const struct chain *ch)
 	return false;
 }
 
-/* The limits of a request: those of its key, if any, and those from its leaf to the root. */
-struct way {
-	struct key *key;
-	const struct chain *own, *chain;
-};
+/* The limits of a request: those of its keys, narrowest first, then the chain from its leaf to the
+ * root. */
+static const struct chain *limits_at(const struct grant *grant, unsigned i)
+{
+	return i < grant->keys ? grant->key[i].chain : grant->chain;
+}
 
 /* Takes everything or nothing. */
-static enum grant_result way_try(const struct way *w, const struct cost *c, uint64_t now_ns,
-				 struct refusal *why)
+static enum grant_result try_all(const struct grant *grant, uint64_t now_ns, struct refusal *why)
 {
-	enum grant_result r = w->own ? chain_try(w->own, c, now_ns, why) : GRANT_OK;
-	if (r != GRANT_OK || !w->chain)
+	for (unsigned i = 0; i <= grant->keys; i++) {
+		const struct chain *ch = limits_at(grant, i);
+		enum grant_result r = ch ? chain_try(ch, &grant->cost, now_ns, why) : GRANT_OK;
+		if (r == GRANT_OK)
+			continue;
+		while (i-- > 0)
+			if (limits_at(grant, i)) {
+				chain_refund(limits_at(grant, i), &grant->cost);
+				why->gave_back = true;
+			}
 		return r;
-	r = chain_try(w->chain, c, now_ns, why);
-	if (r != GRANT_OK && w->own) {
-		chain_refund(w->own, c);
-		why->gave_back = true;
 	}
-	return r;
+	return GRANT_OK;
 }
 
-/* Takes a part; c->bytes says how much. */
-static enum grant_result way_try_partial(const struct way *w, struct cost *c, uint64_t least,
-					 uint64_t now_ns, struct refusal *why)
+enum grant_result grant_try_partial(struct grant *grant, uint64_t least, uint64_t now_ns,
+				    struct refusal *why)
 {
-	struct cost part = *c;
-	enum grant_result r =
-		w->own ? chain_try_partial(w->own, &part, least, now_ns, why) : GRANT_OK;
-	if (r != GRANT_OK)
+	struct cost part = grant->cost;
+	uint64_t took[GRANT_KEYS_MAX + 1]; /* bytes, which become fewer */
+	for (unsigned i = 0; i <= grant->keys; i++) {
+		const struct chain *ch = limits_at(grant, i);
+		enum grant_result r =
+			ch ? chain_try_partial(ch, &part, least, now_ns, why) : GRANT_OK;
+		took[i] = part.bytes;
+		if (r == GRANT_OK)
+			continue;
+		while (i-- > 0) {
+			part.bytes = took[i];
+			if (limits_at(grant, i)) {
+				chain_refund(limits_at(grant, i), &part);
+				why->gave_back = true;
+			}
+		}
 		return r;
-	uint64_t own_bytes = part.bytes;
-	if (w->chain)
-		r = chain_try_partial(w->chain, &part, least, now_ns, why);
-	if (w->own && r == GRANT_OK) {
-		chain_refund_bytes(w->own, own_bytes - part.bytes);
-	} else if (w->own) {
-		part.bytes = own_bytes;
-		chain_refund(w->own, &part);
-		why->gave_back = true;
 	}
-	if (r == GRANT_OK)
-		c->bytes = part.bytes;
-	return r;
+	for (unsigned i = 0; i < grant->keys; i++)
+		if (limits_at(grant, i))
+			chain_refund_bytes(limits_at(grant, i), took[i] - part.bytes);
+	grant->cost.bytes = part.bytes;
+	return GRANT_OK;
 }
 
-static void way_wake(struct gate *g, const struct way *w, enum given_back what)
+static void wake_all(struct gate *g, const struct grant *grant, enum given_back what)
 {
-	if (w->own)
-		wake_waiters(g, w->own, what);
-	if (w->chain)
-		wake_waiters(g, w->chain, what);
+	for (unsigned i = 0; i <= grant->keys; i++)
+		if (limits_at(grant, i))
+			wake_waiters(g, limits_at(grant, i), what);
 }
 
 /* Records who would have waited, how long, and for which limit. */
@@ -150,7 +157,7 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	n->res[why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES + why->role]
 		->would_wait++;
 	if (n->kind == SCOPE_KEY)
-		f->each_wait[why->kind].would_wait++;
+		node_leaf(n->parent)->each_wait[why->kind].would_wait++;
 	struct key *key = keys_get(f, id, now_ns);
 	unsigned index = why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES;
 	key->ever_parked++;
@@ -164,126 +171,121 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 		key_describe(f->mount, caller, c->cls, now_ns);
 }
 
+/* Takes whatever is left, and returns the permits. */
+static void take_rest(const struct grant *grant, uint64_t now_ns)
+{
+	struct grant rest = *grant;
+	struct refusal unused = {.wait_ns = 0};
+	if (grant_try_partial(&rest, 1, now_ns, &unused) != GRANT_OK)
+		return;
+	for (unsigned i = 0; i <= rest.keys; i++)
+		if (limits_at(&rest, i))
+			chain_release(limits_at(&rest, i));
+}
+
 /* In a dry run no request waits.  A request that would have waited takes what is left, so that the
  * next one finds an empty bucket, but causes no debt, which other mounts would have to pay, and all
  * requests once the dry run ends. */
-static enum gate_verdict go_dry(struct leaf *f, const struct way *paused_or_not,
-				const struct caller *caller, struct grant *grant, uint64_t now_ns)
+static enum gate_verdict go_dry(const struct caller *caller, struct grant *grant, uint64_t now_ns)
 {
+	struct leaf *f = grant->leaf;
 	const struct cost *c = &grant->cost;
-	struct gate *g = f->node.gate;
-	struct way w = *paused_or_not;
-	w.chain = leaf_limits(f, c->cls);
+	grant->chain = leaf_limits(f, c->cls);
 	struct refusal why = {.wait_ns = 0};
-	bool at_once = way_try(&w, c, now_ns, &why) == GRANT_OK;
+	bool at_once = try_all(grant, now_ns, &why) == GRANT_OK;
 	leaf_count(f, c->cls, COUNT_OPS, c->ops);
 	leaf_count(f, c->cls, COUNT_BYTES, c->bytes);
 	leaf_count(f, c->cls, at_once ? COUNT_AT_ONCE : COUNT_PARKED, 1);
 	leaf_grant_begin(f);
-	if (at_once) {
-		grant->chain = w.chain;
-		grant->own = w.own;
+	if (at_once)
 		return GATE_GO;
-	}
-	struct cost rest = *c;
-	struct refusal unused;
-	if (way_try_partial(&w, &rest, 1, now_ns, &unused) == GRANT_OK) {
-		if (w.chain)
-			chain_release(w.chain);
-		if (w.own)
-			chain_release(w.own);
-	}
-	way_wake(g, &w, ALL); /* tokens or permits may have been taken and returned */
+	take_rest(grant, now_ns);
+	/* tokens or permits may have been taken and returned */
+	wake_all(f->node.gate, grant, ALL);
 	count_dry_wait(f, caller, c, &why, now_ns);
+	keys_unpin(grant);
+	grant->chain = NULL;
 	return GATE_GO;
 }
 
-static enum gate_verdict refused(struct leaf *f, const struct way *w, const struct refusal *why,
-				 const struct caller *c, const struct cost *cost)
+static enum gate_verdict refused(const struct grant *grant, const struct refusal *why,
+				 const struct caller *c)
 {
+	struct leaf *f = grant->leaf;
 	struct gate *g = f->node.gate;
-	enum cost_class cls = cost->cls;
+	enum cost_class cls = grant->cost.cls;
 	if (why->gave_back)
-		way_wake(g, w, ALL);
+		wake_all(g, grant, ALL);
 	if (why->result == GRANT_MISCONFIGURED) {
 		leaf_count(f, cls, COUNT_MISCONFIGURED, 1);
-		event_of_refusal(EVENT_MISCONFIGURED, f, c, cost);
+		event_of_refusal(EVENT_MISCONFIGURED, f, c, &grant->cost);
 		return GATE_MISCONFIGURED;
 	}
-	if (atomic_load_explicit(&f->mount->full_rejects, memory_order_relaxed) && w->chain &&
-	    w->chain != g->paused && inflight_is_full(w->chain)) {
+	if (atomic_load_explicit(&f->mount->full_rejects, memory_order_relaxed) && grant->chain &&
+	    grant->chain != g->paused && inflight_is_full(grant->chain)) {
 		leaf_count(f, cls, COUNT_FULL, 1);
-		event_of_refusal(EVENT_FULL, f, c, cost);
+		event_of_refusal(EVENT_FULL, f, c, &grant->cost);
 		return GATE_FULL;
 	}
 	return GATE_WOULD_BLOCK;
 }
 
-/* True: jobs of the same lane are parked in the leaf (if its keys have limits of their own: under
- * this key), and the request must not overtake them. */
-static bool must_queue(const struct leaf *f, const struct way *w, enum cost_class cls)
+/* True: jobs of the same lane are parked in the leaf (if keys have limits: under its key), and the
+ * request must not overtake them. */
+static bool must_queue(const struct grant *grant)
 {
-	uint32_t waiting = atomic_load_explicit(&f->waiting, memory_order_relaxed);
-	if (w->key)
-		waiting |= atomic_load_explicit(&w->key->waiting, memory_order_relaxed);
-	return waiting & 1U << cls;
+	uint32_t waiting = atomic_load_explicit(&grant->leaf->waiting, memory_order_relaxed);
+	if (grant->keys)
+		waiting |= atomic_load_explicit(&grant->key[0].key->waiting, memory_order_relaxed);
+	return waiting & 1U << grant->cost.cls;
 }
 
-/* least 0: everything or nothing. */
-static enum gate_verdict try_way(struct leaf *f, const struct way *w, const struct caller *c,
-				 struct grant *grant, uint64_t least, uint64_t now_ns)
+/* Finds the keys whose limits apply, and pins them until the request is settled. */
+static void find_keys(struct grant *grant, const struct caller *c, uint64_t *now_ns)
 {
-	struct refusal why = {.result = GRANT_WOULD_BLOCK};
-	if (!must_queue(f, w, grant->cost.cls)) {
-		if (!now_ns)
-			now_ns = clock_now(f->node.gate->clock);
-		if (mount_is_dry(f->mount) && w->chain != f->node.gate->paused)
-			return go_dry(f, w, c, grant, now_ns);
-		why.result = least ? way_try_partial(w, &grant->cost, least, now_ns, &why)
-				   : way_try(w, &grant->cost, now_ns, &why);
-	}
-	if (why.result != GRANT_OK)
-		return refused(f, w, &why, c, &grant->cost);
-	grant->chain = w->chain;
-	grant->own = w->own;
-	leaf_grant_begin(f);
-	count_at_once(f, &grant->cost);
-	return GATE_GO;
-}
-
-/* Finds the key whose own limits apply, and pins it; it stays pinned until the request is
- * settled. */
-static void find_own(struct leaf *f, const struct caller *c, enum cost_class cls, struct way *w,
-		     uint64_t *now_ns)
-{
-	if (!(atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << cls))
+	const struct leaf *f = grant->leaf;
+	if (!(atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << grant->cost.cls))
 		return;
 	if (!*now_ns)
 		*now_ns = clock_now(f->node.gate->clock);
-	w->key = each_pin(f, c, *now_ns);
-	const struct key_limits *l = atomic_load_explicit(&w->key->limits, memory_order_acquire);
-	w->own = l ? l->cls[cls] : NULL;
+	keys_pin(grant, c, *now_ns);
+}
+
+/* least 0: everything or nothing. */
+static enum gate_verdict ask_limits(struct grant *grant, const struct caller *c, uint64_t least,
+				    uint64_t now_ns)
+{
+	const struct leaf *f = grant->leaf;
+	struct refusal why = {.result = GRANT_WOULD_BLOCK};
+	if (!must_queue(grant)) {
+		if (!now_ns)
+			now_ns = clock_now(f->node.gate->clock);
+		if (mount_is_dry(f->mount) && grant->chain != f->node.gate->paused)
+			return go_dry(c, grant, now_ns);
+		why.result = least ? grant_try_partial(grant, least, now_ns, &why)
+				   : try_all(grant, now_ns, &why);
+	}
+	if (why.result != GRANT_OK) {
+		enum gate_verdict v = refused(grant, &why, c);
+		keys_unpin(grant);
+		return v;
+	}
+	leaf_grant_begin(grant->leaf);
+	count_at_once(grant->leaf, &grant->cost);
+	return GATE_GO;
 }
 
 static enum gate_verdict gate_ask(struct leaf *f, const struct cost *cost, const struct caller *c,
 				  struct grant *grant, uint64_t least, uint64_t now_ns)
 {
-	struct way w = {.chain = load_chain(f, cost->cls)};
-	*grant = (struct grant){.leaf = f, .cost = *cost};
-	find_own(f, c, cost->cls, &w, &now_ns);
-	if (!w.chain && !w.own) {
-		if (w.key)
-			each_unpin(w.key);
-		leaf_grant_begin(f);
-		count_at_once(f, cost);
-		return GATE_GO;
-	}
-	enum gate_verdict v = try_way(f, &w, c, grant, least, now_ns);
-	if (v == GATE_GO && grant->own)
-		grant->key = w.key;
-	else if (w.key)
-		each_unpin(w.key);
-	return v;
+	grant_init(grant, f, cost);
+	grant->chain = load_chain(f, cost->cls);
+	find_keys(grant, c, &now_ns);
+	if (grant->chain || grant->keys)
+		return ask_limits(grant, c, least, now_ns);
+	leaf_grant_begin(f);
+	count_at_once(f, cost);
+	return GATE_GO;
 }
 
 enum gate_verdict gate_try(struct gate_mount *m, const struct cost *cost,
@@ -303,7 +305,7 @@ enum gate_verdict gate_try_nonblocking(struct gate_mount *m, const struct cost *
 	enum gate_verdict v = gate_ask(f, cost, caller, grant, least, now_ns);
 	if (v != GATE_WOULD_BLOCK)
 		return v;
-	*grant = (struct grant){.leaf = f, .cost = *cost};
+	grant_init(grant, f, cost);
 	if (!turn_take(m, caller, least, grant)) {
 		leaf_count(grant->leaf, cost->cls, COUNT_WOULD_BLOCK, 1);
 		event_of_refusal(EVENT_WOULD_BLOCK, grant->leaf, caller, cost);
@@ -316,34 +318,28 @@ enum gate_verdict gate_try_nonblocking(struct gate_mount *m, const struct cost *
 bool gate_take(struct gate_mount *m, const struct cost *cost, const struct caller *caller,
 	       struct grant *grant)
 {
-	bool charged = true;
 	uint64_t now_ns = 0;
 	struct leaf *f = leaf_of(m, caller, cost->cls, &now_ns);
-	struct way w = {.chain = leaf_limits(f, cost->cls)};
-	*grant = (struct grant){.leaf = f, .cost = *cost};
-	find_own(f, caller, cost->cls, &w, &now_ns);
+	struct refusal why = {.gave_back = false};
+	grant_init(grant, f, cost);
+	grant->chain = leaf_limits(f, cost->cls);
+	find_keys(grant, caller, &now_ns);
 	if (!now_ns)
 		now_ns = clock_now(f->node.gate->clock);
-	if (mount_is_dry(m) && (w.chain || w.own)) {
-		go_dry(f, &w, caller, grant, now_ns);
-	} else {
-		struct refusal why = {.gave_back = false};
-		if (!must_queue(f, &w, cost->cls) && way_try(&w, cost, now_ns, &why) == GRANT_OK) {
-			grant->chain = w.chain;
-			grant->own = w.own;
-			leaf_grant_begin(f);
-		} else {
-			if (why.gave_back)
-				way_wake(f->node.gate, &w, ALL);
-			debt_add(m, caller, grant); /* pins the key itself */
-			charged = false;
-		}
-		count_at_once(grant->leaf, cost);
+	if (mount_is_dry(m) && (grant->chain || grant->keys)) {
+		go_dry(caller, grant, now_ns);
+		return true;
 	}
-	if (w.key && grant->own && !grant->key)
-		grant->key = w.key;
-	else if (w.key)
-		each_unpin(w.key);
+	bool charged = !must_queue(grant) && try_all(grant, now_ns, &why) == GRANT_OK;
+	if (charged) {
+		leaf_grant_begin(f);
+	} else {
+		if (why.gave_back)
+			wake_all(f->node.gate, grant, ALL);
+		keys_unpin(grant);
+		debt_add(m, caller, grant);
+	}
+	count_at_once(grant->leaf, cost);
 	return charged;
 }
 
@@ -351,12 +347,14 @@ uint64_t gate_piece_bytes(struct gate_mount *m, enum cost_class cls, const struc
 			  uint64_t least)
 {
 	uint64_t now_ns = 0, piece = UINT64_MAX;
-	struct way w = {0};
-	const struct leaf *f = leaf_of(m, caller, cls, &now_ns);
-	find_own(leaf_of(m, caller, cls, &now_ns), caller, cls, &w, &now_ns);
-	piece = min_u64(chain_piece_bytes(leaf_limits(f, cls), 1), chain_piece_bytes(w.own, 1));
-	if (w.key)
-		each_unpin(w.key);
+	struct grant look;
+	struct leaf *f = leaf_of(m, caller, cls, &now_ns);
+	grant_init(&look, f, &(const struct cost){.cls = cls});
+	look.chain = leaf_limits(f, cls);
+	find_keys(&look, caller, &now_ns);
+	for (unsigned i = 0; i <= look.keys; i++)
+		piece = min_u64(piece, chain_piece_bytes(limits_at(&look, i), 1));
+	keys_unpin(&look);
 	return max_u64(piece, least);
 }
 
@@ -390,35 +388,36 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 	leaf_count(f, cls, counters[outcome], 1);
 	if (outcome == OUTCOME_ERROR)
 		leaf_count(f, cls, COUNT_ERRORS, 1);
-	if (grant->own)
-		settle(f, grant->own, charged, moved);
+	for (unsigned i = 0; i < grant->keys; i++) {
+		if (grant->key[i].chain)
+			settle(f, grant->key[i].chain, charged, moved);
+		key_unpin(grant->key[i].key);
+	}
 	if (grant->chain)
 		settle(f, grant->chain, charged, moved);
-	if (grant->key)
-		each_unpin(grant->key);
 	leaf_grant_end(f);
 }
 
 /* --- open handles --- */
 
-const struct open_way *gate_open_try(struct gate_mount *m, const struct caller *caller)
+const struct scope_way *gate_open_try(struct gate_mount *m, const struct caller *caller)
 {
 	uint64_t now_ns = 0;
 	struct leaf *f = leaf_of(m, caller, COST_OPENCLOSE, &now_ns);
-	const struct open_way *way = atomic_load_explicit(&f->open_way, memory_order_acquire);
+	const struct scope_way *way = atomic_load_explicit(&f->way, memory_order_acquire);
 	for (unsigned i = 0; i < way->n; i++) {
-		if (permits_try(&way->limiter[i]->open))
+		if (permits_try(&way->node[i]->limiter->open))
 			continue;
 		while (i--)
-			permits_release(&way->limiter[i]->open);
+			permits_release(&way->node[i]->limiter->open);
 		leaf_count(f, COST_OPENCLOSE, COUNT_TOO_MANY_OPEN, 1);
 		return NULL;
 	}
 	return way;
 }
 
-void gate_open_release(const struct open_way *way)
+void gate_open_release(const struct scope_way *way)
 {
 	for (unsigned i = 0; i < way->n; i++)
-		permits_release(&way->limiter[i]->open);
+		permits_release(&way->node[i]->limiter->open);
 }

@@ -248,7 +248,7 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 /* True: the grant counts against max_inflight until gate_done. */
 static inline bool gate_holds_permits(const struct grant *grant)
 {
-	return (grant->chain && grant->chain->permits) || (grant->own && grant->own->permits);
+	return grant->chain && grant->chain->permits; /* keys have none */
 }
 
 /* Ends a mount: admits all of its parked jobs without limits (`run`), or refuses them with
@@ -260,11 +260,11 @@ void gate_mount_drain(struct gate_mount *m, bool run);
  * time of the next step (NEVER: none until something happens).  Never sleeps. */
 uint64_t gate_step(struct gate *g, uint64_t now_ns);
 
-struct open_way;
+struct scope_way;
 /* Counts an open handle against max_open of all scopes of the caller.  NULL means ENFILE;
  * otherwise pass the result to gate_open_release when the handle is closed. */
-const struct open_way *gate_open_try(struct gate_mount *m, const struct caller *caller);
-void gate_open_release(const struct open_way *way);
+const struct scope_way *gate_open_try(struct gate_mount *m, const struct caller *caller);
+void gate_open_release(const struct scope_way *way);
 
 /* Copies statistics.  Operations that need the gate's lock wait no longer than the copy takes. */
 void gate_stats_global(struct gate *g, struct scope_stats *out);

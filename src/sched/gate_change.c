@@ -27,17 +27,38 @@ struct changes {
 	uint64_t now_ns;
 };
 
+static bool is_misconfigured(const struct job *j)
+{
+	enum cost_class cls = j->cost.cls;
+	bool any = chain_misconfigured(leaf_limits(j->leaf, cls), &j->cost) ||
+		   chain_misconfigured(j->lane->node->own[cls], &j->cost);
+	for (unsigned i = 1; i <= j->outer_keys; i++)
+		any |= chain_misconfigured(j->grant.key[i].key->node.own[cls], &j->cost);
+	return any;
+}
+
 static void job_refuse_misconfigured(struct job *j, void *arg)
 {
-	if (!mount_is_dry(j->leaf->mount) &&
-	    (chain_misconfigured(leaf_limits(j->leaf, j->cost.cls), &j->cost) ||
-	     chain_misconfigured(j->lane->node->own[j->cost.cls], &j->cost)))
+	if (!mount_is_dry(j->leaf->mount) && is_misconfigured(j))
 		job_refuse_locked(j->leaf->node.gate, j, GRANT_MISCONFIGURED, *(uint64_t *)arg);
 }
 
 void leaf_refuse_misconfigured(struct leaf *f, void *arg)
 {
 	jobs_each(f, job_refuse_misconfigured, arg);
+}
+
+static void job_new_keys(struct job *j, void *arg)
+{
+	outer_renew(j, *(uint64_t *)arg);
+	job_tell_newcomers(j);
+}
+
+/* Limits for each key may have been set or removed, here or above. */
+static void leaf_new_keys(struct leaf *f, void *arg)
+{
+	atomic_store(&f->waiting, 0);
+	jobs_each(f, job_new_keys, arg);
 }
 
 static void job_new_deadline(struct job *j, void *arg)
@@ -183,6 +204,7 @@ static void commit(struct changes *all)
 	for (unsigned i = 0; i < all->n; i++)
 		if (all->one[i].classes)
 			class_plan_place_jobs(all->one[i].classes);
+	leaves_each(all->root, leaf_new_keys, &all->now_ns);
 	change_end(root, all->now_ns);
 	leaves_each(all->root, leaf_refuse_misconfigured, &all->now_ns);
 }

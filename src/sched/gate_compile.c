@@ -4,7 +4,8 @@
  *	node->own      the node's own limits, one chain per class: used by the scheduler
  *	leaf->limits   all limits from the leaf to the root, one chain per class: the fast path
  *	leaf->chain    the same; while something on the way is paused, a chain that refuses everything
- *	leaf->open_way the limiters from the leaf to the root, which count open handles */
+ *	leaf->way      the scopes from the leaf to the root: they count open handles, and may have
+ *	               limits for each key */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,39 +56,42 @@ void leaf_free_chains(struct leaf *f)
 		free(cc);
 	}
 	list_init(&f->chains);
-	list_for_each_safe (it, &f->open_ways)
-		free(list_entry(it, struct open_way, link));
-	list_init(&f->open_ways);
+	list_for_each_safe (it, &f->ways)
+		free(list_entry(it, struct scope_way, link));
+	list_init(&f->ways);
 }
 
-/* Open handles refer to the list of limiters that count them, so these lists live as long as the
- * leaf, too. */
-static int compile_open(struct leaf *f, struct limiter *const way[], unsigned n)
+/* Open handles refer to the scopes that count them, so these lists live as long as the leaf,
+ * too. */
+static int compile_way(struct leaf *f, struct node *const way[], unsigned n)
 {
 	size_t size = n * sizeof(way[0]);
-	list_for_each (it, &f->open_ways) {
-		struct open_way *o = list_entry(it, struct open_way, link);
-		if (o->n == n && memcmp(o->limiter, way, size) == 0) {
-			f->compiled_open = o;
+	list_for_each (it, &f->ways) {
+		struct scope_way *o = list_entry(it, struct scope_way, link);
+		if (o->n == n && memcmp(o->node, way, size) == 0) {
+			f->compiled_way = o;
 			return 0;
 		}
 	}
-	struct open_way *o = malloc(sizeof(*o) + size);
+	struct scope_way *o = malloc(sizeof(*o) + size);
 	if (!o)
 		return -ENOMEM;
 	o->n = n;
-	memcpy(o->limiter, way, size);
-	list_push_tail(&f->open_ways, &o->link);
-	f->compiled_open = o;
+	memcpy(o->node, way, size);
+	list_push_tail(&f->ways, &o->link);
+	f->compiled_way = o;
 	return 0;
 }
 
-int leaf_compile(struct leaf *f, struct limiter *const way[], unsigned n)
+int leaf_compile(struct leaf *f, struct node *const way[], unsigned n)
 {
-	int rc = compile_open(f, way, n);
+	struct limiter *limiter[CHAIN_SCOPES_MAX];
+	for (unsigned i = 0; i < n; i++)
+		limiter[i] = way[i]->limiter;
+	int rc = compile_way(f, way, n);
 	for (unsigned c = 0; c < COST_CLASSES && rc == 0; c++) {
 		bool oom = false;
-		struct chain *ch = chain_compile(c, way, n, &oom);
+		struct chain *ch = chain_compile(c, limiter, n, &oom);
 		rc = oom ? -ENOMEM : cache_chain(f, ch, &f->compiled[c]);
 	}
 	return rc;
@@ -148,10 +152,10 @@ static void own_publish(struct node *n)
 
 static int leaf_compile_in_tree(struct leaf *f)
 {
-	struct limiter *way[CHAIN_SCOPES_MAX];
+	struct node *way[CHAIN_SCOPES_MAX];
 	unsigned n = 0;
-	for (const struct node *at = &f->node; at; at = at->parent)
-		way[n++] = at->limiter;
+	for (struct node *at = &f->node; at; at = at->parent)
+		way[n++] = at;
 	return leaf_compile(f, way, n);
 }
 
@@ -174,11 +178,13 @@ static bool is_paused(const struct node *n)
 	return false;
 }
 
-/* Publishes what was compiled for one leaf. */
+/* Publishes what was compiled for one leaf, after the scopes above it. */
 static void leaf_publish(struct leaf *f)
 {
 	bool paused = is_paused(&f->node);
-	atomic_store_explicit(&f->open_way, f->compiled_open, memory_order_release);
+	uint32_t above = f->node.kind == SCOPE_CLASS ? node_leaf(f->node.parent)->each : 0;
+	atomic_store_explicit(&f->way, f->compiled_way, memory_order_release);
+	atomic_store_explicit(&f->each, f->each_here | above, memory_order_release);
 	for (unsigned c = 0; c < COST_CLASSES; c++) {
 		const struct chain *ch = f->compiled[c];
 		atomic_store_explicit(&f->limits[c], ch, memory_order_release);

@@ -133,13 +133,11 @@ static void release_permits(const struct chain *ch)
 
 void job_abandon_locked(struct job *j, uint64_t now_ns)
 {
-	const struct grant *grant = &j->grant;
+	struct grant *grant = &j->grant;
 	leave(j->leaf->node.gate, j, now_ns);
 	leaf_count(grant->leaf, grant->cost.cls, COUNT_ABORTED, 1);
-	release_permits(grant->own);
 	release_permits(grant->chain);
-	if (grant->key)
-		each_unpin(grant->key);
+	keys_unpin(grant);
 	leaf_grant_end(grant->leaf);
 }
 

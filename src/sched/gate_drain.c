@@ -20,7 +20,8 @@ static void drain_job(struct job *j, void *arg)
 	job_count_admitted(j);
 	if (!j->probe)
 		leaf_waited(j->leaf, j->cost.cls, d->now_ns - j->parked_ns);
-	j->grant = (struct grant){.leaf = j->leaf, .cost = j->cost, .probe = j->probe};
+	grant_init(&j->grant, j->leaf, &j->cost);
+	j->grant.probe = j->probe;
 	if (!j->probe)
 		leaf_grant_begin(j->leaf);
 	j->state = JOB_READY;

@@ -45,6 +45,10 @@ struct gate {
 void gate_lock(struct gate *g);
 /* Unlocks, then delivers what was admitted or refused meanwhile. */
 void gate_unlock_deliver(struct gate *g);
+/* Takes a part of grant->cost from the limits that the grant names: those of its keys and its chain.
+ * On success grant->cost.bytes says how much. */
+enum grant_result grant_try_partial(struct grant *grant, uint64_t least, uint64_t now_ns,
+				    struct refusal *why);
 /* True: max_inflight of some scope is reached. */
 bool inflight_is_full(const struct chain *ch);
 
@@ -66,8 +70,10 @@ void gate_catch_up_locked(struct gate *g, uint64_t now_ns);
 void gate_arm_locked(struct gate *g);
 
 /* gate_park.c */
-/* Puts a job into the queue of its key unconditionally; does not run the scheduler. */
-void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns);
+/* Puts a job into the queue of its key unconditionally; does not run the scheduler.  `c` tells its
+ * outer keys; NULL: it asks none. */
+void job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
+	      uint64_t now_ns);
 /* Takes a parked job out of its queue, for whatever reason, and updates the lanes it was in. */
 void job_dequeue(struct job *j, uint64_t now_ns);
 void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uint64_t now_ns);
@@ -98,7 +104,7 @@ int tree_compile(struct node *n);
 /* The parts of tree_compile, for nodes that are not in the tree yet; `way` is from the leaf to the
  * root. */
 int own_compile(struct node *n);
-int leaf_compile(struct leaf *f, struct limiter *const way[], unsigned n);
+int leaf_compile(struct leaf *f, struct node *const way[], unsigned n);
 /* Publishes what was compiled.  Cannot fail. */
 void tree_publish(struct node *n);
 void leaf_free_chains(struct leaf *f);

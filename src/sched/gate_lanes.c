@@ -18,16 +18,20 @@ void leaves_each(struct node *n, void (*fn)(struct leaf *f, void *arg), void *ar
 
 static void key_out(struct key *key, void *arg)
 {
-	for (unsigned i = 0; i < LANES; i++)
+	for (unsigned i = 0; i < LANES; i++) {
 		lane_reset(&key->node.lane[i], *(uint64_t *)arg);
+		parts_join(&key->node.lane[i], *(uint64_t *)arg);
+	}
 }
 
 static void key_in(struct key *key, void *arg)
 {
 	debts_resize(key);
-	for (unsigned i = 0; i < LANES; i++)
+	for (unsigned i = 0; i < LANES; i++) {
+		parts_divide(&key->node.lane[i], *(uint64_t *)arg);
 		if (!lane_empty(&key->node.lane[i]))
 			lane_enter(&key->node.lane[i], *(uint64_t *)arg);
+	}
 }
 
 void change_begin(struct node *n, uint64_t now_ns)
@@ -145,6 +149,7 @@ static void merge_jobs(struct key *key, struct list *out)
 		if (!oldest)
 			return;
 		list_remove(&oldest->link);
+		oldest->lane->parked--;
 		list_push_tail(out, &oldest->link);
 	}
 }
@@ -162,6 +167,7 @@ static void key_relane(struct key *key, void *arg)
 		list_remove(it);
 		list_push_tail(&j->lane->jobs, it);
 		f->lane_parked[j->lane->index]++;
+		j->lane->parked++;
 		job_tell_newcomers(j);
 	}
 }

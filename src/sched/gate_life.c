@@ -139,7 +139,7 @@ bool leaf_init(struct leaf *f, struct gate_mount *m, struct node *parent, enum s
 {
 	memset(f, 0, sizeof(*f));
 	list_init(&f->chains);
-	list_init(&f->open_ways);
+	list_init(&f->ways);
 	list_init(&f->of_mount);
 	f->mount = m;
 	return node_make(&f->node, parent->gate, parent, kind, name, limits, now_ns) &&

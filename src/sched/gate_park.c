@@ -15,7 +15,9 @@ static uint64_t scaled(uint64_t n, uint64_t ns_32)
 
 uint64_t turn_cost_of(const struct node *n, const struct cost *c)
 {
-	const struct turn_cost *per = &n->branch->cost[c->cls];
+	const struct branch *b =
+		n->branch ? n->branch : n->parent->branch; /* in a key: its leaf's */
+	const struct turn_cost *per = &b->cost[c->cls];
 	if (!per->op_ns && !per->byte_ns)
 		return EQUAL_TURN;
 	uint64_t t = max_u64(scaled(c->ops, per->op_ns), scaled(c->bytes, per->byte_ns));
@@ -71,7 +73,7 @@ void job_tell_newcomers(const struct job *j)
 		atomic_fetch_or(&f->waiting, classes & ~each);
 	else
 		atomic_fetch_and(&f->waiting, ~classes);
-	if (!list_empty(&l->jobs))
+	if (key->node.lane[l->index].parked)
 		atomic_fetch_or(&key->waiting, classes);
 	else
 		atomic_fetch_and(&key->waiting, ~classes);
@@ -93,6 +95,7 @@ void job_count_parked(const struct job *j, int by)
 	if (key->parked == 0)
 		keys_idle(&f->keys, key);
 	f->lane_parked[j->lane->index] += (uint64_t)by;
+	lane_whole(j->lane)->parked += (uint64_t)by;
 }
 
 /* --- in and out of a queue --- */
@@ -134,6 +137,9 @@ void job_dequeue(struct job *j, uint64_t now_ns)
 	job_count_parked(j, -1);
 	job_tell_newcomers(j);
 	if (first)
+		lane_leave_outer(l, j, now_ns);
+	outer_detach(j);
+	if (first)
 		lane_touch(l, now_ns);
 }
 
@@ -145,9 +151,12 @@ struct jobs_each {
 static void key_jobs_each(struct key *key, void *arg)
 {
 	const struct jobs_each *e = arg;
-	for (unsigned i = 0; i < LANES; i++)
-		list_for_each_safe (it, &key->node.lane[i].jobs)
-			e->fn(list_entry(it, struct job, link), e->arg);
+	for (unsigned i = 0; i < LANES; i++) {
+		const struct lane *whole = &key->node.lane[i], *l = whole;
+		for (; l; l = part_next(whole, l == whole ? NULL : l))
+			list_for_each_safe (it, (struct list *)&l->jobs)
+				e->fn(list_entry(it, struct job, link), e->arg);
+	}
 }
 
 void jobs_each(struct leaf *f, void (*fn)(struct job *j, void *arg), void *arg)
@@ -218,7 +227,8 @@ static bool greedy(const struct gate_mount *m, const struct key *key, const stru
 		takes_too_much(key->parked_bytes, refusable_bytes(m), m->max_parked_bytes));
 }
 
-void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
+void job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
+	      uint64_t now_ns)
 {
 	struct gate *g = f->node.gate;
 	j->state = JOB_PARKED;
@@ -228,7 +238,10 @@ void job_park(struct leaf *f, struct key *key, struct job *j, uint64_t now_ns)
 	j->deadline = (struct heap_item){0};
 	j->waited = false;
 	j->blocked_by = (struct limit_ref){0};
-	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
+	j->outer_keys = 0;
+	if (c)
+		outer_attach(j, c, now_ns);
+	j->lane = lane_for(&key->node.lane[g->lane_of[j->cost.cls]], j, now_ns);
 	job_set_deadline(g, j);
 	job_enqueue(j, now_ns);
 	if (j->probe && !j->own)
@@ -242,7 +255,7 @@ static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *
 	struct gate *g = f->node.gate;
 	if (greedy(f->mount, key, j) || !heap_reserve(&g->deadlines, g->parked + 1))
 		return GATE_NO_ROOM;
-	job_park(f, key, j, now_ns);
+	job_park(f, key, j, &j->caller, now_ns);
 	gate_dispatch_locked(g, now_ns, now_ns);
 	if (j->state == JOB_READY) {
 		list_remove(&j->link);
@@ -292,7 +305,8 @@ static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_
 		j->cost.ops = device_merged_ops(m->device, &j->access, j->cost.bytes);
 	j->leaf = f;
 	j->date = (struct heap_item){0};
-	j->grant = (struct grant){.leaf = f, .cost = j->cost, .probe = j->probe};
+	grant_init(&j->grant, f, &j->cost);
+	j->grant.probe = j->probe;
 	if (!leaf_limits_class(f, cls))
 		return pass_unlimited(f, j, now_ns);
 	if (j->probe && has_voucher(keys_get(f, j->key, now_ns), cls))

@@ -15,7 +15,7 @@
 
 static bool is_prepaid(const struct resource *r, const struct lane *l)
 {
-	return !r->bytes && r->held[l->index];
+	return !r->bytes && resource_held(r, l);
 }
 
 /* A job that pays a debt needs no permit: the request that it pays for had one. */
@@ -38,16 +38,16 @@ static void untake_link(const struct chain_link *link, const struct lane *l, con
 		bucket_refund(r->bucket, chain_tokens(link, &j->cost));
 }
 
-/* Returns what was taken from the nodes below `end` and from the first n limits of `end`. */
-static void untake(struct lane *l, const struct lane *end, unsigned n, const struct job *j)
+/* Returns what was taken from the limits before `end`. */
+static void untake(struct lane *l, const struct chain_link *end, const struct job *j)
 {
 	for (; l; l = lane_parent(l)) {
-		const struct chain *own = lane_limits(l, j);
-		unsigned links = l == end ? n : own_links(own);
-		for (unsigned i = 0; i < links; i++)
-			untake_link(own_link(own, i), l, j);
-		if (l == end)
-			return;
+		struct lane_limits limits = lane_limits(l, j);
+		for (const struct chain_link *link; (link = next_limit(&limits));) {
+			if (link == end)
+				return;
+			untake_link(link, l, j);
+		}
 	}
 }
 
@@ -56,12 +56,11 @@ static void untake(struct lane *l, const struct lane *end, unsigned n, const str
 static struct resource *take_way_up(struct lane *bottom, const struct job *j, uint64_t at_ns)
 {
 	for (struct lane *l = bottom; l; l = lane_parent(l)) {
-		const struct chain *own = lane_limits(l, j);
-		for (unsigned i = 0; i < own_links(own); i++) {
-			const struct chain_link *link = own_link(own, i);
+		struct lane_limits limits = lane_limits(l, j);
+		for (const struct chain_link *link; (link = next_limit(&limits));) {
 			if (take_link(link, l, j, at_ns))
 				continue;
-			untake(bottom, l, i, j);
+			untake(bottom, link, j);
 			return link_resource(link);
 		}
 	}
@@ -72,17 +71,17 @@ static struct resource *take_way_up(struct lane *bottom, const struct job *j, ui
  * differ from the job's cost. */
 static void settle_held(struct lane *l, const struct job *j, uint64_t at_ns)
 {
-	const struct chain *own = lane_limits(l, j);
-	for (unsigned i = 0; i < own_links(own); i++) {
-		const struct chain_link *link = own_link(own, i);
+	struct lane_limits limits = lane_limits(l, j);
+	for (const struct chain_link *link; (link = next_limit(&limits));) {
 		struct resource *r = link_resource(link);
-		uint64_t tokens = chain_tokens(link, &j->cost), *held = &r->held[l->index];
-		if (!*held)
+		struct hold *h = resource_hold(r, l);
+		uint64_t tokens = chain_tokens(link, &j->cost);
+		if (!h)
 			continue;
 		if (!r->bytes) {
-			if (tokens > *held)
-				bucket_take(r->bucket, tokens - *held, at_ns);
-			*held -= min_u64(tokens, *held);
+			if (tokens > h->tokens)
+				bucket_take(r->bucket, tokens - h->tokens, at_ns);
+			h->tokens -= min_u64(tokens, h->tokens);
 		}
 		resource_drop_held(r, l);
 	}
@@ -104,16 +103,20 @@ static void count_admission(struct key *key, const struct job *j, uint64_t wait_
 }
 
 /* Records what was taken, to be settled later.  A dry run has taken nothing. */
-static void fill_grant(struct grant *grant, struct leaf *f, struct key *key)
+static void fill_grant(struct job *j, struct leaf *f, struct key *key)
 {
+	struct grant *grant = &j->grant;
 	leaf_grant_begin(f);
 	if (mount_is_dry(f->mount))
 		return;
-	grant->chain = leaf_limits(f, grant->cost.cls);
-	grant->own = key->node.own[grant->cost.cls];
-	if (grant->own) {
-		grant->key = key;
-		atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
+	grant->chain = leaf_limits(f, j->cost.cls);
+	grant->key[0].key = key;
+	if (!j->outer_keys && !key->node.own[j->cost.cls])
+		return;
+	for (; grant->keys <= j->outer_keys; grant->keys++) {
+		struct granted_key *k = &grant->key[grant->keys];
+		k->chain = k->key->node.own[j->cost.cls];
+		key_pin(k->key);
 	}
 }
 
@@ -122,7 +125,9 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 {
 	struct leaf *f = j->leaf;
 	struct key *key = lane_key(bottom);
-	j->grant = (struct grant){.leaf = f, .cost = j->cost, .probe = j->probe};
+	unsigned outer_keys = j->outer_keys;
+	grant_init(&j->grant, f, &j->cost);
+	j->grant.probe = j->probe;
 	for (struct lane *l = bottom, *up; l; l = up) {
 		up = lane_parent(l);
 		if (!j->probe)
@@ -140,7 +145,7 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 		return;
 	}
 	if (!j->probe)
-		fill_grant(&j->grant, f, key);
+		fill_grant(j, f, key);
 	count_admission(key, j, now_ns - j->parked_ns);
 	job_dequeue(j, at_ns);
 	if (!job_enter_device(j, at_ns)) {
@@ -149,7 +154,7 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 			list_push_tail(&g->ready, &j->link);
 	}
 	if (j->probe)
-		voucher_issue(key, j, at_ns);
+		voucher_issue(key, j, outer_keys, at_ns);
 }
 
 /* Releases the job at the front of a root lane, or blocks the lane whose node refuses it. */
@@ -165,7 +170,9 @@ static void release_front(struct gate *g, struct lane *root, uint64_t at_ns, uin
 	}
 	if (!refuses && !j->probe)
 		refuses = take_way_up(bottom, j, at_ns);
-	if (refuses)
+	if (refuses && refuses->node->kind == SCOPE_KEY && refuses->node != bottom->node)
+		lane_block(bottom, refuses, j, at_ns); /* an outer key refuses */
+	else if (refuses)
 		lane_block(&refuses->node->lane[root->index], refuses, j, at_ns);
 	else
 		admit_job(g, bottom, j, at_ns, now_ns);
@@ -199,14 +206,12 @@ static void hold_below(struct lane *l, uint64_t date_ns, const struct job *j, ui
 static uint64_t front_wait_ns(const struct resource *r, const struct lane *l, const struct job *j,
 			      uint64_t at_ns)
 {
-	const struct chain *own = lane_limits(l, j);
+	struct lane_limits limits = lane_limits(l, j);
 	if (r->index == RES_PAUSE)
 		return l->node->paused ? NEVER : 0;
-	for (unsigned i = 0; i < own_links(own); i++) {
-		const struct chain_link *link = own_link(own, i);
+	for (const struct chain_link *link; (link = next_limit(&limits));)
 		if (link_resource(link) == r)
 			return resource_wait_ns(r, l, link, j, at_ns);
-	}
 	return 0;
 }
 

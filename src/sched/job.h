@@ -37,18 +37,39 @@ struct job_ops {
 
 enum job_state { JOB_NEW, JOB_PARKED, JOB_DEVICE, JOB_READY, JOB_DONE };
 
+/* A request is subject to the limits of one key in its leaf, and of one in every scope above the leaf, up to the mount,
+ * that has limits for each key: its outer keys. */
+#define GRANT_KEYS_MAX (CHAIN_SCOPES_MAX - 3)
+struct granted_key {
+	struct key *key;	   /* pinned until the grant is settled */
+	const struct chain *chain; /* its limits; NULL: it has none */
+};
+
 /* What an admission took; needed to settle it. */
 struct grant {
 	struct leaf *leaf;	   /* where the request entered the tree of scopes */
 	const struct chain *chain; /* from the leaf to the root; NULL: nothing is limited there */
-	struct key *key;	   /* pinned until its own limits are settled; NULL: it has none */
-	const struct chain *own;   /* the key's own limits */
 	struct cost cost;
-	bool probe; /* took nothing and is not counted */
+	bool probe;				/* took nothing and is not counted */
+	unsigned keys;				/* 0: no key has limits that apply to the request */
+	struct granted_key key[GRANT_KEYS_MAX]; /* that of the leaf first, then the outer keys */
 };
 
-/* Names a limit that applies to a request: `depth` scopes above its key (0: the key's own limit),
- * `index` in the resources of that node.  Remains valid when limits are replaced. */
+/* Leaves key[] as it is: it is large, and most requests need none of it. */
+static inline void grant_init(struct grant *grant, struct leaf *f, const struct cost *c)
+{
+	grant->leaf = f;
+	grant->chain = NULL;
+	grant->cost = *c;
+	grant->probe = false;
+	grant->keys = 0;
+}
+
+/* Names a limit that applies to a request: `depth` scopes above its key (0: the key's own limit; LIMIT_EACH plus the
+ * depth of a scope: the limit that this scope has for each key), `index` in the resources of that node.  Remains valid
+ * when limits are replaced. */
+#define LIMIT_EACH   CHAIN_SCOPES_MAX
+#define LIMIT_DEPTHS (2 * CHAIN_SCOPES_MAX)
 struct limit_ref {
 	bool known;
 	uint8_t depth, index;
@@ -70,6 +91,8 @@ struct job {
 	struct leaf *leaf;
 	struct fair_key key;
 	struct grant grant; /* valid from DEVICE or READY on */
+	/* While it is parked: the number of its outer keys, which are pinned and in grant.key, from key[1] on. */
+	unsigned outer_keys;
 	uint64_t parked_ns; /* when it was parked */
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;

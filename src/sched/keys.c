@@ -167,6 +167,8 @@ static void free_accounts(struct key *key)
 
 static void key_fini(struct key *key)
 {
+	for (unsigned i = 0; i < LANES; i++)
+		parts_free(&key->node.lane[i]);
 	free_accounts(key);
 	each_fini(key);
 	node_fini(&key->node);
@@ -303,7 +305,7 @@ struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns)
 	/* Jobs that are parked under the overflow key may belong to `id`: queue behind them. */
 	uint64_t h = hash(id);
 	struct key *overflow = &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
-	if (overflow->parked || !make_room(f, now_ns) || !reserve(f))
+	if (overflow->parked || overflow->parked_below || !make_room(f, now_ns) || !reserve(f))
 		return overflow;
 	key = key_new(f, id, now_ns);
 	if (!key)

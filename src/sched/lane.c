@@ -4,48 +4,90 @@
 
 /* --- holding --- */
 
-static void drop_all_held(struct lane *l)
+static void drop_held_of(const struct lane *l, const struct node *n)
 {
 	for (unsigned i = 0; i < RES_INFLIGHT; i++)
-		if (l->node->res[i])
-			resource_drop_held(l->node->res[i], l);
+		if (n->res[i])
+			resource_drop_held(n->res[i], l);
+}
+
+static void kick_held_of(const struct lane *l, const struct node *n)
+{
+	for (unsigned i = 0; i < RES_INFLIGHT; i++)
+		if (n->res[i] && resource_held(n->res[i], l))
+			resource_kick(n->res[i]);
+}
+
+/* Calls fn for every node of which the lane may hold something. */
+static void holders_each(const struct lane *l,
+			 void (*fn)(const struct lane *l, const struct node *n))
+{
+	fn(l, l->node);
+	const struct job *j = l->fq ? NULL : list_first(&l->jobs, struct job, link);
+	for (unsigned i = 1; j && i <= j->outer_keys; i++)
+		fn(l, &j->grant.key[i].key->node);
 }
 
 static void hold(struct lane *l, struct resource *r, uint64_t tokens, uint64_t at_ns)
 {
-	uint64_t *held = &r->held[l->index];
-	if (!r->bytes) {
-		if (!*held && bucket_try(r->bucket, tokens, at_ns))
-			*held = tokens;
+	struct hold *h = resource_hold(r, l), *place = h ? h : resource_hold(r, NULL);
+	if (!tokens) {
+		resource_drop_held(r, l);
 		return;
 	}
-	resource_add_waiters(r, !!tokens - !!*held);
-	if (tokens < *held)
+	if (!place || (!r->bytes && (h || !bucket_try(r->bucket, tokens, at_ns))))
+		return;
+	if (r->bytes && !h)
+		resource_add_waiters(r, 1);
+	else if (r->bytes && tokens < h->tokens)
 		resource_kick(r);
-	*held = tokens;
+	*place = (struct hold){l, tokens};
 }
 
-const struct chain *lane_limits(const struct lane *l, const struct job *j)
+struct lane_limits lane_limits(const struct lane *l, const struct job *j)
 {
-	return mount_is_dry(j->leaf->mount) ? NULL : l->node->own[j->cost.cls];
+	struct lane_limits limits = {.job = j};
+	if (mount_is_dry(j->leaf->mount))
+		return limits;
+	if (!l->whole)
+		limits.chain = l->node->own[j->cost.cls];
+	if (!l->fq) {
+		limits.outer = 1;
+		limits.outer_end = 1 + j->outer_keys;
+	}
+	return limits;
+}
+
+const struct chain_link *next_limit(struct lane_limits *limits)
+{
+	while (limits->link >= own_links(limits->chain)) {
+		if (limits->outer == limits->outer_end)
+			return NULL;
+		const struct key *key = limits->job->grant.key[limits->outer++].key;
+		limits->chain = key->node.own[limits->job->cost.cls];
+		limits->link = 0;
+	}
+	return own_link(limits->chain, limits->link++);
 }
 
 void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, const struct job *j,
 	       uint64_t at_ns)
 {
-	const struct chain *own = lane_limits(l, j);
+	struct lane_limits limits = lane_limits(l, j);
 	if (j->probe)
 		return;
-	for (unsigned i = 0; i < own_links(own); i++) {
-		const struct chain_link *link = own_link(own, i);
+	for (const struct chain_link *link; (link = next_limit(&limits));) {
 		struct resource *r = link_resource(link);
 		if (r == end)
 			break;
 		if (r->bucket && resource_is_shared(r) && (date_ns || !r->bytes))
 			hold(l, r, chain_tokens(link, &j->cost), at_ns);
 	}
-	if (date_ns)
-		l->claim_due_ns = date_ns;
+	if (!date_ns)
+		return;
+	if (date_ns > l->claim_due_ns)
+		holders_each(l, kick_held_of); /* others may use what it has claimed for longer */
+	l->claim_due_ns = date_ns;
 }
 
 /* --- asking --- */
@@ -53,7 +95,7 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 /* A lane that is due by a reservation does not queue behind other lanes. */
 static bool must_queue(struct lane *l, const struct resource *r, uint64_t at_ns)
 {
-	return !list_empty(&r->waiters) && l->turn != r && !r->held[l->index] &&
+	return !list_empty(&r->waiters) && l->turn != r && !resource_held(r, l) &&
 	       lane_reserved_ns(l, at_ns) > at_ns;
 }
 
@@ -61,11 +103,10 @@ static bool must_queue(struct lane *l, const struct resource *r, uint64_t at_ns)
  * not wait for their debt, which would never be paid. */
 struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns)
 {
-	const struct chain *own = lane_limits(l, j);
-	if (l->node->paused)
+	struct lane_limits limits = lane_limits(l, j);
+	if (l->node->paused) /* never a key */
 		return l->node->res[RES_PAUSE];
-	for (unsigned i = 0; i < own_links(own); i++) {
-		const struct chain_link *link = own_link(own, i);
+	for (const struct chain_link *link; (link = next_limit(&limits));) {
 		struct resource *r = link_resource(link);
 		if (r->bucket && !bucket_rate(r->bucket))
 			continue;
@@ -133,9 +174,7 @@ static void leave_parent(struct lane *l, uint64_t at_ns)
 	struct lane *up = lane_parent(l);
 	if (!up || !fq_queued(&l->item))
 		return;
-	for (unsigned i = 0; i < RES_INFLIGHT; i++)
-		if (l->node->res[i] && l->node->res[i]->held[l->index])
-			resource_kick(l->node->res[i]); /* its claim has ended */
+	holders_each(l, kick_held_of); /* its claims have ended */
 	fq_remove(up->fq, &l->item, at_ns);
 	lane_touch(up, at_ns);
 }
@@ -146,20 +185,44 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	lane_hold(l, r, 0, j, at_ns);
 	if (list_empty(&r->waiters))
 		begin_blocking(r, at_ns);
-	if (l->turn == r || r->held[l->index] || lane_reserved_ns(l, at_ns) <= at_ns)
+	if (l->turn == r || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns)
 		list_push_head(&r->waiters, &l->wait);
 	else
 		list_push_tail(&r->waiters, &l->wait);
 	if (r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
-	l->refused_by = r->index;
+	l->refused_by = (uint16_t)r->index;
+	l->refused_outer = r->node == l->node ? 0 : limit_above(lane_key(l), r).depth;
 	l->refused_ns = at_ns;
 	l->turn = NULL;
 	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)
 		resource_kick(r); /* checks again, now that newcomers see a waiter */
 	leave_parent(l, at_ns);
+}
+
+static bool has_outer(const struct job *j, const struct node *n)
+{
+	for (unsigned i = 1; j && i <= j->outer_keys; i++)
+		if (&j->grant.key[i].key->node == n)
+			return true;
+	return false;
+}
+
+void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns)
+{
+	const struct job *next = list_first(&l->jobs, struct job, link);
+	for (unsigned i = 1; i <= j->outer_keys; i++) {
+		const struct node *n = &j->grant.key[i].key->node;
+		if (has_outer(next, n))
+			continue;
+		drop_held_of(l, n);
+		if (l->turn && l->turn->node == n)
+			l->turn = NULL;
+		if (l->blocked && l->blocked->node == n)
+			lane_unblock(l, at_ns);
+	}
 }
 
 /* A lane that is ready below a blocked lane holds what it needs until about the time of its
@@ -179,7 +242,7 @@ static void lane_went_idle(struct lane *l, uint64_t at_ns)
 {
 	if (l->blocked)
 		lane_unblock(l, at_ns);
-	drop_all_held(l);
+	holders_each(l, drop_held_of);
 	l->turn = NULL;
 	leave_parent(l, at_ns);
 	reserve_end(l->node, at_ns);
@@ -240,7 +303,7 @@ void lane_reset(struct lane *l, uint64_t at_ns)
 	struct lane *up = lane_parent(l);
 	if (l->blocked)
 		lane_unblock(l, at_ns);
-	drop_all_held(l);
+	holders_each(l, drop_held_of);
 	l->turn = NULL;
 	if (up && fq_queued(&l->item))
 		fq_remove(up->fq, &l->item, at_ns);

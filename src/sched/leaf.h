@@ -25,6 +25,7 @@ struct key {
 	uint64_t parked;  /* number of jobs */
 	uint64_t parked_own;   /* of these, the gate's own jobs */
 	uint64_t parked_bytes; /* memory that they hold */
+	uint64_t parked_below; /* number of parked jobs of classes for which it is an outer key */
 	struct account *accounts;
 	uint64_t ops, bytes, ever_parked, wait_ns, max_wait_ns;
 	uint32_t uid;		     /* of the last caller that had to wait */
@@ -35,8 +36,8 @@ struct key {
 		struct limit_ref limit;
 		uint64_t ns;
 	} waits[KEY_WAITS]; /* the limits that it waited for longest; others are dropped */
-	/* used if the leaf has limits for each key: */
-	_Atomic uint32_t pins;	  /* grants that refer to it */
+	/* used if the leaf, or a scope above it, has limits for each key: */
+	_Atomic uint32_t pins;	  /* grants, jobs and vouchers that refer to it */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked */
 	_Atomic(struct key_limits *) limits;
 	struct key_limits *next_limits; /* compiled, not yet published */
@@ -71,7 +72,9 @@ struct account {
 	const struct job
 		*probe;	   /* a probe parked by a poll, which keeps the place instead; or NULL */
 	unsigned vouchers; /* number of turns that probes have had and that are not used yet … */
-	struct cost found; /* … and what may be taken for them in total */
+	struct cost found; /* … and what may be taken for them in total … */
+	unsigned outer_keys; /* … where it is reserved in addition to the scopes; pinned */
+	struct key *outer[GRANT_KEYS_MAX - 1];
 	struct heap_item expiry; /* in gate->vouchers */
 
 	/* debt.c */
@@ -84,9 +87,10 @@ struct leaf {
 	_Atomic(const struct chain *) chain[COST_CLASSES];  /* what gate_try asks; NULL: nothing */
 	_Atomic(const struct chain *) limits[COST_CLASSES]; /* the same, ignoring pauses */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked here */
-	_Atomic uint32_t each;	  /* bit per class: keys have limits of their own for it */
-	_Atomic int fair;	  /* enum fair_kind */
-	_Atomic(const struct open_way *) open_way;
+	_Atomic uint32_t each; /* bit per class: keys here or in a scope above have limits for it */
+	_Atomic uint32_t each_here; /* bit per class: keys here have limits for it */
+	_Atomic int fair;	    /* enum fair_kind */
+	_Atomic(const struct scope_way *) way;
 	struct gate_mount *mount;
 	struct counters counters;
 
@@ -94,9 +98,9 @@ struct leaf {
 	uint64_t lane_parked[LANES];
 	struct keys keys;
 	const struct chain *compiled[COST_CLASSES]; /* not yet published */
-	const struct open_way *compiled_open;
-	struct list chains;    /* all chains ever compiled: grants may refer to them */
-	struct list open_ways; /* the same for open handles */
+	const struct scope_way *compiled_way;
+	struct list chains; /* all chains ever compiled: grants may refer to them */
+	struct list ways;   /* the same: open handles may refer to them */
 	uint64_t max_wait_ns;
 	struct limiter_config each_limits;
 	/* By limit_kind: how many keys wait for their own limit, since when, and the total
@@ -106,18 +110,19 @@ struct leaf {
 		uint64_t since_ns, sum_ns, would_wait;
 	} each_wait[LIMIT_KINDS];
 	/* by the depth of the limit's scope (see struct limit_ref) and WAIT_* */
-	struct wait_times waited[CHAIN_SCOPES_MAX][WAIT_KINDS];
+	struct wait_times waited[LIMIT_DEPTHS][WAIT_KINDS];
 	/* used if it is a class: */
 	struct list of_mount; /* in mount->class_leaves, or mount->spare_leaves once removed */
 	struct counter_sums before; /* counted by a class that used this struct before */
 	_Atomic uint64_t grants;    /* grants that refer to it; with none it can be reused */
 };
 
-/* Where an open handle is counted until it is closed, even if its class moves meanwhile. */
-struct open_way {
-	struct list link; /* in leaf->open_ways */
+/* The scopes from a leaf to the root; immutable.  An open handle is counted in them until it is
+ * closed, even if its class moves meanwhile. */
+struct scope_way {
+	struct list link; /* in leaf->ways */
 	unsigned n;
-	struct limiter *limiter[];
+	struct node *node[]; /* the leaf first */
 };
 
 /* The classes of a mount, in the order in which they are tried. */
@@ -242,12 +247,39 @@ void each_fini(struct key *key);
 /* True: the key's limits are not full, so forgetting the key would forgive it something. */
 bool each_owes(const struct key *key, uint64_t now_ns);
 void each_mark_lanes(struct leaf *f);
-/* The key of a caller, pinned.  Call without gate->lock. */
-struct key *each_pin(struct leaf *f, const struct caller *c, uint64_t now_ns);
-static inline void each_unpin(struct key *key)
+static inline void key_pin(struct key *key)
+{
+	atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
+}
+
+static inline void key_unpin(struct key *key)
 {
 	atomic_fetch_sub_explicit(&key->pins, 1, memory_order_release);
 }
+/* Finds the keys of a caller whose limits apply to the request, in grant->leaf and above it, and
+ * pins them.  Call without gate->lock. */
+void keys_pin(struct grant *grant, const struct caller *c, uint64_t now_ns);
+/* The same with gate->lock held; `key` is the caller's key in grant->leaf. */
+void keys_pin_locked(struct grant *grant, struct key *key, const struct caller *c, uint64_t now_ns);
+/* The grant no longer refers to any key. */
+void keys_unpin(struct grant *grant);
+/* True: a key of the grant has limits. */
+bool keys_limited(const struct grant *grant);
+
+/* outer.c: limits of keys in the scopes above a leaf, for parked jobs */
+/* Finds the outer keys of a job that is being parked. */
+void outer_attach(struct job *j, const struct caller *c, uint64_t now_ns);
+void outer_detach(struct job *j);
+/* After a change: finds the outer keys of a parked job anew if the scopes with limits for each key
+ * have changed. */
+void outer_renew(struct job *j, uint64_t now_ns);
+/* The scopes above a leaf that have limits for each key, for a class of operations, narrowest
+ * first; returns their number.  Safe without gate->lock. */
+unsigned outer_leaves(const struct leaf *f, enum cost_class cls, struct leaf *out[GRANT_KEYS_MAX]);
+/* Looks up what tells the caller's outer keys, so that this need not be done with gate->lock
+ * held: it may read /proc, and is remembered for a second. */
+void outer_look_up(const struct leaf *f, enum cost_class cls, const struct caller *c,
+		   uint64_t now_ns);
 
 /* waits.c: who waits for which limit */
 /* `r` refuses the job, which is at the front of its lane. */
@@ -312,8 +344,9 @@ void accounts_drop(struct leaf *f, uint64_t now_ns);
 /* A probe has been parked; it also keeps the place of its key's non-blocking transfers. */
 void probe_parked(struct key *key, struct job *j, uint64_t now_ns);
 void probe_left(const struct key *key, const struct job *j);
-/* A probe of this key was admitted at at_ns: issues a voucher if others wait. */
-void voucher_issue(struct key *key, const struct job *j, uint64_t at_ns);
+/* A probe of this key was admitted at at_ns, which had this many outer keys: issues a voucher if
+ * others wait. */
+void voucher_issue(struct key *key, const struct job *j, unsigned outer_keys, uint64_t at_ns);
 void voucher_expire(struct account *a);
 /* For a change of limits: releases what vouchers hold, so that it can be held again under the new
  * limits. */

@@ -36,7 +36,7 @@ static void branch_free(struct branch *b)
 	free(b);
 }
 
-static void lane_init(struct lane *l, struct node *n, unsigned index)
+void lane_init(struct lane *l, struct node *n, unsigned index)
 {
 	l->node = n;
 	l->index = index;

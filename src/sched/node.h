@@ -14,10 +14,15 @@
  * node from the key to the root must admit it.  Classes of operations that are subject to the same
  * kinds of limits everywhere share a lane; lanes delay each other only where they share a bucket.
  *
+ * A scope above the leaf may have limits for each key, too, by its own idea of a key: then the
+ * request is also subject to the limits of its key in that scope, an *outer key* (outer.c).  Outer
+ * keys are not on the way to the root.  The lane of the leaf's key asks them after its own node, and
+ * waits in the FIFO of their resources beside lanes of other classes.
+ *
  * A lane below the root is in one of three states:
  *	idle     nothing below it is waiting
- *	blocked  a resource of its own node refuses the request at its front; the lane is in that
- *	         resource's FIFO
+ *	blocked  a resource of its own node (for the lane of a key: or of an outer key) refuses the
+ *	         request at its front; the lane is in that resource's FIFO
  *	ready    in its parent's fair queue.  Its own node could admit the request when the lane
  *	         joined the queue, and is asked again when the request is released.
  * A lane of the root is idle, blocked, or about to be released.
@@ -70,7 +75,12 @@ struct resource {
 	struct list waiters; /* struct lane, first in line first */
 	/* in gate->due: the earliest time at which the first waiter may be able to proceed */
 	struct heap_item due;
-	uint64_t held[LANES];	 /* by each lane of its node: prepaid ops, or claimed bytes */
+	/* prepaid ops or claimed bytes, by lane.  There is room for every lane of its node; if it is
+	 * a key, lanes of other leaves use it too, and hold nothing while there is no room. */
+	struct hold {
+		const struct lane *lane; /* NULL: free */
+		uint64_t tokens;
+	} held[LANES];
 	uint64_t voucher_tokens; /* tokens reserved for vouchers … */
 	uint32_t vouchers;	 /* … and the number of those vouchers */
 	uint64_t blocked_ns;	 /* when the current wait began, if any lane waits */
@@ -81,12 +91,15 @@ struct resource {
 struct lane {
 	struct node *node;
 	unsigned index;
-	/* for statistics: which resource of its own node refused it last (index in node->res), and
-	 * when; 0: never */
-	unsigned refused_by;
+	/* for statistics: which resource refused it last (index in node->res), when (0: never), and
+	 * whose it was: its own node's (0), or that of an outer key (depth as in struct limit_ref) */
+	uint16_t refused_by, refused_outer;
 	uint64_t refused_ns;
-	struct fq *fq;		  /* the lanes below that are ready; NULL at a key */
-	struct list jobs;	  /* at a key: FIFO, linked by job->link */
+	struct fq *fq;		  /* the lanes below that are ready; NULL at the bottom */
+	struct list jobs;	  /* at the bottom: FIFO, linked by job->link */
+	struct parts *parts;	  /* at a key: not NULL: the lane is divided, see part.c */
+	struct lane *whole;	  /* not NULL: it is a part of this lane */
+	uint64_t parked;	  /* at a key: number of jobs, those in parts included */
 	struct fq_item item;	  /* in the parent's fq */
 	struct resource *blocked; /* the resource in whose FIFO it is, linked by ->wait */
 	struct resource
@@ -151,6 +164,8 @@ struct node {
 
 static inline struct lane *lane_parent(const struct lane *l)
 {
+	if (l->whole)
+		return l->whole;
 	return l->node->parent ? &l->node->parent->lane[l->index] : NULL;
 }
 
@@ -190,7 +205,15 @@ static inline const struct chain_link *own_link(const struct chain *own, unsigne
 	return i < own->links ? &own->link[own->links - 1 - i] : &own->link[i];
 }
 
+/* The lane of the key that a lane at the bottom belongs to. */
+static inline struct lane *lane_whole(struct lane *l)
+{
+	return l->whole ? l->whole : l;
+}
+
 /* node.c: the life of a node */
+
+void lane_init(struct lane *l, struct node *n, unsigned index);
 
 /* A key has no name, no branch and no pause.  False: out of memory.  Call node_fini in either
  * case. */
@@ -214,20 +237,43 @@ void lane_enter(struct lane *l, uint64_t at_ns);
 /* Leaves every queue and returns what it holds. */
 void lane_reset(struct lane *l, uint64_t at_ns);
 
-/* The limits of the lane's own node that apply to the job; NULL in a dry run. */
-const struct chain *lane_limits(const struct lane *l, const struct job *j);
-/* The first resource of the lane's own node that refuses the job; NULL: none does. */
+/* Goes through the limits that a lane asks for a job: those of its own node and, at the lane of a
+ * key, those of the outer keys.  There are none in a dry run. */
+struct lane_limits {
+	const struct job *job;
+	const struct chain *chain; /* of the current node */
+	unsigned link;		   /* the next one of the chain */
+	unsigned outer, outer_end; /* the next outer key; the end */
+};
+struct lane_limits lane_limits(const struct lane *l, const struct job *j);
+const struct chain_link *next_limit(struct lane_limits *limits); /* NULL: no more */
+/* The first resource that the lane asks and that refuses the job; NULL: none does. */
 struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns);
 /* The job whose turn it is below this lane, and the lane of its key.  The lane must not be empty. */
 struct job *lane_front(struct lane *l, uint64_t at_ns);
 struct lane *lane_bottom(struct lane *l, uint64_t at_ns);
-/* Queues the lane at `r`, a resource of its own node that refused it; and takes it out again. */
+/* Queues the lane at `r`, a resource that refused it; and takes it out again. */
 void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_ns);
 void lane_unblock(struct lane *l, uint64_t at_ns);
-/* Prepays ops and claims bytes for a date (date_ns 0: claims none) of those limits of its own node
- * that precede `end` (NULL: of all). */
+/* Prepays ops and claims bytes for a date (date_ns 0: claims none) of those limits that it asks
+ * before `end` (NULL: of all). */
 void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, const struct job *j,
 	       uint64_t at_ns);
+/* The job, which was at the front of the lane of a key, has left: the lane leaves the resources of
+ * those of its outer keys that are not outer keys of the next job, too. */
+void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns);
+
+/* part.c: lanes of keys whose jobs have different outer keys */
+
+/* The lane in which to queue a job of a key: its lane or a part of it.  May divide the lane. */
+struct lane *lane_for(struct lane *whole, const struct job *j, uint64_t now_ns);
+/* The parts of a lane, one after the other; NULL: no more. */
+struct lane *part_next(const struct lane *whole, const struct lane *part);
+/* For a change of limits.  parts_join takes the parts out of all queues and makes the lane whole again; parts_divide divides
+ * a lane that is in no queue if necessary, and queues the parts. */
+void parts_join(struct lane *whole, uint64_t now_ns);
+void parts_divide(struct lane *whole, uint64_t now_ns);
+void parts_free(struct lane *whole);
 
 /* reserve.c */
 
@@ -253,10 +299,19 @@ uint64_t resource_wait_ns(const struct resource *r, const struct lane *l,
 			  const struct chain_link *link, const struct job *j, uint64_t at_ns);
 /* Returns what a lane holds of it. */
 void resource_drop_held(struct resource *r, const struct lane *l);
+/* Where it is recorded what a lane holds of it; NULL: the lane holds nothing. */
+struct hold *resource_hold(struct resource *r, const struct lane *l);
+static inline uint64_t resource_held(const struct resource *r, const struct lane *l)
+{
+	const struct hold *h = resource_hold((struct resource *)r, l);
+	return h ? h->tokens : 0;
+}
 
+/* True: several lanes use it.  Lanes of classes use the keys of the scopes above them. */
 static inline bool resource_is_shared(const struct resource *r)
 {
-	return r->lanes & (r->lanes - 1);
+	return r->lanes & (r->lanes - 1) ||
+	       (r->node->kind == SCOPE_KEY && r->node->parent->branch->n_children);
 }
 
 /* A cost in the unit of the fair queues: time on the tightest limit of the node and its ancestors. */

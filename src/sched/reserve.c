@@ -27,7 +27,7 @@ static bool is_reserved(const struct reservation *r, const struct cost *c)
 
 uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns)
 {
-	if (!l->fq)
+	if (!l->node->branch)
 		return NEVER;
 	const struct reservation *r = &l->node->branch->reserve;
 	uint64_t below_ns = fq_due_ns(l->fq);

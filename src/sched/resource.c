@@ -54,16 +54,24 @@ void resource_kick(struct resource *r)
 		resource_set_due(r, 0);
 }
 
+struct hold *resource_hold(struct resource *r, const struct lane *l)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		if (r->held[i].lane == l)
+			return &r->held[i];
+	return NULL;
+}
+
 void resource_drop_held(struct resource *r, const struct lane *l)
 {
-	uint64_t *held = &r->held[l->index];
-	if (!*held)
+	struct hold *h = resource_hold(r, l);
+	if (!h)
 		return;
 	if (r->bytes)
 		resource_add_waiters(r, -1);
 	else
-		bucket_refund(r->bucket, *held);
-	*held = 0;
+		bucket_refund(r->bucket, h->tokens);
+	*h = (struct hold){0};
 	resource_kick(r);
 }
 
@@ -76,9 +84,9 @@ static uint64_t claims_wait_ns(const struct resource *r, const struct lane *l, u
 	const struct bucket *b = r->bucket;
 	uint64_t wait_ns = 0;
 	for (unsigned i = 0; i < LANES; i++) {
-		const struct lane *o = &r->node->lane[i];
-		uint64_t claim = min_u64(r->held[i], bucket_capacity(b));
-		if (o == l || !claim || !fq_queued(&o->item))
+		const struct lane *o = r->held[i].lane;
+		uint64_t claim = min_u64(r->held[i].tokens, bucket_capacity(b));
+		if (!o || o == l || !fq_queued(&o->item))
 			continue;
 		uint64_t until_ns = o->claim_due_ns > at_ns ? o->claim_due_ns - at_ns : 0;
 		int64_t missing =
@@ -92,7 +100,7 @@ static uint64_t claims_wait_ns(const struct resource *r, const struct lane *l, u
 static uint64_t bucket_resource_wait_ns(const struct resource *r, const struct lane *l,
 					uint64_t tokens, bool probe, uint64_t at_ns)
 {
-	if (r->held[l->index] && !r->bytes)
+	if (!r->bytes && resource_held(r, l))
 		return 0;
 	if (probe && r->vouchers && r->voucher_tokens + tokens > bucket_capacity(r->bucket))
 		return NEVER;

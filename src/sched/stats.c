@@ -245,7 +245,7 @@ static bool anybody_waited(const struct wait_times *t)
 static unsigned copy_times(const struct leaf *f, struct limit_wait *out, unsigned room)
 {
 	unsigned n = 0;
-	for (unsigned depth = 0; depth < CHAIN_SCOPES_MAX; depth++)
+	for (unsigned depth = 0; depth < LIMIT_DEPTHS; depth++)
 		for (unsigned k = 0; k < WAIT_KINDS && n < room; k++) {
 			if (!anybody_waited(&f->waited[depth][k]))
 				continue;

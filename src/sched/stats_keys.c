@@ -40,14 +40,19 @@ static const struct resource *stopped_by(const struct lane *l)
 	return NULL;
 }
 
-static const struct job *oldest_job(const struct lane *l)
+static const struct job *oldest_job(const struct lane *whole)
 {
-	list_for_each (it, (struct list *)&l->jobs) {
-		const struct job *j = list_entry(it, struct job, link);
-		if (!j->own && !j->probe)
-			return j;
-	}
-	return NULL;
+	const struct job *oldest = NULL;
+	for (const struct lane *l = whole; l; l = part_next(whole, l == whole ? NULL : l))
+		list_for_each (it, (struct list *)&l->jobs) {
+			const struct job *j = list_entry(it, struct job, link);
+			if (j->own || j->probe)
+				continue;
+			if (!oldest || (int64_t)(j->seq - oldest->seq) < 0)
+				oldest = j;
+			break;
+		}
+	return oldest;
 }
 
 static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_ns)
@@ -64,7 +69,7 @@ static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_
 		uint64_t age_ns = j && now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
 		if (!j || (age_ns <= k->oldest_ns && k->waits_for.known))
 			continue;
-		const struct resource *r = stopped_by(l);
+		const struct resource *r = stopped_by(j->lane);
 		k->oldest_ns = age_ns;
 		if (r)
 			limit_name(key, limit_above(key, r), &k->waits_for);

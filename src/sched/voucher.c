@@ -29,18 +29,27 @@ static bool chain_contested(const struct chain *ch)
 	return false;
 }
 
-static bool contested(const struct leaf *f, const struct key *key, enum cost_class cls)
+/* The limits of outer key i of a probe. */
+static const struct chain *outer_limits(const struct job *j, unsigned i)
 {
+	return j->grant.key[i + 1].key->node.own[j->cost.cls];
+}
+
+static bool contested(const struct job *j, unsigned outer_keys, const struct key *key)
+{
+	const struct leaf *f = j->leaf;
+	enum cost_class cls = j->cost.cls;
+	for (unsigned i = 0; i < outer_keys; i++)
+		if (chain_contested(outer_limits(j, i)))
+			return true;
 	uint32_t waiting = atomic_load_explicit(&f->waiting, memory_order_relaxed) |
 			   atomic_load_explicit(&key->waiting, memory_order_relaxed);
 	return waiting & 1U << cls || chain_contested(voucher_limits(f, cls)) ||
 	       chain_contested(key->node.own[cls]);
 }
 
-/* Adds to (or subtracts from) what all limits on the way reserve for vouchers. */
-static void earmark(const struct account *a, const struct cost *c, int vouchers)
+static void earmark_in(const struct chain *ch, const struct cost *c, int vouchers)
 {
-	const struct chain *ch = voucher_limits(a->leaf, a->cls);
 	for (unsigned i = 0; ch && i < ch->links; i++) {
 		struct resource *r = link_resource(&ch->link[i]);
 		uint64_t tokens = chain_tokens(&ch->link[i], c);
@@ -52,17 +61,44 @@ static void earmark(const struct account *a, const struct cost *c, int vouchers)
 	}
 }
 
+/* Adds to (or subtracts from) what all limits on the way, and those of outer keys, reserve for
+ * vouchers.  The key's own limits need not: only its own requests use them. */
+static void earmark(const struct account *a, const struct cost *c, int vouchers)
+{
+	earmark_in(voucher_limits(a->leaf, a->cls), c, vouchers);
+	for (unsigned i = 0; i < a->outer_keys; i++)
+		earmark_in(a->outer[i]->node.own[a->cls], c, vouchers);
+}
+
 /* --- vouchers --- */
 
-void voucher_issue(struct key *key, const struct job *j, uint64_t at_ns)
+/* All vouchers of an account are for the same outer keys. */
+static void set_outer(struct account *a, const struct job *j, unsigned outer_keys)
+{
+	bool same = outer_keys == a->outer_keys;
+	for (unsigned i = 0; i < outer_keys && same; i++)
+		same = a->outer[i] == j->grant.key[i + 1].key;
+	if (a->vouchers && !same)
+		voucher_expire(a);
+	if (a->vouchers)
+		return;
+	a->outer_keys = outer_keys;
+	for (unsigned i = 0; i < outer_keys; i++) {
+		a->outer[i] = j->grant.key[i + 1].key;
+		key_pin(a->outer[i]);
+	}
+}
+
+void voucher_issue(struct key *key, const struct job *j, unsigned outer_keys, uint64_t at_ns)
 {
 	struct gate *g = key->node.gate;
 	const struct cost *c = &j->cost;
-	if (!contested(j->leaf, key, c->cls))
+	if (!contested(j, outer_keys, key))
 		return;
 	struct account *a = account_get(j->leaf, key, c->cls);
 	if (!a)
 		return;
+	set_outer(a, j, outer_keys);
 	earmark(a, c, 1);
 	a->vouchers++;
 	a->found.cls = c->cls;
@@ -81,8 +117,11 @@ static void give_up(struct account *a, struct cost c, unsigned n)
 	a->vouchers -= n;
 	a->found.ops -= c.ops;
 	a->found.bytes -= c.bytes;
-	if (!a->vouchers)
-		heap_remove(&a->key->node.gate->vouchers, &a->expiry);
+	if (a->vouchers)
+		return;
+	heap_remove(&a->key->node.gate->vouchers, &a->expiry);
+	while (a->outer_keys)
+		key_unpin(a->outer[--a->outer_keys]);
 }
 
 void voucher_expire(struct account *a)
@@ -134,19 +173,24 @@ static bool take_past_queue(const struct chain *ch, const struct cost *c, uint64
 	return true;
 }
 
-static void name_own(struct grant *grant, struct key *key)
+static bool take_all_past_queue(const struct grant *grant, const struct cost *c, uint64_t now_ns)
 {
-	grant->own = key->node.own[grant->cost.cls];
-	if (!grant->own)
-		return;
-	grant->key = key;
-	atomic_fetch_add_explicit(&key->pins, 1, memory_order_relaxed);
+	for (unsigned i = 0; i <= grant->keys; i++) {
+		if (take_past_queue(i < grant->keys ? grant->key[i].chain : grant->chain, c,
+				    now_ns))
+			continue;
+		while (i-- > 0)
+			if (grant->key[i].chain)
+				chain_refund(grant->key[i].chain, c);
+		return false;
+	}
+	return true;
 }
 
+/* The grant names the limits that apply. */
 static bool voucher_use(struct account *a, struct grant *grant, uint64_t now_ns)
 {
 	const struct leaf *f = a->leaf;
-	const struct chain *ch = voucher_limits(f, a->cls), *own = a->key->node.own[a->cls];
 	if (!a->vouchers ||
 	    atomic_load_explicit(&f->chain[a->cls], memory_order_relaxed) == f->node.gate->paused)
 		return false;
@@ -154,16 +198,9 @@ static bool voucher_use(struct account *a, struct grant *grant, uint64_t now_ns)
 	give_up(a, one, 1);
 	struct cost c = {one.cls, grant->cost.ops,
 			 min_u64(grant->cost.bytes, max_u64(one.bytes, 1))};
-	if (!take_past_queue(own, &c, now_ns))
+	if (!take_all_past_queue(grant, &c, now_ns))
 		return false;
-	if (!take_past_queue(ch, &c, now_ns)) {
-		if (own)
-			chain_refund(own, &c);
-		return false;
-	}
-	grant->chain = ch;
 	grant->cost = c;
-	name_own(grant, a->key);
 	return true;
 }
 
@@ -189,42 +226,30 @@ void probe_left(const struct key *key, const struct job *j)
 }
 
 /* Parks the place of a refused transfer.  True: the place has had its turn immediately. */
-static bool leave_place(struct account *a, const struct cost *c, uint64_t least, uint64_t now_ns)
+static bool leave_place(struct account *a, const struct caller *caller, const struct cost *c,
+			uint64_t least, uint64_t now_ns)
 {
 	struct gate *g = a->key->node.gate;
 	if (a->probe || a->place.state == JOB_PARKED)
 		return false;
 	a->place.cost = *c;
 	a->place.cost.bytes = min_u64(c->bytes, least);
-	job_park(a->leaf, a->key, &a->place, now_ns);
+	job_park(a->leaf, a->key, &a->place, caller, now_ns);
 	gate_dispatch_locked(g, now_ns, now_ns);
 	return a->place.state != JOB_PARKED;
 }
 
-static bool take_uncontested(struct account *a, uint64_t least, struct grant *grant,
-			     uint64_t now_ns)
+static bool take_uncontested(struct grant *grant, uint64_t least, uint64_t now_ns)
 {
-	const struct chain *ch = voucher_limits(a->leaf, a->cls), *own = a->key->node.own[a->cls];
-	struct cost c = grant->cost;
-	if (own && chain_try_partial(own, &c, least, now_ns, NULL) != GRANT_OK)
-		return false;
-	struct cost all = c;
-	if (ch && chain_try_partial(ch, &all, least, now_ns, NULL) != GRANT_OK) {
-		if (own)
-			chain_refund(own, &c);
-		return false;
-	}
-	if (own)
-		chain_refund_bytes(own, c.bytes - all.bytes);
-	grant->chain = ch;
-	grant->cost = all;
-	name_own(grant, a->key);
-	return ch || own;
+	struct refusal why = {.wait_ns = 0};
+	return (grant->chain || keys_limited(grant)) &&
+	       grant_try_partial(grant, least, now_ns, &why) == GRANT_OK;
 }
 
-static bool turn_take_locked(struct leaf *f, struct fair_key id, uint64_t least,
-			     struct grant *grant, uint64_t now_ns)
+static bool turn_take_locked(struct grant *grant, const struct caller *c, struct fair_key id,
+			     uint64_t least, uint64_t now_ns)
 {
+	struct leaf *f = grant->leaf;
 	enum cost_class cls = grant->cost.cls;
 	if (!leaf_limits_class(f, cls))
 		return true; /* the limits were removed */
@@ -234,10 +259,14 @@ static bool turn_take_locked(struct leaf *f, struct fair_key id, uint64_t least,
 	struct account *a = account_get(f, keys_get(f, id, now_ns), cls);
 	if (!a)
 		return false;
-	if (voucher_use(a, grant, now_ns))
+	grant->chain = voucher_limits(f, cls);
+	keys_pin_locked(grant, a->key, c, now_ns);
+	if (voucher_use(a, grant, now_ns) ||
+	    (leave_place(a, c, &grant->cost, least, now_ns) &&
+	     (voucher_use(a, grant, now_ns) || take_uncontested(grant, least, now_ns))))
 		return true;
-	return leave_place(a, &grant->cost, least, now_ns) &&
-	       (voucher_use(a, grant, now_ns) || take_uncontested(a, least, grant, now_ns));
+	keys_unpin(grant);
+	return false;
 }
 
 bool turn_take(struct gate_mount *m, const struct caller *c, uint64_t least, struct grant *grant)
@@ -246,8 +275,8 @@ bool turn_take(struct gate_mount *m, const struct caller *c, uint64_t least, str
 	struct leaf *f = leaf_of_lock(m, c, grant->cost.cls, &id);
 	struct gate *g = f->node.gate;
 	uint64_t now_ns = clock_now(g->clock);
-	*grant = (struct grant){.leaf = f, .cost = grant->cost};
-	bool go = turn_take_locked(f, id, least, grant, now_ns);
+	grant->leaf = f;
+	bool go = turn_take_locked(grant, c, id, least, now_ns);
 	if (go)
 		leaf_grant_begin(f);
 	gate_dispatch_locked(g, now_ns, now_ns);

@@ -7,25 +7,24 @@
 
 /* --- limits --- */
 
-static struct limit_ref ref_of(const struct node *bottom, unsigned depth, const struct node *n,
-			       unsigned index)
+struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index)
 {
-	for (; bottom; bottom = bottom->parent, depth++)
-		if (bottom == n)
-			return (struct limit_ref){true, (uint8_t)depth, (uint8_t)index};
-	return (struct limit_ref){0};
+	bool each = n->kind == SCOPE_KEY;
+	const struct node *scope = each ? n->parent : n, *at = &f->node;
+	unsigned depth = 1;
+	if (each && scope == at)
+		return (struct limit_ref){true, 0, (uint8_t)index};
+	for (; at && at != scope; at = at->parent)
+		depth++;
+	if (!at)
+		return (struct limit_ref){0};
+	return (struct limit_ref){true, (uint8_t)(each ? LIMIT_EACH + depth : depth),
+				  (uint8_t)index};
 }
 
 struct limit_ref limit_above(const struct key *key, const struct resource *r)
 {
-	return ref_of(&key->node, 0, r->node, r->index);
-}
-
-struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index)
-{
-	if (n->kind == SCOPE_KEY) /* the key's own limit */
-		return (struct limit_ref){true, 0, (uint8_t)index};
-	return ref_of(&f->node, 1, n, index);
+	return limit_of(node_leaf(key->node.parent), r->node, r->index);
 }
 
 static const char *index_name(unsigned index)
@@ -62,23 +61,29 @@ static void name_limit(const struct node *n, bool each, unsigned index, struct w
 		snprintf(out->of, sizeof(out->of), "%s", n->branch->name);
 }
 
+/* True: a limit of this depth belongs to a key; its scope has it for each key. */
+static bool is_each(unsigned depth)
+{
+	return depth == 0 || depth > LIMIT_EACH;
+}
+
 /* The node that sets a limit at this depth; the limits of a key (depth 0) are set by its leaf. */
 static const struct node *scope_above(const struct node *leaf, unsigned depth)
 {
-	for (; leaf && depth > 1; depth--)
+	for (depth %= LIMIT_EACH; leaf && depth > 1; depth--)
 		leaf = leaf->parent;
 	return leaf;
 }
 
 void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out)
 {
-	name_limit(scope_above(&f->node, depth), depth == 0, index_of(kind), out);
+	name_limit(scope_above(&f->node, depth), is_each(depth), index_of(kind), out);
 }
 
 void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out)
 {
 	const struct node *n = limit.known ? scope_above(key->node.parent, limit.depth) : NULL;
-	name_limit(n, limit.depth == 0, limit.index, out);
+	name_limit(n, is_each(limit.depth), limit.index, out);
 }
 
 /* --- waiting --- */
@@ -119,9 +124,11 @@ struct limit_ref lane_waited_for(const struct lane *bottom)
 	struct limit_ref last = {0};
 	uint64_t last_ns = 0;
 	uint8_t depth = 0;
-	for (const struct lane *l = bottom; l; l = lane_parent(l), depth++)
+	for (const struct lane *l = bottom; l; depth += !l->whole, l = lane_parent(l))
 		if (l->refused_ns && l->refused_ns >= last_ns) {
-			last = (struct limit_ref){true, depth, (uint8_t)l->refused_by};
+			uint8_t outer = (uint8_t)l->refused_outer;
+			last = (struct limit_ref){true, outer ? outer : depth,
+						  (uint8_t)l->refused_by};
 			last_ns = l->refused_ns;
 		}
 	return last;

@@ -107,10 +107,11 @@ equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["save
 ok ctl class remove m/rest
 ok ctl class remove m/late
 ok ctl class remove m/saved
-# Limits of each key are those of the class that takes the request, and no others are shown.
+# Limits of each key: those of the class that takes the request, and those of the scopes around it.
 ok ctl set m each.read_iops=7k >/dev/null
 ok ctl class add m own match=uid:3 each.read_iops=3k >/dev/null
-equal "$(ctl show m/own --json | jq -c '[.limits_met[] | select(.name | startswith("each.")) | .value]')" '["3k"]' "limits of each key"
+equal "$(ctl show m/own --json | jq -c '[.limits_met[] | select(.name | startswith("each.")) | .scope, .value]')" \
+	'["class","3k","mount","7k"]' "limits of each key"
 ok ctl set m each.read_iops=off >/dev/null
 ok ctl class remove m/own
 says "nothing was changed: .* already has a section \[class:saved\]" ctl class add m saved match=uid:5 --save

@@ -32,7 +32,7 @@ static inline void check_resource(const struct resource *r, uint64_t now_ns)
 		waiters++;
 	}
 	for (unsigned i = 0; r->bytes && i < LANES; i++)
-		claimants += r->held[i] != 0;
+		claimants += r->held[i].lane != NULL;
 	if (r->index != RES_PAUSE)
 		must((res_gate_now(r)) == (waiters + claimants));
 	if (!waiters)
@@ -55,7 +55,7 @@ static inline void check_lane(const struct lane *l)
 	if (empty) {
 		must(!l->blocked && !queued && !l->turn);
 		for (unsigned i = 0; i < RES_INFLIGHT; i++)
-			must(!l->node->res[i] || l->node->res[i]->held[l->index] == 0);
+			must(!l->node->res[i] || !resource_held(l->node->res[i], l));
 	} else {
 		must(l->blocked ? !queued : up ? queued : false);
 	}
@@ -66,6 +66,18 @@ static inline void check_node(const struct node *n, uint64_t now_ns);
 static inline void check_key(struct key *key, void *arg)
 {
 	check_node(&key->node, *(uint64_t *)arg);
+	for (unsigned i = 0; i < LANES; i++) {
+		const struct lane *whole = &key->node.lane[i];
+		uint64_t jobs = 0;
+		for (const struct lane *l = whole; l; l = part_next(whole, l == whole ? NULL : l)) {
+			list_for_each (it, (struct list *)(uintptr_t)&l->jobs)
+				jobs++;
+			if (l != whole)
+				check_lane(l);
+		}
+		must(jobs == whole->parked);
+		must(!whole->parts || list_empty(&whole->jobs));
+	}
 }
 
 static inline void check_node(const struct node *n, uint64_t now_ns)

@@ -114,7 +114,7 @@ START_TEST(neither_new_processes_nor_handles_of_another_class_beat_the_limit_of_
 	cfg = mount_config();
 	up();
 	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
-	const struct open_way *opened =
+	const struct scope_way *opened =
 		gate_open_try(m, &(struct caller){.tid = 1, .uid = 1, .handle = 7});
 	ck_assert_ptr_nonnull(opened);
 	for (unsigned i = 0; i < 100000; i++) { /* 10 s */
@@ -523,7 +523,7 @@ START_TEST(handles_are_counted_where_they_were_opened_though_their_class_moves)
 	c[1].limits.max_open = 2;
 	up();
 	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
-	const struct open_way *before[2], *own[2];
+	const struct scope_way *before[2], *own[2];
 	for (unsigned i = 0; i < 2; i++) {
 		before[i] = gate_open_try(m, &one);
 		own[i] = gate_open_try(m, &two);

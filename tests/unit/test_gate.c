@@ -196,7 +196,7 @@ START_TEST(a_request_that_waits_at_two_scopes_goes_the_way_of_the_example)
 	ck_assert_ptr_null(mount->lane[lane].blocked);
 	ck_assert_ptr_eq(mount->lane[lane].turn, iops);
 	ck_assert_ptr_eq(root->lane[lane].blocked, bps);
-	ck_assert_uint_eq(iops->held[lane], 1);
+	ck_assert_uint_eq(resource_held(iops, &m->leaf.node.lane[lane]), 1);
 
 	world_pass(&w, 2 * SEC);
 	ck_assert_uint_eq(a.end_ns - start_ns, 600 * MS);
@@ -390,7 +390,7 @@ START_TEST(open_handles_are_counted_at_every_scope)
 	cfg.limits.max_open = 3;
 	up();
 	gate_set_global(w.gate, &global);
-	const struct open_way *where = gate_open_try(m, &nobody);
+	const struct scope_way *where = gate_open_try(m, &nobody);
 	ck_assert(where && gate_open_try(m, &nobody));
 	ck_assert(!gate_open_try(m, &nobody));
 	struct scope_stats st;
