@@ -70,13 +70,19 @@ static void greedy_next(struct work *k)
 		greedy_ask(g);
 }
 
-static void greedy_start(struct greedy *g, uint32_t uid, uint32_t tid, enum cost_class cls,
-			 uint64_t bytes)
+static void greedy_start_in(struct greedy *g, uint32_t gid, uint32_t uid, uint32_t tid,
+			    enum cost_class cls, uint64_t bytes)
 {
-	*g = (struct greedy){.who = {.uid = uid, .tid = tid}, .cost = {cls, 1, bytes}};
+	*g = (struct greedy){.who = {.gid = gid, .uid = uid, .tid = tid}, .cost = {cls, 1, bytes}};
 	g->k.owner = g;
 	g->k.on_end = greedy_next;
 	greedy_ask(g);
+}
+
+static void greedy_start(struct greedy *g, uint32_t uid, uint32_t tid, enum cost_class cls,
+			 uint64_t bytes)
+{
+	greedy_start_in(g, 0, uid, tid, cls, bytes);
 }
 
 static void greedy_end(struct greedy *g, unsigned n)
@@ -280,14 +286,15 @@ static void share_a_slow_class(enum limit_kind each, uint64_t rate, uint64_t byt
 {
 	struct greedy g[6];
 	capped_mount(each, rate);
-	struct gate_class_config c = by_op();
-	set_limit(&c.limits, LIMIT_WRITE_IOPS, 10);
+	struct rule *group = rule("gid:1");
+	struct gate_class_config c = {.name = "slow", .match = group, .fair = FAIR_PROCESS};
+	set_limit(&c.limits, LIMIT_IOPS, 10);
 	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
 	for (unsigned i = 2; i < 6; i++)
 		greedy_start(&g[i], 1, 10 + i, COST_READ, bytes);
 	world_pass(&w, SEC);
-	greedy_start(&g[0], 1, 1, COST_WRITE, bytes);
-	greedy_start(&g[1], 2, 2, COST_WRITE, bytes);
+	greedy_start_in(&g[0], 1, 1, 1, COST_READ, bytes);
+	greedy_start_in(&g[1], 1, 2, 2, COST_READ, bytes);
 	world_pass(&w, 100 * SEC);
 	near((double)g[0].got, 500.0 * (double)max_u64(bytes, 1), 2);
 	near((double)g[1].got, 500.0 * (double)max_u64(bytes, 1), 2);
@@ -296,7 +303,7 @@ static void share_a_slow_class(enum limit_kind each, uint64_t rate, uint64_t byt
 		all += g[i].got;
 	near((double)all, 101.0 * (double)rate, 1);
 	greedy_end(g, 6);
-	rule_free(writes);
+	rule_free(group);
 	down();
 }
 
