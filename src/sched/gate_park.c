@@ -95,7 +95,7 @@ void job_count_parked(const struct job *j, int by)
 	if (key->parked == 0)
 		keys_idle(&f->keys, key);
 	f->lane_parked[j->lane->index] += (uint64_t)by;
-	lane_whole(j->lane)->parked += (uint64_t)by;
+	lane_whole(j->lane)->parked += (uint32_t)by;
 }
 
 /* --- in and out of a queue --- */

@@ -49,7 +49,7 @@ struct lane_limits lane_limits(const struct lane *l, const struct job *j)
 	struct lane_limits limits = {.job = j};
 	if (mount_is_dry(j->leaf->mount))
 		return limits;
-	if (!l->whole)
+	if (!lane_is_part(l))
 		limits.chain = l->node->own[j->cost.cls];
 	if (!l->fq) {
 		limits.outer = 1;
@@ -192,7 +192,7 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	if (r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
-	l->refused_by = (uint16_t)r->index;
+	l->refused_by = (uint8_t)r->index;
 	l->refused_outer = r->node == l->node ? 0 : limit_above(lane_key(l), r).depth;
 	l->refused_ns = at_ns;
 	l->turn = NULL;

@@ -39,7 +39,7 @@ static void branch_free(struct branch *b)
 void lane_init(struct lane *l, struct node *n, unsigned index)
 {
 	l->node = n;
-	l->index = index;
+	l->index = (uint16_t)index;
 	l->fq = n->branch ? &n->branch->fq[index] : NULL;
 	list_init(&l->jobs);
 	list_init(&l->wait);

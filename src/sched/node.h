@@ -68,8 +68,8 @@ struct node;
 /* Something that a lane can wait for: a bucket, permits, or the end of a pause. */
 struct resource {
 	struct node *node;
-	unsigned index;	       /* in node->res */
 	struct bucket *bucket; /* NULL: permits or a pause */
+	uint16_t index;	       /* in node->res */
 	bool bytes;
 	uint32_t lanes;	     /* bit per lane that uses it */
 	struct list waiters; /* struct lane, first in line first */
@@ -90,16 +90,16 @@ struct resource {
 
 struct lane {
 	struct node *node;
-	unsigned index;
+	uint32_t parked; /* at a key: number of jobs, those in parts included */
+	uint16_t index;
 	/* for statistics: which resource refused it last (index in node->res), when (0: never), and
 	 * whose it was: its own node's (0), or that of an outer key (depth as in struct limit_ref) */
-	uint16_t refused_by, refused_outer;
+	uint8_t refused_by, refused_outer;
 	uint64_t refused_ns;
-	struct fq *fq;		  /* the lanes below that are ready; NULL at the bottom */
+	/* the lanes below that are ready; NULL at the bottom.  At a key: those of the parts of the
+	 * lane, if it is divided (part.c) */
+	struct fq *fq;
 	struct list jobs;	  /* at the bottom: FIFO, linked by job->link */
-	struct parts *parts;	  /* at a key: not NULL: the lane is divided, see part.c */
-	struct lane *whole;	  /* not NULL: it is a part of this lane */
-	uint64_t parked;	  /* at a key: number of jobs, those in parts included */
 	struct fq_item item;	  /* in the parent's fq */
 	struct resource *blocked; /* the resource in whose FIFO it is, linked by ->wait */
 	struct resource
@@ -162,10 +162,21 @@ struct node {
 	struct list sibling;
 };
 
+/* The lane that a part belongs to; otherwise the lane itself. */
+static inline struct lane *lane_whole(const struct lane *l)
+{
+	return &l->node->lane[l->index];
+}
+
+static inline bool lane_is_part(const struct lane *l)
+{
+	return lane_whole(l) != l;
+}
+
 static inline struct lane *lane_parent(const struct lane *l)
 {
-	if (l->whole)
-		return l->whole;
+	if (lane_is_part(l))
+		return lane_whole(l);
 	return l->node->parent ? &l->node->parent->lane[l->index] : NULL;
 }
 
@@ -203,12 +214,6 @@ static inline unsigned own_links(const struct chain *own)
 static inline const struct chain_link *own_link(const struct chain *own, unsigned i)
 {
 	return i < own->links ? &own->link[own->links - 1 - i] : &own->link[i];
-}
-
-/* The lane of the key that a lane at the bottom belongs to. */
-static inline struct lane *lane_whole(struct lane *l)
-{
-	return l->whole ? l->whole : l;
 }
 
 /* node.c: the life of a node */

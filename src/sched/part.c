@@ -25,6 +25,12 @@ struct part {
 	struct list link; /* in parts->list */
 };
 
+/* NULL: the lane is not divided. */
+static struct parts *parts_of(const struct lane *whole)
+{
+	return whole->fq ? container_of(whole->fq, struct parts, fq) : NULL;
+}
+
 static bool same_outer(const struct job *a, const struct job *b)
 {
 	bool same = a->outer_keys == b->outer_keys;
@@ -40,17 +46,18 @@ static struct job *last_job(const struct lane *l)
 
 struct lane *part_next(const struct lane *whole, const struct lane *part)
 {
-	if (!whole->parts)
+	const struct parts *ps = parts_of(whole);
+	if (!ps)
 		return NULL;
-	const struct list *it = part ? container_of(part, const struct part, lane)->link.next
-				     : whole->parts->list.next;
-	return it == &whole->parts->list ? NULL : &list_entry(it, struct part, link)->lane;
+	const struct list *it =
+		part ? container_of(part, const struct part, lane)->link.next : ps->list.next;
+	return it == &ps->list ? NULL : &list_entry(it, struct part, link)->lane;
 }
 
 /* An empty part can be used for any jobs. */
 static struct part *part_new(struct lane *whole)
 {
-	struct parts *ps = whole->parts;
+	struct parts *ps = parts_of(whole);
 	for (struct lane *l = part_next(whole, NULL); l; l = part_next(whole, l))
 		if (list_empty(&l->jobs)) {
 			fq_item_init(&l->item, 1);
@@ -60,8 +67,6 @@ static struct part *part_new(struct lane *whole)
 	if (!p)
 		return NULL;
 	lane_init(&p->lane, whole->node, whole->index);
-	p->lane.fq = NULL;
-	p->lane.whole = whole;
 	list_push_tail(&ps->list, &p->link);
 	ps->n++;
 	return p;
@@ -77,8 +82,7 @@ static struct part *part_of(struct lane *whole, const struct job *j)
 
 static void drop_parts(struct lane *whole)
 {
-	struct parts *ps = whole->parts;
-	whole->parts = NULL;
+	struct parts *ps = parts_of(whole);
 	whole->fq = NULL;
 	list_for_each_safe (it, &ps->list)
 		free(list_entry(it, struct part, link));
@@ -93,7 +97,7 @@ static bool make_parts(struct lane *whole, uint64_t now_ns)
 		return false;
 	fq_init(&ps->fq, now_ns);
 	list_init(&ps->list);
-	whole->parts = ps;
+	whole->fq = &ps->fq;
 	if (part_new(whole))
 		return true;
 	drop_parts(whole);
@@ -109,19 +113,18 @@ static void move_jobs(struct lane *from, struct lane *to)
 
 struct lane *lane_for(struct lane *whole, const struct job *j, uint64_t now_ns)
 {
-	if (whole->parts && !whole->parked)
+	if (whole->fq && !whole->parked)
 		drop_parts(whole);
 	const struct job *last = last_job(whole);
-	if (!whole->parts && (!last || same_outer(last, j)))
+	if (!whole->fq && (!last || same_outer(last, j)))
 		return whole;
-	if (!whole->parts) {
+	if (!whole->fq) {
 		struct job *front = list_first(&whole->jobs, struct job, link);
 		if (!make_parts(whole, now_ns))
 			return whole;
 		struct lane *first = part_next(whole, NULL);
 		move_jobs(whole, first);
 		lane_leave_outer(whole, front, now_ns);
-		whole->fq = &whole->parts->fq;
 		lane_touch(whole, now_ns);
 		lane_touch(first, now_ns);
 	}
@@ -132,7 +135,7 @@ struct lane *lane_for(struct lane *whole, const struct job *j, uint64_t now_ns)
 /* Merges the jobs of the parts by the order of their arrival. */
 void parts_join(struct lane *whole, uint64_t now_ns)
 {
-	if (!whole->parts)
+	if (!whole->fq)
 		return;
 	for (struct lane *l = part_next(whole, NULL); l; l = part_next(whole, l))
 		lane_reset(l, now_ns);
@@ -162,7 +165,6 @@ void parts_divide(struct lane *whole, uint64_t now_ns)
 	if (!differ || !make_parts(whole, now_ns))
 		return;
 	list_splice_tail(&jobs, &whole->jobs);
-	whole->fq = &whole->parts->fq;
 	list_for_each_safe (it, &jobs) {
 		struct job *j = list_entry(it, struct job, link);
 		struct part *p = part_of(whole, j);
@@ -177,6 +179,6 @@ void parts_divide(struct lane *whole, uint64_t now_ns)
 
 void parts_free(struct lane *whole)
 {
-	if (whole->parts)
+	if (whole->fq)
 		drop_parts(whole);
 }

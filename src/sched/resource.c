@@ -14,7 +14,7 @@ struct resource *resource_new(struct node *n, unsigned index)
 		return NULL;
 	g->n_resources++;
 	r->node = n;
-	r->index = index;
+	r->index = (uint16_t)index;
 	if (index < RES_INFLIGHT) {
 		r->bucket = n->limiter->bucket[index / BUCKET_ROLES][index % BUCKET_ROLES];
 		r->bytes = limit_kind_is_bytes(index / BUCKET_ROLES);

@@ -124,7 +124,7 @@ struct limit_ref lane_waited_for(const struct lane *bottom)
 	struct limit_ref last = {0};
 	uint64_t last_ns = 0;
 	uint8_t depth = 0;
-	for (const struct lane *l = bottom; l; depth += !l->whole, l = lane_parent(l))
+	for (const struct lane *l = bottom; l; depth += !lane_is_part(l), l = lane_parent(l))
 		if (l->refused_ns && l->refused_ns >= last_ns) {
 			uint8_t outer = (uint8_t)l->refused_outer;
 			last = (struct limit_ref){true, outer ? outer : depth,

@@ -79,6 +79,7 @@ struct scene {
 	const char *field; /* of its rules; NULL: no classes */
 	unsigned n;
 	enum temperature temperature;
+	bool each; /* the mount has a limit for each user */
 	struct world w;
 	struct gate_fs *fs;
 	struct gate_mount *m;
@@ -107,6 +108,10 @@ static void scene_begin(struct scene *s)
 {
 	struct gate_mount_config cfg = mount_config();
 	set_limit(&cfg.limits, LIMIT_BPS, 1ULL << 50);
+	if (s->each) {
+		cfg.fair = FAIR_UID;
+		set_limit(&cfg.each, LIMIT_BPS, 1ULL << 50);
+	}
 	world_init(&s->w);
 	gate_set_caller_ops(s->w.gate, s->temperature == COLD ? &fs_caller_ops : &without_proc);
 	if (s->temperature == CACHED)
@@ -150,14 +155,21 @@ static void measure_costs(void)
 		{.field = "cgroup:/g/", .n = 1, .temperature = COLD},
 		{.field = "cgroup:/g/", .n = 10, .temperature = COLD},
 		{.field = "cgroup:/g/", .n = 100, .temperature = COLD},
+		{.field = NULL, .n = 1, .each = true},
+		{.field = "uid:", .n = 1, .each = true},
 	};
+	const unsigned classes = ARRAY_SIZE(scene) - 2;
 	for (unsigned i = 0; i < ARRAY_SIZE(scene); i++)
 		scene_begin(&scene[i]);
 	for (unsigned r = 0; r < ROUNDS; r++)
 		for (unsigned i = 0; i < ARRAY_SIZE(scene); i++)
 			scene_round(&scene[i]);
 	result("a request, no classes", scene[0].best_ns, "ns", 0, 0);
-	for (unsigned i = 1; i < ARRAY_SIZE(scene); i++) {
+	result("a limit for each user, no classes: added",
+	       scene[classes].best_ns - scene[0].best_ns, "ns", 0, 0);
+	result("the same, in a class: added", scene[classes + 1].best_ns - scene[0].best_ns, "ns",
+	       0, 0);
+	for (unsigned i = 1; i < classes; i++) {
 		const struct scene *s = &scene[i];
 		char name[80];
 		snprintf(name, sizeof(name), "%u classes by %.*s%s: added to a request", s->n,

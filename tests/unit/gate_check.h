@@ -76,7 +76,7 @@ static inline void check_key(struct key *key, void *arg)
 				check_lane(l);
 		}
 		must(jobs == whole->parked);
-		must(!whole->parts || list_empty(&whole->jobs));
+		must(!whole->fq || list_empty(&whole->jobs));
 	}
 }
 

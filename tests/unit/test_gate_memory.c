@@ -17,7 +17,7 @@ static const struct weight_rule rules[] = {
 	{{FAIR_PROCESS, 0}, "rsync*", 4},
 };
 
-static struct rule *match;
+static struct rule *match, *everybody;
 
 static struct gate_mount_config weighty(void)
 {
@@ -38,8 +38,10 @@ static void up(void)
 {
 	struct gate_mount_config cfg = weighty();
 	struct limiter_config wide = {0};
-	if (!match)
+	if (!match) {
 		match = rule_parse("uid:1,uid:2", NULL, NULL);
+		everybody = rule_parse("all", NULL, NULL);
+	}
 	world_init(&w);
 	set_limit(&wide, LIMIT_IOPS, 1000);
 	ck_assert_int_eq(gate_set_global(w.gate, &wide), 0);
@@ -365,10 +367,61 @@ START_TEST(a_request_without_memory_shares_a_place_or_is_refused)
 }
 END_TEST
 
+/* Jobs wait in classes, and the mount gets limits for each key: it succeeds, or nothing has changed.  A job for whose key in
+ * the mount, or for whose part of a queue, there is no memory shares one: not an error. */
+START_TEST(limits_for_each_key_above_classes_that_cannot_be_set_leave_everything_as_it_was)
+{
+	OOM_EACH(n)
+	{
+		const struct gate_class_config all = {
+			.name = "all", .match = everybody, .fair = FAIR_NONE};
+		struct state before;
+		up();
+		ck_assert_int_eq(gate_set_classes(m, &all, 1), 0);
+		look(&before);
+		int rc = OOM_FAIL(n, set_each());
+		ck_assert(rc == 0 || (rc == -ENOMEM && oom_struck()));
+		gate_check(w.gate);
+		if (rc < 0) {
+			same(&before);
+			ck_assert_int_eq(set_each(), 0);
+		}
+		gate_check(w.gate);
+		down();
+	}
+}
+END_TEST
+
+/* The same for requests that find such limits: they share a key or a queue, or are refused for lack of room. */
+START_TEST(a_request_without_memory_for_its_outer_keys_shares_them_or_is_refused)
+{
+	OOM_EACH(n)
+	{
+		const struct gate_class_config all = {
+			.name = "all", .match = everybody, .fair = FAIR_NONE};
+		struct work one = {0}, two = {0};
+		up();
+		ck_assert_int_eq(gate_set_classes(m, &all, 1), 0);
+		ck_assert_int_eq(set_each(), 0);
+		enum gate_verdict v =
+			OOM_FAIL(n, work_submit(&w, &one, m, COST_READ, 60 * KIB, 99));
+		ck_assert(v == GATE_PARKED || (v == GATE_NO_ROOM && oom_struck()));
+		gate_check(w.gate);
+		ck_assert_int_eq(work_submit(&w, &two, m, COST_READ, 60 * KIB, 98), GATE_PARKED);
+		gate_check(w.gate);
+		down();
+		ck_assert_uint_eq(one.ends, v == GATE_PARKED);
+		ck_assert_uint_eq(two.ends, 1);
+	}
+}
+END_TEST
+
 UNIT_MAIN("gate_memory", limits_that_cannot_be_set_leave_everything_as_it_was,
 	  several_scopes_change_together_or_not_at_all,
 	  a_pause_that_cannot_be_made_leaves_everything_as_it_was,
 	  a_scope_that_cannot_be_made_leaves_nothing_behind,
 	  a_mount_that_cannot_be_added_leaves_nothing_behind,
 	  a_gate_that_cannot_be_made_leaves_nothing_behind,
-	  a_request_without_memory_shares_a_place_or_is_refused)
+	  a_request_without_memory_shares_a_place_or_is_refused,
+	  limits_for_each_key_above_classes_that_cannot_be_set_leave_everything_as_it_was,
+	  a_request_without_memory_for_its_outer_keys_shares_them_or_is_refused)

@@ -97,7 +97,7 @@ START_TEST(each_limit_says_how_much_of_it_is_used_and_how_long_it_refused)
 	ck_assert_double_eq(l[0].used, 1048576);
 	ck_assert_double_eq(l[0].refused_share, 0.75);
 	ck_assert_str_eq(limit_target(&l[1], target), "data");
-	ck_assert_double_eq(l[1].used, 0); /* only of bob, since alice is in the class */
+	ck_assert_double_eq(l[1].used, 10); /* of alice: it holds for her class, too */
 	ck_assert_double_eq(l[2].used, 2);
 	ck_assert_str_eq(limit_target(&l[3], target), "global");
 	ck_assert_double_eq(l[3].used, 1048576);
