@@ -49,8 +49,8 @@ void gate_unlock_deliver(struct gate *g);
 bool inflight_is_full(const struct chain *ch);
 
 /* events.c */
-/* What became of a job that was parked.  Call with the lock held. */
-void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns);
+/* What became of a job that was parked, and how long it waited for each limit (leaf->wait_row).  Call with the lock held. */
+void event_of_job(enum event_kind kind, const struct job *j, const uint64_t ns[], uint64_t now_ns);
 /* A request was refused without being parked.  Call without the lock. */
 void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct caller *c,
 		      const struct cost *cost);

@@ -144,6 +144,7 @@ static void merge_jobs(struct key *key, struct list *out)
 		}
 		if (!oldest)
 			return;
+		job_clock_lift(oldest, 0); /* change_begin has advanced the clocks */
 		list_remove(&oldest->link);
 		list_push_tail(out, &oldest->link);
 	}
@@ -161,6 +162,7 @@ static void key_relane(struct key *key, void *arg)
 		j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
 		list_remove(it);
 		list_push_tail(&j->lane->jobs, it);
+		job_clock_lay(j, f, 0);
 		f->lane_parked[j->lane->index]++;
 		job_tell_newcomers(j);
 	}

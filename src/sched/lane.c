@@ -117,6 +117,7 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 {
 	struct resource *r = l->blocked;
 	bool was_first = first_waiter(r) == l;
+	lane_stop_changes(l, at_ns);
 	list_remove(&l->wait);
 	l->blocked = NULL;
 	resource_add_waiters(r, -1);
@@ -142,7 +143,7 @@ static void leave_parent(struct lane *l, uint64_t at_ns)
 
 void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_ns)
 {
-	job_blocked_by(j, r);
+	lane_stop_changes(l, at_ns);
 	lane_hold(l, r, 0, j, at_ns);
 	if (list_empty(&r->waiters))
 		begin_blocking(r, at_ns);
@@ -153,8 +154,6 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	if (r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
-	l->refused_by = r->index;
-	l->refused_ns = at_ns;
 	l->turn = NULL;
 	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)
@@ -181,6 +180,7 @@ static void lane_went_idle(struct lane *l, uint64_t at_ns)
 		lane_unblock(l, at_ns);
 	drop_all_held(l);
 	l->turn = NULL;
+	lane_clock_free(l);
 	leave_parent(l, at_ns);
 	reserve_end(l->node, at_ns);
 }

@@ -81,10 +81,7 @@ struct resource {
 struct lane {
 	struct node *node;
 	unsigned index;
-	/* for statistics: which resource of its own node refused it last (index in node->res), and
-	 * when; 0: never */
-	unsigned refused_by;
-	uint64_t refused_ns;
+	struct key_clock *clock;  /* wait_clock.c; only of a key that has limits of its own */
 	struct fq *fq;		  /* the lanes below that are ready; NULL at a key */
 	struct list jobs;	  /* at a key: FIFO, linked by job->link */
 	struct fq_item item;	  /* in the parent's fq */
@@ -128,6 +125,7 @@ struct branch {
 	uint64_t since_ns;
 	uint64_t parked_now[COST_CLASSES], parked_bytes_now;
 	struct histogram wait[COST_CLASSES];
+	struct histogram would_wait[COST_CLASSES]; /* in dry runs */
 	/* requests in the device */
 	uint64_t device_now[COST_CLASSES];
 	struct histogram device[COST_CLASSES];
