@@ -125,12 +125,15 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 	struct leaf *f = j->leaf;
 	struct key *key = lane_key(bottom);
 	j->grant = (struct grant){.leaf = f, .cost = j->cost, .probe = j->probe};
+	bool reserved = false; /* by a reservation below this lane */
 	for (struct lane *l = bottom, *up; l; l = up) {
 		up = lane_parent(l);
 		if (!j->probe)
 			settle_held(l, j, at_ns);
-		if (up)
+		bool due = reserve_is_due(l->node, &j->cost, at_ns);
+		if (up && (due || !reserved))
 			fq_serve(up->fq, &l->item, turn_cost(up->node, j), at_ns);
+		reserved |= due;
 		if (l->node->branch)
 			l->node->branch->sample[l->index] = j->cost;
 		if (!j->probe)

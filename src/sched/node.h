@@ -231,6 +231,8 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 
 /* When the front of the lane is due by a reservation of its node or one below; NEVER: it has none. */
 uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns);
+/* True: a request of this cost is due by the node's own reservation. */
+bool reserve_is_due(const struct node *n, const struct cost *c, uint64_t at_ns);
 /* The node has something waiting again, has nothing waiting any more, or has been served. */
 void reserve_begin(struct node *n, uint64_t at_ns);
 void reserve_end(struct node *n, uint64_t at_ns);
