@@ -246,6 +246,121 @@ START_TEST(waiting_for_a_limit_of_each_key_is_told_apart)
 }
 END_TEST
 
+static struct rule *rule(const char *text)
+{
+	struct rule *r = rule_parse(text, NULL, NULL);
+	ck_assert_ptr_nonnull(r);
+	return r;
+}
+
+static const struct limit_wait *class_wait(const char *class, const char *of, const char *name)
+{
+	static struct limit_wait wait[4];
+	unsigned n = gate_stats_waits(m, class, wait, 4);
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(wait[i].limit.of, of) == 0 && strcmp(wait[i].limit.name, name) == 0)
+			return &wait[i];
+	return NULL;
+}
+
+static uint64_t ops_of(const char *class)
+{
+	struct scope_stats st;
+	if (class)
+		ck_assert(gate_stats_class(m, class, &st));
+	else
+		gate_stats_mount(m, &st);
+	return st.cls[COST_META].ops;
+}
+
+static void take_turns(unsigned n, uint64_t uid)
+{
+	memset(work, 0, sizeof(work));
+	for (unsigned i = 0; i < n; i++)
+		work_submit(&w, &work[i], m, COST_META, 0, uid);
+	world_pass(&w, 5 * SEC);
+}
+
+/* Class "c" moves from "a" to "b": what it waited for in "a" stays, and is not taken for a limit of "b". */
+START_TEST(a_class_that_moves_keeps_its_waits_and_those_above_it_their_counts)
+{
+	struct rule *r = rule("uid:1");
+	struct gate_class_config c[] = {{.name = "c", .match = r, .fair = FAIR_UID, .parent = "a"},
+					{.name = "a", .fair = FAIR_UID},
+					{.name = "b", .fair = FAIR_UID}};
+	struct key_stats key;
+	cfg = mount_config();
+	up();
+	set_limit(&c[1].limits, LIMIT_IOPS, 10);
+	set_limit(&c[2].limits, LIMIT_IOPS, 5);
+	ck_assert_int_eq(gate_set_classes(m, c, 3), 0);
+	take_turns(2, 1);
+	ck_assert_uint_eq(class_wait("c", "a", "iops")->times.sum_ns, 100 * MS);
+	ck_assert_uint_eq(ops_of("a"), 2);
+	c[0].parent = "b";
+	ck_assert_int_eq(gate_set_classes(m, c, 3), 0);
+	ck_assert_uint_eq(class_wait("c", "a", "iops")->times.sum_ns, 100 * MS);
+	ck_assert_ptr_null(class_wait("c", "b", "iops"));
+	ck_assert_uint_eq(gate_stats_keys(m, "c", &key, 1), 1);
+	ck_assert_str_eq(key.limit[0].of, "a");
+	ck_assert_uint_eq(ops_of("a"), 2);
+	ck_assert_uint_eq(ops_of("b"), 0);
+	ck_assert_uint_eq(ops_of(NULL), 2);
+	take_turns(2, 1);
+	ck_assert_uint_eq(class_wait("c", "a", "iops")->times.sum_ns, 100 * MS);
+	ck_assert_uint_eq(class_wait("c", "b", "iops")->times.sum_ns, 200 * MS);
+	ck_assert_uint_eq(ops_of("a"), 2);
+	ck_assert_uint_eq(ops_of("b"), 2);
+	ck_assert_uint_eq(ops_of("c"), 4);
+	ck_assert_uint_eq(ops_of(NULL), 4);
+	/* "c" is removed: "b" and the mount keep what it counted */
+	c[1].match = c[2].match = r;
+	ck_assert_int_eq(gate_set_classes(m, c + 1, 2), 0);
+	ck_assert_uint_eq(ops_of("a"), 2);
+	ck_assert_uint_eq(ops_of("b"), 2);
+	ck_assert_uint_eq(ops_of(NULL), 4);
+	/* and when it comes back, it has counted nothing */
+	c[1].match = c[2].match = NULL;
+	ck_assert_int_eq(gate_set_classes(m, c, 3), 0);
+	ck_assert_uint_eq(ops_of("c"), 0);
+	ck_assert_ptr_null(class_wait("c", "a", "iops"));
+	take_turns(1, 1);
+	ck_assert_uint_eq(ops_of("b"), 3);
+	ck_assert_uint_eq(ops_of(NULL), 5);
+	rule_free(r);
+	down();
+}
+END_TEST
+
+/* A request waits 40 ms for the limit of "a"; then it becomes one of "b", for whose limit it waits, too. */
+START_TEST(a_request_that_moves_to_another_class_keeps_what_it_waited_for)
+{
+	struct rule *r = rule("uid:1"), *s = rule("uid:2");
+	struct gate_class_config c[] = {{.name = "a", .match = r, .fair = FAIR_UID},
+					{.name = "b", .match = s, .fair = FAIR_UID}};
+	cfg = mount_config();
+	up();
+	set_limit(&c[0].limits, LIMIT_IOPS, 10);
+	set_limit(&c[1].limits, LIMIT_IOPS, 10);
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	for (unsigned i = 0; i < 2; i++)
+		work_submit(&w, &work[i], m, COST_META, 0, 1);
+	world_pass(&w, 40 * MS);
+	work_submit(&w, &work[2], m, COST_META, 0, 2);
+	c[0].match = s;
+	c[1].match = r;
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	world_pass(&w, SEC);
+	ck_assert_int_eq(work[1].fate, RAN);
+	ck_assert_uint_eq(work[1].end_ns - work[1].came_ns, 100 * MS);
+	ck_assert_uint_eq(class_wait("b", "a", "iops")->times.sum_ns, 40 * MS);
+	ck_assert_uint_eq(class_wait("b", "b", "iops")->times.sum_ns, 60 * MS);
+	rule_free(r);
+	rule_free(s);
+	down();
+}
+END_TEST
+
 UNIT_MAIN("gate_waited", wait_times_are_counted_by_limit_and_bound,
 	  those_in_the_queue_wait_for_what_refuses_the_first,
 	  a_wait_at_two_limits_is_divided_between_them,
@@ -253,4 +368,6 @@ UNIT_MAIN("gate_waited", wait_times_are_counted_by_limit_and_bound,
 	  a_wait_for_the_keys_own_limit_and_one_above_is_divided,
 	  a_change_of_limits_keeps_what_was_waited_for,
 	  what_would_have_waited_is_told_apart_from_what_did,
-	  waiting_for_a_limit_of_each_key_is_told_apart)
+	  waiting_for_a_limit_of_each_key_is_told_apart,
+	  a_class_that_moves_keeps_its_waits_and_those_above_it_their_counts,
+	  a_request_that_moves_to_another_class_keeps_what_it_waited_for)
