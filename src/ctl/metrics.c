@@ -273,10 +273,9 @@ static void put_limits(const struct snapshot *s, FILE *out)
 
 /* --- waiting ------------------------------------------------------------------------------------- */
 
-static void put_histogram(const struct snap_scope *c, const struct snap_wait *w, const char *daemon,
-			  FILE *out)
+static void put_histogram(const char *name, const struct snap_scope *c, const struct snap_wait *w,
+			  const char *daemon, FILE *out)
 {
-	static const char name[] = "ratefs_wait_seconds";
 	uint64_t sum = 0;
 	char le[32];
 	struct label label[LABELS_MAX] = {
@@ -298,12 +297,22 @@ static void put_histogram(const struct snap_scope *c, const struct snap_wait *w,
 
 static void put_waits(const struct snapshot *s, FILE *out)
 {
-	metric_head(out, "ratefs_wait_seconds", "histogram",
-		    "How long requests waited, by the last limit that they waited for.");
+	static const char wait[] = "ratefs_wait_seconds", would[] = "ratefs_would_wait_seconds";
+	metric_head(out, wait, "histogram",
+		    "How long requests waited, by the limit that they waited for.");
 	for (unsigned i = 0; i < s->scopes; i++) {
 		const struct snap_scope *c = &s->scope[i];
 		for (unsigned w = 0; is(c, "mount") && w < c->waits; w++)
-			put_histogram(c, &c->wait[w], snapshot_daemon_name(s, c->daemon), out);
+			put_histogram(wait, c, &c->wait[w], snapshot_daemon_name(s, c->daemon),
+				      out);
+	}
+	metric_head(out, would, "histogram",
+		    "How long requests would have waited in dry runs, by limit.");
+	for (unsigned i = 0; i < s->scopes; i++) {
+		const struct snap_scope *c = &s->scope[i];
+		for (unsigned w = 0; is(c, "mount") && w < c->would_waits; w++)
+			put_histogram(would, c, &c->would_wait[w],
+				      snapshot_daemon_name(s, c->daemon), out);
 	}
 }
 

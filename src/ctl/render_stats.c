@@ -148,15 +148,17 @@ static void class_row(const json_t *a, const json_t *before, const char *name, c
 		      FILE *out)
 {
 	char ops[TEXT_AMOUNT_MAX], bytes[TEXT_AMOUNT_MAX], t[4][TEXT_AMOUNT_MAX];
-	const json_t *wait = get_part(c, "wait");
-	if (!get_u64(c, "ops") && !get_u64(c, "parked_total") && !refused(c))
+	bool dry_run = get_true(a, "dry_run");
+	const json_t *wait = get_part(c, dry_run ? "would_wait" : "wait");
+	uint64_t waited = dry_run ? get_u64(wait, "count") : get_u64(c, "parked_total");
+	if (!get_u64(c, "ops") && !waited && !refused(c))
 		return;
 	fprintf(out,
 		"  %-10s %9s %9s %9" PRIu64 " %10" PRIu64 " %6" PRIu64 " %8" PRIu64 " %8" PRIu64
 		" %7" PRIu64 " %8s %8s %8s %8s\n",
 		name, text_amount(amount(a, before, name, "ops"), 1000, ops),
 		text_amount(amount(a, before, name, "bytes"), 1024, bytes), get_u64(c, "at_once"),
-		get_u64(c, "parked_total"), get_u64(c, "parked_now"), refused(c),
+		waited, get_u64(c, "parked_now"), refused(c),
 		get_u64(c, "cancelled"), get_u64(c, "failed"),
 		text_ns(get_u64(wait, "p50_ns"), t[0]), text_ns(get_u64(wait, "p90_ns"), t[1]),
 		text_ns(get_u64(wait, "p99_ns"), t[2]), text_ns(get_u64(wait, "max_ns"), t[3]));
@@ -172,6 +174,22 @@ static void classes(const json_t *a, const json_t *before, FILE *out)
 		"FAILED", "P50", "P90", "P99", "MAX");
 	json_object_foreach (get_part(a, "classes"), name, class)
 		class_row(a, before, name, class, out);
+}
+
+/* In a scope that is not in a dry run itself: what requests of dry runs below it, or earlier, would have waited. */
+static void dry_waits(const json_t *a, FILE *out)
+{
+	const char *name;
+	json_t *class;
+	uint64_t n = 0, ns = 0;
+	char t[TEXT_AMOUNT_MAX];
+	json_object_foreach (get_part(a, "classes"), name, class) {
+		n += get_u64(get_part(class, "would_wait"), "count");
+		ns += get_u64(get_part(class, "would_wait"), "sum_ns");
+	}
+	if (n && !get_true(a, "dry_run"))
+		fprintf(out, "\n  In dry runs, %" PRIu64 " requests would have waited, %s in total.\n",
+			n, text_ns(ns, t));
 }
 
 static bool has_device(const json_t *class)
@@ -227,15 +245,18 @@ static void key_who(const json_t *key, char *buf, size_t size)
 static void key_row(const json_t *a, const json_t *key, FILE *out)
 {
 	char who[64], limit[RENDER_NAME_MAX] = "", t[3][TEXT_AMOUNT_MAX], bytes[TEXT_AMOUNT_MAX];
+	bool dry_run = get_true(a, "dry_run");
 	const json_t *waited = get_part(key, "waits_for");
 	if (!waited)
-		waited = get_part(key, "limit");
+		waited = get_part(key, dry_run ? "would_limit" : "limit");
 	if (waited)
 		render_limit_name(a, waited, limit);
 	key_who(key, who, sizeof(who));
 	fprintf(out, "  %-32s %8s %8s %8" PRIu64 " %6" PRIu64 " %8s %8" PRIu64 " %9s  %s\n", who,
-		text_ns(get_u64(key, "wait_ns"), t[0]), text_ns(get_u64(key, "max_wait_ns"), t[1]),
-		get_u64(key, "parked_total"), get_u64(key, "parked_now"),
+		text_ns(get_u64(key, dry_run ? "would_wait_ns" : "wait_ns"), t[0]),
+		text_ns(get_u64(key, dry_run ? "max_would_wait_ns" : "max_wait_ns"), t[1]),
+		get_u64(key, dry_run ? "would_wait_total" : "parked_total"),
+		get_u64(key, "parked_now"),
 		text_ns(get_u64(key, "oldest_ns"), t[2]), get_u64(key, "ops"),
 		text_amount(get_u64(key, "bytes"), 1024, bytes), limit);
 }
@@ -338,6 +359,7 @@ void render_stats_since(const json_t *a, const json_t *before, FILE *out)
 	stuck(get_part(a, "in_source"), out);
 	limits(a, out);
 	classes(a, before, out);
+	dry_waits(a, out);
 	device(a, out);
 	keys(a, "keys_by_wait", dry_run ? "WOULD WAIT MOST" : "WAITED MOST", out);
 	keys(a, "keys_by_use", dry_run ? "MOVED MOST PAST A LIMIT" : "USED MOST WHILE WAITING",

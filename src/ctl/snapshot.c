@@ -88,6 +88,7 @@ static void free_scope(struct snap_scope *s)
 	free(s->key);
 	free(s->waited_limit);
 	free(s->wait);
+	free(s->would_wait);
 	snapshot_free_pools(s);
 }
 
@@ -159,6 +160,8 @@ static bool read_scope(struct snap_scope *s, const json_t *a)
 	       READ_LIST(s->limit, s->limits, json_object_get(a, "limits_met"), read_limit) &&
 	       snapshot_read_keys(s, get_part(a, "key_table")) &&
 	       READ_LIST(s->wait, s->waits, json_object_get(a, "waits"), read_wait) &&
+	       READ_LIST(s->would_wait, s->would_waits, json_object_get(a, "would_wait"),
+			 read_wait) &&
 	       (!global || snapshot_read_pools(s, get_part(a, "pools")));
 }
 

@@ -40,7 +40,7 @@ struct snap_limit {
 struct snap_key {
 	const char *kind, *command, *class;
 	const char *limit; /* the limit that it waits for now, or waited for longest */
-	uint64_t id, uid, ops, bytes, parked_now, wait_ns, oldest_ns;
+	uint64_t id, uid, ops, bytes, parked_now, wait_ns, would_wait_ns, oldest_ns;
 };
 
 /* Wait times of one class for one limit. */
@@ -97,7 +97,8 @@ struct snap_scope {
 	struct snap_limit *limit;
 	struct snap_key *key;
 	char (*waited_limit)[SNAP_LIMIT_MAX]; /* of the keys */
-	struct snap_wait *wait;
+	struct snap_wait *wait, *would_wait; /* the second: in dry runs */
+	unsigned would_waits;
 	struct snap_pool *pool; /* of the scope "global" only */
 	unsigned ops, limits, keys, waited_limits, waits, pools;
 	uint64_t bound_ns[SNAP_BOUNDS_MAX];

@@ -8,7 +8,8 @@
 
 /* The column of each figure; -1: the daemon does not send it. */
 struct places {
-	int kind, id, uid, name, class, ops, bytes, parked_now, wait_ns, oldest_ns, limit;
+	int kind, id, uid, name, class, ops, bytes, parked_now, wait_ns, would_wait_ns, oldest_ns,
+		limit;
 };
 
 static int place_of(const json_t *columns, const char *name)
@@ -33,6 +34,7 @@ static struct places read_places(const json_t *columns)
 		.bytes = place_of(columns, "bytes"),
 		.parked_now = place_of(columns, "parked_now"),
 		.wait_ns = place_of(columns, "wait_ns"),
+		.would_wait_ns = place_of(columns, "would_wait_ns"),
 		.oldest_ns = place_of(columns, "oldest_ns"),
 		.limit = place_of(columns, "limit"),
 	};
@@ -89,6 +91,7 @@ bool snapshot_read_keys(struct snap_scope *s, const json_t *table)
 			.bytes = number(row, at.bytes),
 			.parked_now = number(row, at.parked_now),
 			.wait_ns = number(row, at.wait_ns),
+			.would_wait_ns = number(row, at.would_wait_ns),
 			.oldest_ns = number(row, at.oldest_ns),
 		};
 	return true;

@@ -51,6 +51,21 @@ static void put_time(const json_t *event, FILE *out)
 	fprintf(out, "%s.%03u", text, (unsigned)((at - (double)seconds) * 1000));
 }
 
+/* Of a request that waited for several limits: " (500ms), global.bps (100ms)", after the name of the first */
+static void put_parts(const json_t *event, FILE *out)
+{
+	const json_t *limits = get_part(event, "limits"), *limit;
+	char wait[TEXT_AMOUNT_MAX], name[RENDER_NAME_MAX];
+	size_t i;
+	if (json_array_size(limits) < 2)
+		return;
+	json_array_foreach (limits, i, limit) {
+		if (i)
+			fprintf(out, ", %s", render_limit_name(event, limit, name));
+		fprintf(out, " (%s)", text_ns(get_u64(limit, "wait_ns"), wait));
+	}
+}
+
 /* "17:04:11.250 slow/backup  admitted  read  64.0K after 120ms for read_bps  process 17 dd (alice)" */
 static void put_request(const json_t *event, FILE *out)
 {
@@ -70,6 +85,7 @@ static void put_request(const json_t *event, FILE *out)
 	if (limit)
 		fprintf(out, " %s %s", get_u64(event, "wait_ns") ? "for" : "by",
 			render_limit_name(event, limit, name));
+	put_parts(event, out);
 	fprintf(out, "  %s %" PRIu64 " %s (%s)\n", get_text(event, "kind"), get_u64(event, "id"),
 		get_text(event, "command"), render_user(get_u64(event, "uid"), user));
 }

@@ -11,7 +11,7 @@
 
 /* The columns, in the order in which put_row puts them. */
 static const char *const columns[] = {"kind",  "id",	     "uid",	"name",	     "class", "ops",
-				      "bytes", "parked_now", "wait_ns", "oldest_ns", "limit"};
+				      "bytes", "parked_now", "wait_ns", "oldest_ns", "limit", "would_wait_ns"};
 
 struct table {
 	struct json_out text, limits, rows;
@@ -42,7 +42,9 @@ static bool same_limit(const struct waited_limit *a, const struct waited_limit *
  * linear search will do, since most keys wait for the same limit. */
 static json_int_t index_of_limit(struct table *t, const struct key_stats *k)
 {
-	const struct waited_limit *l = k->waits_for.known ? &k->waits_for : &k->limit;
+	const struct waited_limit *l = k->waits_for.known     ? &k->waits_for
+				       : k->limit[0].known ? &k->limit[0]
+							   : &k->would_limit;
 	if (!l->known)
 		return -1;
 	for (unsigned i = 0; i < t->n_limits; i++)
@@ -68,6 +70,7 @@ static void put_row(struct table *t, const struct key_stats *k)
 		(json_int_t)min_u64(k->wait_ns, INT64_MAX),
 		(json_int_t)min_u64(k->oldest_ns, INT64_MAX),
 		index_of_limit(t, k),
+		(json_int_t)min_u64(k->would_wait_ns, INT64_MAX),
 	};
 	struct json_out row = put_array(t->rows, NULL);
 	for (unsigned i = 0; i < ARRAY_SIZE(value); i++)

@@ -47,12 +47,24 @@ static int check_peak(const struct option_def *o, const struct settings *s, stru
 			 rate, rate);
 }
 
+/* True: the peak of this rate is set in the same batch, and is checked there. */
+static bool has_peak_in(const struct option_def *rate, const bool *batch)
+{
+	for (const struct option_def *o = rate + 1; o < options + n_options; o++) {
+		if (o->type == OPTION_RATE)
+			return false;
+		if (o->type == OPTION_PEAK)
+			return batch[o - options];
+	}
+	return false;
+}
+
 int option_check(const struct option_def *o, const struct settings *s,
 		 const bool batch[OPTIONS_MAX], struct error *err)
 {
 	if (!batch[o - options])
 		return 0;
-	if (o->type == OPTION_RATE || o->type == OPTION_PEAK)
+	if (o->type == OPTION_PEAK || (o->type == OPTION_RATE && !has_peak_in(o, batch)))
 		if (check_peak(o, s, err) < 0)
 			return -1;
 	if (o->type == OPTION_BURST || o->type == OPTION_ONCE || o->type == OPTION_PEAK)

@@ -116,6 +116,8 @@ static void put_classes(const struct scope_stats *s, struct run_stats *out)
 			.bytes = c->bytes,
 			.waited = c->parked,
 			.wait_ns = c->wait.sum_ns,
+			.would_wait = c->would_wait.total,
+			.would_wait_ns = c->would_wait.sum_ns,
 			.failed = c->failed,
 			.device = c->device.total,
 			.device_ns = c->device.sum_ns,

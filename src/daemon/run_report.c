@@ -81,14 +81,15 @@ static void put_classes(const struct run_report *r, FILE *out)
 	for (int i = 0; i < COST_CLASSES_SHOWN; i++) {
 		const struct run_class_stats *c = &r->stats->cls[i];
 		char t[5][TEXT_AMOUNT_MAX];
-		if (!c->ops && !c->waited && !c->refused)
+		uint64_t waited = dry ? c->would_wait : c->waited;
+		if (!c->ops && !waited && !c->refused)
 			continue;
 		fprintf(out, "  %-10s %9s %9s %9s %9s %10" PRIu64 " %9s %7" PRIu64 "\n",
 			cost_class_name(i), text_amount((double)c->ops, 1000, t[0]),
 			text_amount((double)c->bytes, 1024, t[1]),
 			text_amount((double)c->ops / seconds, 1000, t[2]),
-			text_amount((double)c->bytes / seconds, 1024, t[3]), c->waited,
-			text_ns(c->wait_ns, t[4]), c->refused);
+			text_amount((double)c->bytes / seconds, 1024, t[3]), waited,
+			text_ns(dry ? c->would_wait_ns : c->wait_ns, t[4]), c->refused);
 	}
 }
 
@@ -189,10 +190,11 @@ static void put_json_classes(const struct run_stats *s, FILE *out)
 		const struct run_class_stats *c = &s->cls[i];
 		fprintf(out,
 			"%s\"%s\":{\"ops\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"waited\":%" PRIu64
-			",\"wait_ns\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"refused\":%" PRIu64
+			",\"wait_ns\":%" PRIu64 ",\"would_wait\":%" PRIu64
+			",\"would_wait_ns\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"refused\":%" PRIu64
 			",\"device\":%" PRIu64 ",\"device_ns\":%" PRIu64 "}",
 			i ? "," : "", cost_class_name(i), c->ops, c->bytes, c->waited, c->wait_ns,
-			c->failed, c->refused, c->device, c->device_ns);
+			c->would_wait, c->would_wait_ns, c->failed, c->refused, c->device, c->device_ns);
 	}
 	fputc('}', out);
 }

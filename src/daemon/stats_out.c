@@ -61,6 +61,7 @@ static void put_class(struct json_out o, const struct class_stats *c)
 	};
 	put_numbers(o, row, ARRAY_SIZE(row));
 	put_times(put_object(o, "wait"), &c->wait);
+	put_times(put_object(o, "would_wait"), &c->would_wait);
 	put_times(put_object(o, "device"), &c->device);
 }
 
@@ -128,7 +129,9 @@ static int by_key(const void *a, const void *b)
 static int by_wait(const void *a, const void *b)
 {
 	const struct key_stats *x = a, *y = b;
-	return x->wait_ns > y->wait_ns ? -1 : x->wait_ns < y->wait_ns;
+	uint64_t x_ns = add_sat_u64(x->wait_ns, x->would_wait_ns);
+	uint64_t y_ns = add_sat_u64(y->wait_ns, y->would_wait_ns);
+	return x_ns > y_ns ? -1 : x_ns < y_ns;
 }
 
 static int by_use(const void *a, const void *b)
@@ -156,9 +159,14 @@ unsigned stats_merge_keys(struct key_stats *k, unsigned n)
 		last->parked_now += k[i].parked_now;
 		last->wait_ns += k[i].wait_ns;
 		last->max_wait_ns = max_u64(last->max_wait_ns, k[i].max_wait_ns);
+		last->would_wait += k[i].would_wait;
+		last->would_wait_ns += k[i].would_wait_ns;
+		last->max_would_wait_ns = max_u64(last->max_would_wait_ns, k[i].max_would_wait_ns);
 		last->capped = 0; /* in several mounts, its own limits have no single level */
-		if (k[i].limit.wait_ns > last->limit.wait_ns)
-			last->limit = k[i].limit;
+		if (k[i].limit[0].wait_ns > last->limit[0].wait_ns)
+			memcpy(last->limit, k[i].limit, sizeof(last->limit));
+		if (k[i].would_limit.wait_ns > last->would_limit.wait_ns)
+			last->would_limit = k[i].would_limit;
 		if (k[i].oldest_ns > last->oldest_ns) {
 			last->oldest_ns = k[i].oldest_ns;
 			last->waits_for = k[i].waits_for;
@@ -179,45 +187,80 @@ struct json_out put_waited_limit(struct json_out o, const char *key, const struc
 	return limit;
 }
 
+void put_waited_limits(struct json_out o, const struct waited_limit *l, unsigned n)
+{
+	if (!l[0].known)
+		return;
+	if (l[0].wait_ns)
+		put_u64(put_waited_limit(o, "limit", &l[0]), "wait_ns", l[0].wait_ns);
+	else
+		put_waited_limit(o, "limit", &l[0]);
+	struct json_out list = put_array(o, "limits");
+	for (unsigned i = 0; i < n && l[i].wait_ns; i++)
+		put_u64(put_waited_limit(list, NULL, &l[i]), "wait_ns", l[i].wait_ns);
+}
+
 static void put_waits(struct json_out o, const struct key_stats *k)
 {
-	if (k->limit.known)
-		put_u64(put_waited_limit(o, "limit", &k->limit), "wait_ns", k->limit.wait_ns);
+	put_waited_limits(o, k->limit, KEY_WAITS);
+	if (k->would_limit.known)
+		put_u64(put_waited_limit(o, "would_limit", &k->would_limit), "wait_ns",
+			k->would_limit.wait_ns);
 	if (k->waits_for.known)
 		put_waited_limit(o, "waits_for", &k->waits_for);
 }
 
-/* "wait_bounds_ns" and "waits": how long requests of a mount waited, by class and limit. */
-#define WAITS_MAX (CHAIN_SCOPES_MAX * WAIT_KINDS)
+/* "wait_bounds_ns", "waits" and "would_wait": how long requests of a mount waited, and in dry runs would have waited, by
+ * class and limit. */
 
-static void put_waits_of(struct json_out list, const struct served_mount *m, const char *class,
-			 struct limit_wait *wait)
+struct wait_lists {
+	struct json_out waits, would_wait;
+	struct limit_wait *buf; /* WAITED_LIMITS_MAX */
+};
+
+static void put_wait_times(struct json_out list, const char *class,
+			   const struct waited_limit *limit, const struct wait_times *t)
 {
-	unsigned n = gate_stats_waits(m->gate_mount, *class ? class : NULL, wait, WAITS_MAX);
+	uint64_t n = 0;
+	for (unsigned k = 0; k <= WAIT_BOUNDS; k++)
+		n += t->count[k];
+	if (!n)
+		return;
+	struct json_out one = put_object(list, NULL);
+	put_text(one, "class", class);
+	put_waited_limit(one, "limit", limit);
+	put_u64(one, "sum_ns", t->sum_ns);
+	struct json_out counts = put_array(one, "counts");
+	for (unsigned k = 0; k <= WAIT_BOUNDS; k++)
+		put_u64(counts, NULL, t->count[k]);
+}
+
+static void put_waits_of(const struct wait_lists *l, const struct served_mount *m,
+			 const char *class)
+{
+	unsigned n = gate_stats_waits(m->gate_mount, *class ? class : NULL, l->buf,
+				      WAITED_LIMITS_MAX);
 	for (unsigned i = 0; i < n; i++) {
-		struct json_out one = put_object(list, NULL);
-		put_text(one, "class", class);
-		put_waited_limit(one, "limit", &wait[i].limit);
-		put_u64(one, "sum_ns", wait[i].times.sum_ns);
-		struct json_out counts = put_array(one, "counts");
-		for (unsigned k = 0; k <= WAIT_BOUNDS; k++)
-			put_u64(counts, NULL, wait[i].times.count[k]);
+		const struct limit_wait *w = &l->buf[i];
+		put_wait_times(l->waits, class, &w->limit, &w->times);
+		put_wait_times(l->would_wait, class, &w->limit, &w->would);
 	}
 }
 
 static void put_mount_waits(struct json_out o, const struct served_mount *m)
 {
-	AUTO_FREE struct limit_wait *wait = calloc(WAITS_MAX, sizeof(*wait));
-	if (!wait) {
+	AUTO_FREE struct limit_wait *buf = calloc(WAITED_LIMITS_MAX, sizeof(*buf));
+	if (!buf) {
 		*o.failed = true;
 		return;
 	}
-	struct json_out bounds = put_array(o, "wait_bounds_ns"), list = put_array(o, "waits");
+	struct json_out bounds = put_array(o, "wait_bounds_ns");
 	for (unsigned i = 0; i < WAIT_BOUNDS; i++)
 		put_u64(bounds, NULL, wait_bound_ns[i]);
-	put_waits_of(list, m, "", wait);
+	const struct wait_lists l = {put_array(o, "waits"), put_array(o, "would_wait"), buf};
+	put_waits_of(&l, m, "");
 	for (unsigned i = 0; i < m->s.n_classes; i++)
-		put_waits_of(list, m, m->s.class[i].name, wait);
+		put_waits_of(&l, m, m->s.class[i].name);
 }
 
 static void put_each(struct json_out o, const struct key_stats *k)
@@ -249,6 +292,9 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 			{"parked_total", k[i].parked},
 			{"wait_ns", k[i].wait_ns},
 			{"max_wait_ns", k[i].max_wait_ns},
+			{"would_wait_total", k[i].would_wait},
+			{"would_wait_ns", k[i].would_wait_ns},
+			{"max_would_wait_ns", k[i].max_would_wait_ns},
 			{"oldest_ns", k[i].oldest_ns},
 		};
 		char path[STATS_NAME_MAX];

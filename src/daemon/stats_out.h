@@ -22,6 +22,9 @@ void put_stats(struct json_out o, struct registry *r, const struct target *t,
 /* Puts "KEY":{"scope":"class","of":"backup","name":"bps"}; a limit of each key is "each.bps".
  * Returns the object, to which the caller may add members. */
 struct json_out put_waited_limit(struct json_out o, const char *key, const struct waited_limit *l);
+/* Puts "limit", the first of n, and "limits", all of them, with "wait_ns" where it is known.  Nothing if the first limit is
+ * not known. */
+void put_waited_limits(struct json_out o, const struct waited_limit *l, unsigned n);
 /* The part of put_stats that needs only the gate's numbers, not the registry. */
 void put_scope_stats(struct json_out o, const struct scope_stats *s);
 /* The name of a key's program, or the path of its cgroup: the gate keeps only the end of that path,

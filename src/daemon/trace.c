@@ -132,8 +132,7 @@ static char *event_line(const struct event *e, const char *mount, size_t *size)
 	put_u64(o, "uid", e->uid);
 	put_u64(o, "tid", e->tid);
 	put_u64(o, "wait_ns", e->wait_ns);
-	if (e->limit.known)
-		put_waited_limit(o, "limit", &e->limit);
+	put_waited_limits(o, e->limit, EVENT_LIMITS);
 	return failed ? NULL : proto_line(root, size);
 }
 

@@ -238,15 +238,66 @@ void class_plan_free(struct class_plan *p)
 
 /* --- the change itself --- */
 
-/* Adds the counts of the leaf to those of the mount, and restarts the leaf at zero. */
-static void leaf_hand_over(struct leaf *f)
+/* The counters of a scope include those of the scopes below it.  A class that moves or goes must not take away what its
+ * ancestors have counted, and one that comes must not add what it counted before.  So everything is counted once
+ * before the change, and `gone` of each scope is set so that its total stays the same. */
+static void total_before(struct node *n)
 {
-	struct counter_sums now = {0}, since;
-	counters_sum(&f->counters, &now);
-	since = now;
-	counter_sums_sub(&since, &f->before);
-	counter_sums_add(&f->mount->leaf.node.branch->gone, &since);
-	f->before = now;
+	struct leaf *f = node_leaf(n);
+	f->own_was = (struct counter_sums){0};
+	leaf_sums(f, &f->own_was);
+	f->total_was = f->own_was;
+	counter_sums_add(&f->total_was, &n->branch->gone);
+	list_for_each (it, &n->branch->children) {
+		struct node *below = list_entry(it, struct node, sibling);
+		total_before(below);
+		counter_sums_add(&f->total_was, &node_leaf(below)->total_was);
+	}
+}
+
+/* A former class has nothing but what requests that are still running have added since. */
+static void former_before(struct leaf *f)
+{
+	total_before(&f->node);
+	counter_sums_add(&f->mount->leaf.total_was, &f->own_was);
+}
+
+static void totals_begin(struct class_plan *p)
+{
+	total_before(&p->m->leaf.node);
+	list_for_each (it, &p->m->spare_leaves)
+		former_before(list_entry(it, struct leaf, of_mount));
+	for (unsigned i = 0; i < p->n; i++)
+		if (p->row[i].origin == REUSED)
+			former_before(p->row[i].leaf);
+}
+
+/* The leaf has a new life: it has counted nothing yet. */
+static void leaf_count_anew(struct leaf *f)
+{
+	counter_sums_add(&f->before, &f->own_was);
+	f->own_was = f->total_was = (struct counter_sums){0};
+	f->node.branch->gone = f->node.branch->baseline = (struct counter_sums){0};
+}
+
+static void total_after(struct node *n)
+{
+	const struct leaf *f = node_leaf(n);
+	struct counter_sums *gone = &n->branch->gone;
+	*gone = f->total_was;
+	counter_sums_sub(gone, &f->own_was);
+	list_for_each (it, &n->branch->children) {
+		struct node *below = list_entry(it, struct node, sibling);
+		counter_sums_sub(gone, &node_leaf(below)->total_was);
+		total_after(below);
+	}
+}
+
+static void totals_end(struct gate_mount *m)
+{
+	list_for_each (it, &m->spare_leaves)
+		leaf_count_anew(list_entry(it, struct leaf, of_mount));
+	total_after(&m->leaf.node);
 }
 
 static void forget_place(struct node *n)
@@ -255,18 +306,19 @@ static void forget_place(struct node *n)
 		fq_item_init(&n->lane[i].item, n->lane[i].item.weight);
 }
 
-/* Resets the leaf as if it were new; its former counts stay with the mount. */
+/* Resets the leaf as if it were new. */
 static void begin_anew(struct leaf *f, char **name, uint64_t now_ns)
 {
 	struct branch *b = f->node.branch;
-	leaf_hand_over(f);
+	leaf_count_anew(f);
 	free(b->name);
 	b->name = *name;
 	*name = NULL;
 	b->reserve = (struct reservation){0};
 	node_forget_waits(&f->node, now_ns);
+	f->n_wait_rows = 1;
+	memset(f->clock, 0, sizeof(f->clock));
 	forget_place(&f->node);
-	b->gone = b->baseline = (struct counter_sums){0};
 }
 
 static void settle_row(struct class_plan *p, struct plan_row *row)
@@ -280,10 +332,8 @@ static void settle_row(struct class_plan *p, struct plan_row *row)
 	each_apply(f, &cfg->each, p->now_ns);
 	atomic_store(&f->fair, cfg->fair);
 	f->node.weight = cfg->weight ? cfg->weight : 1;
-	if (f->node.parent != &row->parent->node) {
-		forget_place(&f->node);			 /* its siblings have changed */
-		memset(f->waited, 0, sizeof(f->waited)); /* so have the scopes above it */
-	}
+	if (f->node.parent != &row->parent->node)
+		forget_place(&f->node); /* its siblings have changed */
 	f->node.parent = &row->parent->node;
 	f->max_wait_ns = cfg->max_wait_ns;
 	f->keys.max = cfg->max_keys ? cfg->max_keys : GATE_MAX_KEYS_DEFAULT;
@@ -339,8 +389,9 @@ static void sort_jobs(struct list *jobs)
 static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 {
 	struct gate *g = m->leaf.node.gate;
-	struct leaf *f = class_match(m, &j->caller, j->cost.cls, now_ns);
+	struct leaf *f = class_match(m, &j->caller, j->cost.cls, now_ns), *was = j->leaf;
 	j->leaf = f;
+	job_clock_rename(j, was);
 	j->key = caller_key(&j->caller, g->callers, atomic_load(&f->fair), now_ns);
 	struct key *key = keys_get(f, j->key, now_ns);
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
@@ -355,17 +406,13 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 		a->probe = j;
 }
 
-/* Retires removed classes.  The mount takes over their counts, and later includes what requests
- * that are still running add to them (node_sums); their limits are switched off. */
+/* Retires removed classes: their limits are switched off.  The mount includes what requests that are still running add
+ * to their counts (node_sums). */
 static void retire(struct gate_mount *m, struct list *removed, uint64_t now_ns)
 {
 	static const struct limiter_config none;
 	list_for_each_safe (it, removed) {
 		struct leaf *f = list_entry(it, struct leaf, of_mount);
-		struct counter_sums *gone = &f->node.branch->gone;
-		leaf_hand_over(f);
-		counter_sums_add(&m->leaf.node.branch->gone, gone);
-		*gone = (struct counter_sums){0};
 		limiter_configure(f->node.limiter, &none, now_ns);
 		list_remove(it);
 		list_push_tail(&m->spare_leaves, it);
@@ -404,6 +451,11 @@ void class_plan_begin(struct class_plan *p)
 	device_uncount(p->m);
 }
 
+static void unbind_rows(struct leaf *f, void *arg)
+{
+	wait_rows_unbind(f);
+}
+
 void class_plan_commit(struct class_plan *p)
 {
 	struct gate_mount *m = p->m;
@@ -411,6 +463,7 @@ void class_plan_commit(struct class_plan *p)
 	p->committed = true;
 	leaves_each(&m->leaf.node, collect_jobs, &p->jobs);
 	sort_jobs(&p->jobs);
+	totals_begin(p);
 	list_for_each (it, &m->class_leaves)
 		node_unlink(&list_entry(it, struct leaf, of_mount)->node);
 	list_splice_tail(&before, &m->class_leaves);
@@ -419,6 +472,8 @@ void class_plan_commit(struct class_plan *p)
 	for (unsigned i = 0; i < p->n; i++)
 		(void)node_link(&p->row[i].leaf->node); /* plan_room has reserved the memory */
 	retire(m, &before, p->now_ns);
+	totals_end(m);
+	leaves_each(&m->leaf.node, unbind_rows, NULL);
 	device_count(m);
 	publish_table(p);
 }

@@ -122,7 +122,7 @@ static void add_locked(struct grant *grant, struct key *key, uint64_t now_ns)
 	if (a->debt.state == JOB_PARKED)
 		return;
 	set_instalment(a);
-	job_park(f, key, &a->debt, NULL, now_ns);
+	(void)job_park(f, key, &a->debt, NULL, now_ns);
 }
 
 void debt_add(struct gate_mount *m, const struct caller *c, struct grant *grant)

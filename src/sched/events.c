@@ -136,7 +136,23 @@ static void put_class(struct event *e, const struct leaf *f)
 		snprintf(e->class, sizeof(e->class), "%s", f->node.branch->name);
 }
 
-void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns)
+/* The rows with the longest waits, longest first. */
+static void put_limits(struct event *e, const struct leaf *f, const uint64_t ns[WAIT_ROWS])
+{
+	for (unsigned i = 1; i < f->n_wait_rows; i++) {
+		unsigned at = EVENT_LIMITS;
+		while (at > 0 && ns[i] > e->limit[at - 1].wait_ns)
+			at--;
+		if (at == EVENT_LIMITS || !ns[i])
+			continue;
+		memmove(&e->limit[at + 1], &e->limit[at],
+			(EVENT_LIMITS - 1 - at) * sizeof(e->limit[0]));
+		e->limit[at] = f->wait_row[i].limit;
+		e->limit[at].wait_ns = ns[i];
+	}
+}
+
+void event_of_job(enum event_kind kind, const struct job *j, const uint64_t ns[], uint64_t now_ns)
 {
 	const struct key *key = lane_key(j->lane);
 	struct gate *g = j->leaf->node.gate;
@@ -154,7 +170,7 @@ void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns)
 		.cost = j->cost,
 		.wait_ns = wait_ns,
 	};
-	limit_name(key, j->blocked_by.known ? j->blocked_by : key->blocked_by, &e.limit);
+	put_limits(&e, j->leaf, ns);
 	memcpy(e.name, key->name, sizeof(e.name));
 	put_class(&e, j->leaf);
 	put(&g->events, &e);
@@ -220,10 +236,7 @@ static void find_refusing_limit(struct event *e, const struct leaf *f, const str
 	if (!found && (full || !key_refuses(e, f, c, &why)))
 		return;
 	unsigned index = why.kind < 0 ? RES_INFLIGHT : (unsigned)why.kind * BUCKET_ROLES;
-	struct limit_ref limit = limit_of(f, why.limiter->owner, index);
-	if (limit.known)
-		leaf_limit_name(f, limit.depth, why.kind < 0 ? WAIT_INFLIGHT : (unsigned)why.kind,
-				&e->limit);
+	limit_name(why.limiter->owner, index, &e->limit[0]);
 }
 
 void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct caller *c,

@@ -28,6 +28,8 @@ enum event_kind {
 };
 const char *event_kind_name(enum event_kind kind);
 
+#define EVENT_LIMITS 3
+
 struct event {
 	enum event_kind kind;
 	uint64_t at_ns;
@@ -36,7 +38,8 @@ struct event {
 	uint32_t uid, tid;
 	struct cost cost;
 	uint64_t wait_ns;
-	struct waited_limit limit;
+	/* what it waited for, longest first; of a request that was refused immediately: what refused it */
+	struct waited_limit limit[EVENT_LIMITS];
 	char class[LIMIT_OF_MAX]; /* "": the mount itself */
 	char name[KEY_NAME_MAX];
 };

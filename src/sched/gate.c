@@ -152,19 +152,19 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	/* For a permit, the length of the wait is unknown: count the shortest possible one. */
 	uint64_t wait_ns = why->wait_ns == NEVER || !why->wait_ns ? 1 : why->wait_ns;
 	gate_lock(g);
-	leaf_waited(f, c->cls, wait_ns);
+	for (struct node *up = &f->node; up; up = up->parent)
+		histogram_add(&up->branch->would_wait[c->cls], wait_ns);
 	const struct node *n = why->limiter->owner;
-	n->res[why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES + why->role]
-		->would_wait++;
+	unsigned index = why->kind < 0 ? RES_INFLIGHT
+				       : (unsigned)why->kind * BUCKET_ROLES + why->role;
+	n->res[index]->would_wait++;
 	if (n->kind == SCOPE_KEY)
 		node_leaf(n->parent)->each_wait[why->kind].would_wait++;
 	struct key *key = keys_get(f, id, now_ns);
-	unsigned index = why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES;
-	key->ever_parked++;
 	key->ops += c->ops;
 	key->bytes += c->bytes;
 	key->uid = caller->uid;
-	key_waited(key, limit_of(f, n, index), wait_ns);
+	key_would_wait(key, wait_row_of(f, n, index), wait_ns);
 	bool needs_name = key_needs_name(key, now_ns);
 	gate_unlock_deliver(g);
 	if (needs_name)
@@ -195,10 +195,11 @@ static enum gate_verdict go_dry(const struct caller *caller, struct grant *grant
 	bool at_once = try_all(grant, now_ns, &why) == GRANT_OK;
 	leaf_count(f, c->cls, COUNT_OPS, c->ops);
 	leaf_count(f, c->cls, COUNT_BYTES, c->bytes);
-	leaf_count(f, c->cls, at_once ? COUNT_AT_ONCE : COUNT_PARKED, 1);
 	leaf_grant_begin(f);
-	if (at_once)
+	if (at_once) {
+		leaf_count(f, c->cls, COUNT_AT_ONCE, 1);
 		return GATE_GO;
+	}
 	take_rest(grant, now_ns);
 	/* tokens or permits may have been taken and returned */
 	wake_all(f->node.gate, grant, ALL);

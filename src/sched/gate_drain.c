@@ -9,6 +9,14 @@ struct drain {
 	uint64_t now_ns;
 };
 
+static void count_wait(const struct job *j, uint64_t now_ns)
+{
+	uint64_t wait_ns = now_ns - j->parked_ns, ns[WAIT_ROWS];
+	leaf_waited(j->leaf, j->cost.cls, wait_ns);
+	job_clock_read(j, now_ns, wait_ns, ns);
+	key_waited(lane_key(j->lane), ns, wait_ns);
+}
+
 static void drain_job(struct job *j, void *arg)
 {
 	const struct drain *d = arg;
@@ -16,10 +24,10 @@ static void drain_job(struct job *j, void *arg)
 		job_refuse_locked(d->g, j, GRANT_CANCELLED, d->now_ns);
 		return;
 	}
+	if (!j->probe)
+		count_wait(j, d->now_ns);
 	job_dequeue(j, d->now_ns);
 	job_count_admitted(j);
-	if (!j->probe)
-		leaf_waited(j->leaf, j->cost.cls, d->now_ns - j->parked_ns);
 	grant_init(&j->grant, j->leaf, &j->cost);
 	j->grant.probe = j->probe;
 	if (!j->probe)

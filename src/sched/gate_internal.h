@@ -53,8 +53,8 @@ enum grant_result grant_try_partial(struct grant *grant, uint64_t least, uint64_
 bool inflight_is_full(const struct chain *ch);
 
 /* events.c */
-/* What became of a job that was parked.  Call with the lock held. */
-void event_of_job(enum event_kind kind, const struct job *j, uint64_t now_ns);
+/* What became of a job that was parked, and how long it waited for each limit (leaf->wait_row).  Call with the lock held. */
+void event_of_job(enum event_kind kind, const struct job *j, const uint64_t ns[], uint64_t now_ns);
 /* A request was refused without being parked.  Call without the lock. */
 void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct caller *c,
 		      const struct cost *cost);
@@ -70,9 +70,9 @@ void gate_catch_up_locked(struct gate *g, uint64_t now_ns);
 void gate_arm_locked(struct gate *g);
 
 /* gate_park.c */
-/* Puts a job into the queue of its key unconditionally; does not run the scheduler.  `c` tells its
- * outer keys; NULL: it asks none. */
-void job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
+/* Puts a job into the queue of its key; does not run the scheduler.  `c` tells its outer keys; NULL: it asks none.
+ * False: out of memory; never for the gate's own jobs. */
+bool job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
 	      uint64_t now_ns);
 /* Takes a parked job out of its queue, for whatever reason, and updates the lanes it was in. */
 void job_dequeue(struct job *j, uint64_t now_ns);

@@ -19,6 +19,7 @@ void leaves_each(struct node *n, void (*fn)(struct leaf *f, void *arg), void *ar
 static void key_out(struct key *key, void *arg)
 {
 	for (unsigned i = 0; i < LANES; i++) {
+		lane_clocks_lift(&key->node.lane[i], *(uint64_t *)arg);
 		lane_reset(&key->node.lane[i], *(uint64_t *)arg);
 		parts_join(&key->node.lane[i], *(uint64_t *)arg);
 	}
@@ -29,6 +30,7 @@ static void key_in(struct key *key, void *arg)
 	debts_resize(key);
 	for (unsigned i = 0; i < LANES; i++) {
 		parts_divide(&key->node.lane[i], *(uint64_t *)arg);
+		lane_clocks_lay(&key->node.lane[i], *(uint64_t *)arg);
 		if (!lane_empty(&key->node.lane[i]))
 			lane_enter(&key->node.lane[i], *(uint64_t *)arg);
 	}

@@ -141,6 +141,7 @@ bool leaf_init(struct leaf *f, struct gate_mount *m, struct node *parent, enum s
 	list_init(&f->chains);
 	list_init(&f->ways);
 	list_init(&f->of_mount);
+	f->n_wait_rows = 1;
 	f->mount = m;
 	return node_make(&f->node, parent->gate, parent, kind, name, limits, now_ns) &&
 	       keys_init(f, now_ns);

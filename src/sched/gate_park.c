@@ -130,6 +130,7 @@ void job_dequeue(struct job *j, uint64_t now_ns)
 	struct lane *l = j->lane;
 	bool first = l->jobs.next == &j->link;
 	list_remove(&j->link);
+	job_clock_stop(j);
 	if (j->probe)
 		probe_left(lane_key(l), j);
 	if (heap_contains(&j->deadline))
@@ -165,10 +166,13 @@ void jobs_each(struct leaf *f, void (*fn)(struct job *j, void *arg), void *arg)
 	keys_each(&f->keys, key_jobs_each, &e);
 }
 
+/* Call before the job leaves its queue. */
 static void count_refusal(const struct job *j, enum grant_result why, uint64_t now_ns)
 {
-	if (j->probe)
+	uint64_t wait_ns = now_ns > j->parked_ns ? now_ns - j->parked_ns : 0, ns[WAIT_ROWS];
+	if (j->probe || j->own)
 		return;
+	job_clock_read(j, now_ns, wait_ns, ns);
 	leaf_count(j->leaf, j->cost.cls,
 		   why == GRANT_TIMED_OUT	? COUNT_TIMED_OUT
 		   : why == GRANT_MISCONFIGURED ? COUNT_MISCONFIGURED
@@ -177,18 +181,18 @@ static void count_refusal(const struct job *j, enum grant_result why, uint64_t n
 	event_of_job(why == GRANT_TIMED_OUT	  ? EVENT_TIMED_OUT
 		     : why == GRANT_MISCONFIGURED ? EVENT_MISCONFIGURED
 						  : EVENT_CANCELLED,
-		     j, now_ns);
+		     j, ns, now_ns);
 }
 
 void job_refuse_locked(struct gate *g, struct job *j, enum grant_result why, uint64_t now_ns)
 {
+	count_refusal(j, why, now_ns);
 	job_dequeue(j, now_ns);
 	j->state = JOB_DONE;
 	if (job_is_debt(j))
 		j->own->owed_ops = j->own->owed_bytes = 0;
 	if (j->own)
 		return;
-	count_refusal(j, why, now_ns);
 	j->refusal = why;
 	list_push_tail(&g->refused, &j->link);
 }
@@ -227,25 +231,29 @@ static bool greedy(const struct gate_mount *m, const struct key *key, const stru
 		takes_too_much(key->parked_bytes, refusable_bytes(m), m->max_parked_bytes));
 }
 
-void job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
+bool job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
 	      uint64_t now_ns)
 {
 	struct gate *g = f->node.gate;
-	j->state = JOB_PARKED;
 	j->leaf = f;
-	j->parked_ns = now_ns;
-	j->seq = g->seq++;
-	j->deadline = (struct heap_item){0};
-	j->waited = false;
-	j->blocked_by = (struct limit_ref){0};
 	j->outer_keys = 0;
 	if (c)
 		outer_attach(j, c, now_ns);
 	j->lane = lane_for(&key->node.lane[g->lane_of[j->cost.cls]], j, now_ns);
+	if (!j->own && !job_clock_start(j, now_ns)) {
+		outer_detach(j);
+		return false;
+	}
+	j->state = JOB_PARKED;
+	j->parked_ns = now_ns;
+	j->seq = g->seq++;
+	j->deadline = (struct heap_item){0};
+	j->waited = false;
 	job_set_deadline(g, j);
 	job_enqueue(j, now_ns);
 	if (j->probe && !j->own)
 		probe_parked(key, j, now_ns);
+	return true;
 }
 
 /* Queues the job and runs the scheduler; GO: it was admitted immediately. */
@@ -253,9 +261,9 @@ static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *
 				     uint64_t now_ns)
 {
 	struct gate *g = f->node.gate;
-	if (greedy(f->mount, key, j) || !heap_reserve(&g->deadlines, g->parked + 1))
+	if (greedy(f->mount, key, j) || !heap_reserve(&g->deadlines, g->parked + 1) ||
+	    !job_park(f, key, j, &j->caller, now_ns))
 		return GATE_NO_ROOM;
-	job_park(f, key, j, &j->caller, now_ns);
 	gate_dispatch_locked(g, now_ns, now_ns);
 	if (j->state == JOB_READY) {
 		list_remove(&j->link);
@@ -268,7 +276,7 @@ static enum gate_verdict park_locked(struct leaf *f, struct job *j, struct key *
 	j->waited = true;
 	if (!j->probe) {
 		leaf_count(f, j->cost.cls, COUNT_PARKED, 1);
-		key->ever_parked++;
+		key->waited.n++;
 		key->uid = j->caller.uid;
 	}
 	return GATE_PARKED;
@@ -305,6 +313,7 @@ static enum gate_verdict gate_park_locked(struct leaf *f, struct job *j, uint64_
 		j->cost.ops = device_merged_ops(m->device, &j->access, j->cost.bytes);
 	j->leaf = f;
 	j->date = (struct heap_item){0};
+	j->clock_was = NULL;
 	grant_init(&j->grant, f, &j->cost);
 	j->grant.probe = j->probe;
 	if (!leaf_limits_class(f, cls))
@@ -391,8 +400,8 @@ bool gate_cancel(struct gate *g, struct job *j)
 	if (parked) {
 		uint64_t now_ns = clock_now(g->clock);
 		if (j->state == JOB_PARKED) {
-			job_dequeue(j, now_ns);
 			count_refusal(j, GRANT_CANCELLED, now_ns);
+			job_dequeue(j, now_ns);
 		} else {
 			job_abandon_locked(j, now_ns);
 		}

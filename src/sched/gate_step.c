@@ -89,8 +89,9 @@ static void settle_held(struct lane *l, const struct job *j, uint64_t at_ns)
 
 /* --- releasing --- */
 
-static void count_admission(struct key *key, const struct job *j, uint64_t wait_ns)
+static void count_admission(struct key *key, const struct job *j, uint64_t at_ns, uint64_t now_ns)
 {
+	uint64_t wait_ns = now_ns - j->parked_ns, ns[WAIT_ROWS];
 	job_count_admitted(j);
 	if (j->probe || !j->waited)
 		return;
@@ -98,8 +99,9 @@ static void count_admission(struct key *key, const struct job *j, uint64_t wait_
 	key->ops += j->cost.ops;
 	key->bytes += j->cost.bytes;
 	key->uid = j->caller.uid;
-	key_waited(key, j->blocked_by.known ? j->blocked_by : lane_waited_for(j->lane), wait_ns);
-	event_of_job(EVENT_ADMITTED, j, j->parked_ns + wait_ns);
+	job_clock_read(j, at_ns, wait_ns, ns);
+	key_waited(key, ns, wait_ns);
+	event_of_job(EVENT_ADMITTED, j, ns, now_ns);
 }
 
 /* Records what was taken, to be settled later.  A dry run has taken nothing. */
@@ -126,14 +128,17 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 	struct leaf *f = j->leaf;
 	struct key *key = lane_key(bottom);
 	unsigned outer_keys = j->outer_keys;
+	bool reserved = false; /* by a reservation below this lane */
 	grant_init(&j->grant, f, &j->cost);
 	j->grant.probe = j->probe;
 	for (struct lane *l = bottom, *up; l; l = up) {
 		up = lane_parent(l);
 		if (!j->probe)
 			settle_held(l, j, at_ns);
-		if (up)
+		bool due = reserve_is_due(l->node, &j->cost, at_ns);
+		if (up && (due || !reserved))
 			fq_serve(up->fq, &l->item, turn_cost(up->node, j), at_ns);
+		reserved |= due;
 		if (l->node->branch)
 			l->node->branch->sample[l->index] = j->cost;
 		if (!j->probe)
@@ -146,7 +151,7 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 	}
 	if (!j->probe)
 		fill_grant(j, f, key);
-	count_admission(key, j, now_ns - j->parked_ns);
+	count_admission(key, j, at_ns, now_ns);
 	job_dequeue(j, at_ns);
 	if (!job_enter_device(j, at_ns)) {
 		j->state = JOB_READY;
@@ -222,7 +227,6 @@ static void resource_due(struct resource *r, uint64_t at_ns)
 	struct job *j = lane_front(l, at_ns);
 	uint64_t wait_ns = front_wait_ns(r, l, j, at_ns);
 	if (wait_ns) {
-		job_blocked_by(j, r);
 		uint64_t due_ns = add_sat_u64(at_ns, wait_ns);
 		resource_set_due(r, due_ns);
 		hold_below(l, due_ns == NEVER ? 0 : due_ns, j, at_ns);

@@ -65,16 +65,6 @@ static inline void grant_init(struct grant *grant, struct leaf *f, const struct 
 	grant->keys = 0;
 }
 
-/* Names a limit that applies to a request: `depth` scopes above its key (0: the key's own limit; LIMIT_EACH plus the
- * depth of a scope: the limit that this scope has for each key), `index` in the resources of that node.  Remains valid
- * when limits are replaced. */
-#define LIMIT_EACH   CHAIN_SCOPES_MAX
-#define LIMIT_DEPTHS (2 * CHAIN_SCOPES_MAX)
-struct limit_ref {
-	bool known;
-	uint8_t depth, index;
-};
-
 struct job {
 	/* filled by the submitter */
 	const struct job_ops *ops;
@@ -96,8 +86,8 @@ struct job {
 	uint64_t parked_ns; /* when it was parked */
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;
-	bool waited;		     /* was not admitted by gate_park itself */
-	struct limit_ref blocked_by; /* what refused it last while it was at the front */
+	bool waited; /* was not admitted by gate_park itself */
+	uint64_t *clock_was; /* wait_clock.c: what its clock showed when it was parked; NULL: not parked */
 	/* in its key's FIFO, in its mount's list of jobs in the device, or among the admitted jobs */
 	struct list link;
 	struct heap_item deadline;

@@ -158,6 +158,7 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 {
 	struct resource *r = l->blocked;
 	bool was_first = first_waiter(r) == l;
+	lane_stop_changes(l, at_ns);
 	list_remove(&l->wait);
 	l->blocked = NULL;
 	resource_add_waiters(r, -1);
@@ -181,7 +182,7 @@ static void leave_parent(struct lane *l, uint64_t at_ns)
 
 void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_ns)
 {
-	job_blocked_by(j, r);
+	lane_stop_changes(l, at_ns);
 	lane_hold(l, r, 0, j, at_ns);
 	if (list_empty(&r->waiters))
 		begin_blocking(r, at_ns);
@@ -192,9 +193,6 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	if (r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
-	l->refused_by = (uint8_t)r->index;
-	l->refused_outer = r->node == l->node ? 0 : limit_above(lane_key(l), r).depth;
-	l->refused_ns = at_ns;
 	l->turn = NULL;
 	resource_add_waiters(r, 1);
 	if (first_waiter(r) == l)
@@ -244,6 +242,7 @@ static void lane_went_idle(struct lane *l, uint64_t at_ns)
 		lane_unblock(l, at_ns);
 	holders_each(l, drop_held_of);
 	l->turn = NULL;
+	lane_clock_free(l);
 	leave_parent(l, at_ns);
 	reserve_end(l->node, at_ns);
 }

@@ -27,13 +27,16 @@ struct key {
 	uint64_t parked_bytes; /* memory that they hold */
 	uint64_t parked_below; /* number of parked jobs of classes for which it is an outer key */
 	struct account *accounts;
-	uint64_t ops, bytes, ever_parked, wait_ns, max_wait_ns;
-	uint32_t uid;		     /* of the last caller that had to wait */
-	uint64_t described_ns;	     /* when its name was last looked up; 0: never */
-	char name[KEY_NAME_MAX];     /* of the cgroup, or of the program that waited last */
-	struct limit_ref blocked_by; /* of the last of its jobs that was refused at the front */
+	uint64_t ops, bytes;
+	struct key_sum {
+		uint64_t n, ns, max_ns;
+	} waited, would_wait;	 /* in dry runs: would have waited */
+	uint32_t uid;		 /* of the last caller that had to wait */
+	uint64_t described_ns;	 /* when its name was last looked up; 0: never */
+	char name[KEY_NAME_MAX]; /* of the cgroup, or of the program that waited last */
 	struct key_wait {
-		struct limit_ref limit;
+		uint8_t row; /* of leaf->wait_row; 0: unused */
+		bool dry;    /* would have waited */
 		uint64_t ns;
 	} waits[KEY_WAITS]; /* the limits that it waited for longest; others are dropped */
 	/* used if the leaf, or a scope above it, has limits for each key: */
@@ -82,6 +85,27 @@ struct account {
 	uint64_t owed_ops, owed_bytes;
 };
 
+/* A limit that requests of a leaf have waited for.  Rows are named by the limit, not by its place in the tree, which may
+ * change. */
+struct wait_row {
+	struct waited_limit limit;
+	/* the node that sets the limit and the index of its resource; NULL: to be found by name again, because the
+	 * tree has changed */
+	const struct node *node;
+	unsigned index;
+	struct wait_times waited, would_wait;
+};
+#define WAIT_ROWS (WAITED_LIMITS_MAX + 1) /* row 0: the limit is not known */
+
+/* How long a request that is always waiting would have waited for each limit.  The difference of two readings is what a
+ * request that waited in between waited for; see wait_clock.c. */
+struct wait_clock {
+	uint64_t at_ns;		     /* when it was last advanced */
+	const struct resource *stop; /* what stopped the lane then or before … */
+	unsigned row;		     /* … and its row */
+	uint64_t ns[WAIT_ROWS];
+};
+
 struct leaf {
 	/* read by every request */
 	_Atomic(const struct chain *) chain[COST_CLASSES];  /* what gate_try asks; NULL: nothing */
@@ -109,11 +133,13 @@ struct leaf {
 		uint32_t waiting;
 		uint64_t since_ns, sum_ns, would_wait;
 	} each_wait[LIMIT_KINDS];
-	/* by the depth of the limit's scope (see struct limit_ref) and WAIT_* */
-	struct wait_times waited[LIMIT_DEPTHS][WAIT_KINDS];
+	struct wait_row wait_row[WAIT_ROWS];
+	unsigned n_wait_rows; /* ≥ 1 */
+	struct wait_clock clock[LANES];
 	/* used if it is a class: */
 	struct list of_mount; /* in mount->class_leaves, or mount->spare_leaves once removed */
 	struct counter_sums before; /* counted by a class that used this struct before */
+	struct counter_sums own_was, total_was; /* during a change of the classes */
 	_Atomic uint64_t grants;    /* grants that refer to it; with none it can be reused */
 };
 
@@ -282,21 +308,17 @@ void outer_look_up(const struct leaf *f, enum cost_class cls, const struct calle
 		   uint64_t now_ns);
 
 /* waits.c: who waits for which limit */
-/* `r` refuses the job, which is at the front of its lane. */
-void job_blocked_by(struct job *j, const struct resource *r);
-/* A request of the key has waited this long for the limit (in a dry run: would have). */
-void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns);
-/* The limit that last refused this lane of a key or a lane above it.  A job that was admitted
- * without ever having been refused at the front itself waited for that limit. */
-struct limit_ref lane_waited_for(const struct lane *bottom);
-/* Names limit `index` of a node on the way up from a leaf. */
-struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index);
-/* The same for a resource on the way up from a key. */
-struct limit_ref limit_above(const struct key *key, const struct resource *r);
-/* Names a limit for people, by the scopes that are above the key now. */
-void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out);
-/* The same for WAIT_* of the scope that is `depth` above the keys of a leaf. */
-void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out);
+/* Names limit `index` of a node for people; the limits of a key are named after the scope that sets them. */
+void limit_name(const struct node *n, unsigned index, struct waited_limit *out);
+/* The row of this limit in the leaf's table, which is added if necessary; 0: there is no room. */
+unsigned wait_row_of(struct leaf *f, const struct node *n, unsigned index);
+unsigned wait_row_named(struct leaf *f, const struct waited_limit *limit);
+/* The tree has changed: rows find their nodes by name again. */
+void wait_rows_unbind(struct leaf *f);
+/* A request of the key has waited, for each row this long. */
+void key_waited(struct key *key, const uint64_t ns[WAIT_ROWS], uint64_t wait_ns);
+/* In a dry run: it would have waited. */
+void key_would_wait(struct key *key, unsigned row, uint64_t wait_ns);
 /* True: the key's name is unknown or old.  Names change: a process may exec another program, and a
  * user runs many. */
 bool key_needs_name(const struct key *key, uint64_t now_ns);
@@ -304,6 +326,24 @@ bool key_needs_name(const struct key *key, uint64_t now_ns);
  * without gate->lock. */
 void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 		  uint64_t now_ns);
+
+/* wait_clock.c: how long a request waited for each limit */
+/* The resource that stops the lane: its own, or that of the nearest blocked lane above it.  NULL: none. */
+const struct resource *lane_stop(const struct lane *l);
+/* Call before the lane is blocked or unblocked. */
+void lane_stop_changes(struct lane *l, uint64_t at_ns);
+/* Frees the clock of a lane at the bottom; no job that is measured waits there. */
+void lane_clock_free(struct lane *l);
+/* Begins and ends the measurement of a job that is parked in its lane.  False: out of memory. */
+bool job_clock_start(struct job *j, uint64_t at_ns);
+void job_clock_stop(struct job *j);
+/* How long the job has waited for each limit; the sum is wait_ns. */
+void job_clock_read(const struct job *j, uint64_t at_ns, uint64_t wait_ns, uint64_t ns[WAIT_ROWS]);
+/* Bracket a change, during which the jobs in a lane of a key, and its parts, may move to other lanes. */
+void lane_clocks_lift(struct lane *whole, uint64_t at_ns);
+void lane_clocks_lay(struct lane *whole, uint64_t at_ns);
+/* Between the two: the job has moved from `was` to the leaf where it is now. */
+void job_clock_rename(struct job *j, const struct leaf *was);
 
 /* stats.c */
 /* Add to *sums what the leaf itself has counted; what the node and everything below it have. */

@@ -73,6 +73,8 @@ void node_fini(struct node *n)
 		n->gate->n_resources -= n->res[i] != NULL;
 		free(n->res[i]);
 	}
+	for (unsigned i = 0; i < LANES; i++)
+		lane_clock_free(&n->lane[i]);
 	if (n->limiter)
 		limiter_fini(n->limiter);
 	free(n->limiter);

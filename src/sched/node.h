@@ -92,10 +92,7 @@ struct lane {
 	struct node *node;
 	uint32_t parked; /* at a key: number of jobs, those in parts included */
 	uint16_t index;
-	/* for statistics: which resource refused it last (index in node->res), when (0: never), and
-	 * whose it was: its own node's (0), or that of an outer key (depth as in struct limit_ref) */
-	uint8_t refused_by, refused_outer;
-	uint64_t refused_ns;
+	struct key_clock *clock; /* wait_clock.c; at the bottom: may be NULL */
 	/* the lanes below that are ready; NULL at the bottom.  At a key: those of the parts of the
 	 * lane, if it is divided (part.c) */
 	struct fq *fq;
@@ -141,6 +138,7 @@ struct branch {
 	uint64_t since_ns;
 	uint64_t parked_now[COST_CLASSES], parked_bytes_now;
 	struct histogram wait[COST_CLASSES];
+	struct histogram would_wait[COST_CLASSES]; /* in dry runs */
 	/* requests in the device */
 	uint64_t device_now[COST_CLASSES];
 	struct histogram device[COST_CLASSES];
@@ -284,6 +282,8 @@ void parts_free(struct lane *whole);
 
 /* When the front of the lane is due by a reservation of its node or one below; NEVER: it has none. */
 uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns);
+/* True: a request of this cost is due by the node's own reservation. */
+bool reserve_is_due(const struct node *n, const struct cost *c, uint64_t at_ns);
 /* The node has something waiting again, has nothing waiting any more, or has been served. */
 void reserve_begin(struct node *n, uint64_t at_ns);
 void reserve_end(struct node *n, uint64_t at_ns);

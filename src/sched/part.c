@@ -12,6 +12,7 @@
  * queue with others.  A change of limits begins by joining all parts, and ends by dividing the lanes anew. */
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "sched/gate_internal.h"
 
 struct parts {
@@ -84,8 +85,11 @@ static void drop_parts(struct lane *whole)
 {
 	struct parts *ps = parts_of(whole);
 	whole->fq = NULL;
-	list_for_each_safe (it, &ps->list)
-		free(list_entry(it, struct part, link));
+	list_for_each_safe (it, &ps->list) {
+		struct part *p = list_entry(it, struct part, link);
+		lane_clock_free(&p->lane);
+		free(p);
+	}
 	fq_free(&ps->fq);
 	free(ps);
 }
@@ -124,6 +128,7 @@ struct lane *lane_for(struct lane *whole, const struct job *j, uint64_t now_ns)
 			return whole;
 		struct lane *first = part_next(whole, NULL);
 		move_jobs(whole, first);
+		first->clock = take_ptr(&whole->clock);
 		lane_leave_outer(whole, front, now_ns);
 		lane_touch(whole, now_ns);
 		lane_touch(first, now_ns);

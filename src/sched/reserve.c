@@ -12,8 +12,19 @@
  * the class waits, it gets at least rate × t minus one request.  A request that was served early, by
  * weight, postpones the next one by its own time only, so that earlier service is no disadvantage.
  * Nodes above the class use the earliest date of the classes below them: a reservation is honoured
- * wherever the limit is that makes its requests wait. */
+ * wherever the limit is that makes its requests wait.
+ *
+ * A request that is served by a reservation counts against the share of its class, which thus gets the larger of the
+ * two.  It does not count against the shares of the scopes above: a reservation is granted before weights divide the
+ * rest.  Otherwise a mount whose class has a large reservation would have used up its share, and the other classes of that mount
+ * would get nothing.  Example: two mounts share 10 MB/s.  In one of them, class a has a reservation of 6 MB/s and b has none:
+ * a gets 6, the mounts share the other 4 equally, so b gets 2 and the other mount 2.
+ *
+ * What a class is owed is bounded: while its mount is paused, say, it is served late without bound, and would
+ * take everything afterwards. */
 #include "sched/gate_internal.h"
+
+#define RESERVE_LATE_NS NSEC_PER_SEC
 
 static uint64_t time_of(uint64_t n, uint64_t per_sec)
 {
@@ -23,6 +34,12 @@ static uint64_t time_of(uint64_t n, uint64_t per_sec)
 static bool is_reserved(const struct reservation *r, const struct cost *c)
 {
 	return (r->bps && c->bytes) || (r->iops && c->ops);
+}
+
+bool reserve_is_due(const struct node *n, const struct cost *c, uint64_t at_ns)
+{
+	const struct reservation *r = n->branch ? &n->branch->reserve : NULL;
+	return r && is_reserved(r, c) && r->due_ns <= at_ns;
 }
 
 uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns)
@@ -63,16 +80,33 @@ void reserve_end(struct node *n, uint64_t at_ns)
 		n->branch->reserve.idle_ns = at_ns;
 }
 
+/* How late a request may be served although its reservation is honoured: requests of others that were admitted before it
+ * was due take their time. */
+static uint64_t most_late_ns(const struct node *n)
+{
+	uint64_t largest = 0;
+	for (n = n->parent; n; n = n->parent)
+		for (unsigned i = 0; i < LANES; i++)
+			largest = max_u64(largest, n->lane[i].fq->largest);
+	return RESERVE_LATE_NS + LANES * (largest >> FQ_SHIFT);
+}
+
+/* The date of the node's next request has changed, and with it that of the nodes above it. */
+static void set_dates(struct lane *l, uint64_t at_ns)
+{
+	for (struct lane *up; (up = lane_parent(l)) && fq_queued(&l->item); l = up)
+		fq_set_due(up->fq, &l->item, lane_reserved_ns(l, at_ns));
+}
+
 void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns)
 {
 	struct reservation *r = n->branch ? &n->branch->reserve : NULL;
 	if (!r || !is_reserved(r, c))
 		return;
 	uint64_t takes_ns = max_u64(time_of(c->bytes, r->bps), time_of(c->ops, r->iops));
-	r->due_ns = add_sat_u64(min_u64(r->due_ns, at_ns), takes_ns);
-	for (unsigned i = 0; i < LANES; i++) {
-		struct lane *l = &n->lane[i], *up = lane_parent(l);
-		if (up && fq_queued(&l->item))
-			fq_set_due(up->fq, &l->item, lane_reserved_ns(l, at_ns));
-	}
+	uint64_t late_ns = min_u64(most_late_ns(n), at_ns);
+	uint64_t due_ns = max_u64(min_u64(r->due_ns, at_ns), at_ns - late_ns);
+	r->due_ns = add_sat_u64(due_ns, takes_ns);
+	for (unsigned i = 0; i < LANES; i++)
+		set_dates(&n->lane[i], at_ns);
 }

@@ -80,14 +80,41 @@ static int parse_ops(struct rule_term *t, char *text, struct error *err)
 	return t->number ? 0 : error_set(err, "op: needs read, write, meta, readdir or open");
 }
 
-static int parse_glob(struct rule_term *t, const char *text, struct error *err)
+/* The length of the shortest name that the glob can match, or less. */
+static size_t shortest_match(const char *glob)
 {
-	if (t->field == RULE_CGROUP && text[0] != '/')
-		return error_set(err, "cgroup '%s': a path that starts with '/', like /ci/**",
-				 text);
-	if (t->field == RULE_COMM && strlen(text) >= CALLER_NAME_MAX && !strpbrk(text, "*?["))
+	size_t n = 0;
+	for (const char *p = glob; *p; p++)
+		n += *p != '*';
+	return strpbrk(glob, "[\\") ? 0 : n;
+}
+
+static int check_glob(enum rule_field field, const char *text, struct error *err)
+{
+	size_t n = strlen(text);
+	if (field == RULE_COMM && n >= CALLER_NAME_MAX && !strpbrk(text, "*?[\\"))
 		return error_set(err, "comm '%s': names have at most 15 characters; use '%.15s'",
 				 text, text);
+	if (field == RULE_COMM)
+		return shortest_match(text) < CALLER_NAME_MAX
+			       ? 0
+			       : error_set(err,
+					   "comm '%s': names have at most 15 characters, so this "
+					   "matches none; use fewer",
+					   text);
+	if (text[0] != '/')
+		return error_set(err, "cgroup '%s': a path that starts with '/', like /ci/**",
+				 text);
+	if (strstr(text, "//") || (n > 1 && text[n - 1] == '/'))
+		return error_set(err, "cgroup '%s': no path has an empty component; remove a '/'",
+				 text);
+	return 0;
+}
+
+static int parse_glob(struct rule_term *t, const char *text, struct error *err)
+{
+	if (check_glob(t->field, text, err) < 0)
+		return -1;
 	t->glob = strdup(text);
 	return t->glob ? 0 : error_set(err, "out of memory");
 }
@@ -129,15 +156,60 @@ static bool same_term(const struct rule_term *a, const struct rule_term *b)
 	       (!a->glob || strcmp(a->glob, b->glob) == 0);
 }
 
-/* Refuses two users, two groups or disjoint operations in one alternative: nothing matches that. */
+/* --- globs --- */
+
+/* The number of characters before the first that is not literal. */
+static size_t literal_length(const char *glob)
+{
+	return strcspn(glob, "*?[\\");
+}
+
+static bool is_literal(const char *glob)
+{
+	return !glob[literal_length(glob)];
+}
+
+/* True: nothing matches both globs, as far as their literal beginnings show. */
+static bool globs_disjoint(bool cgroup, const char *a, const char *b)
+{
+	if (is_literal(a))
+		return !rule_glob_matches(cgroup, b, a);
+	if (is_literal(b))
+		return !rule_glob_matches(cgroup, a, b);
+	return strncmp(a, b, min_u64(literal_length(a), literal_length(b))) != 0;
+}
+
+/* True: whatever matches `later` matches `glob`, as far as the texts show: `later` is literal, or `glob` is a literal
+ * beginning and everything that continues it. */
+static bool glob_covers(bool cgroup, const char *glob, const char *later)
+{
+	size_t n = literal_length(glob);
+	if (is_literal(later))
+		return rule_glob_matches(cgroup, glob, later);
+	if (cgroup ? n == 0 || strcmp(glob + n - 1, "/**") != 0 : strcmp(glob + n, "*") != 0)
+		return false;
+	return literal_length(later) >= n && strncmp(later, glob, n) == 0;
+}
+
+/* --- matches that are impossible --- */
+
+/* Refuses two users, two groups, or operations, cgroups or names that exclude each other in one alternative: nothing
+ * matches that. */
 static int check_possible(const struct rule_terms *all, const struct rule_term *t,
 			  struct error *err)
 {
+	uint32_t classes = t->number;
 	for (unsigned i = 0; i < all->n; i++) {
 		const struct rule_term *o = &all->term[i];
-		if (o->field != t->field || o->glob)
+		if (o->field != t->field)
 			continue;
-		if (t->field == RULE_OP ? !(o->number & t->number) : o->number != t->number)
+		if (t->glob && globs_disjoint(t->field == RULE_CGROUP, o->glob, t->glob))
+			return error_set(err,
+					 "no %s matches both '%s' and '%s'; separate alternatives "
+					 "with ','",
+					 field_name(t->field), o->glob, t->glob);
+		classes &= o->number;
+		if (!t->glob && (t->field == RULE_OP ? !classes : o->number != t->number))
 			return error_set(
 				err, "no request has two of '%s'; separate alternatives with ','",
 				field_name(t->field));
@@ -333,8 +405,8 @@ static bool is_demanded(const struct rule_term *t, const struct rule_terms *late
 		const struct rule_term *o = &later->term[i];
 		if (same_term(t, o) ||
 		    (t->field == RULE_OP && o->field == RULE_OP && !(o->number & ~t->number)) ||
-		    (t->field == RULE_CGROUP && o->field == RULE_CGROUP &&
-		     cgroup_matches(t->glob, o->glob)))
+		    (t->glob && t->field == o->field &&
+		     glob_covers(t->field == RULE_CGROUP, t->glob, o->glob)))
 			return true;
 	}
 	return false;

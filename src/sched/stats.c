@@ -93,6 +93,7 @@ static void node_look_locked(struct node *n, struct scope_stats *out)
 		add_class(shown, sums.n[c]);
 		shown->parked_now += b->parked_now[c];
 		histogram_merge(&shown->wait, &b->wait[c]);
+		histogram_merge(&shown->would_wait, &b->would_wait[c]);
 		shown->device_now += b->device_now[c];
 		histogram_merge(&shown->device, &b->device[c]);
 		out->device_now += b->device_now[c];
@@ -245,13 +246,11 @@ static bool anybody_waited(const struct wait_times *t)
 static unsigned copy_times(const struct leaf *f, struct limit_wait *out, unsigned room)
 {
 	unsigned n = 0;
-	for (unsigned depth = 0; depth < LIMIT_DEPTHS; depth++)
-		for (unsigned k = 0; k < WAIT_KINDS && n < room; k++) {
-			if (!anybody_waited(&f->waited[depth][k]))
-				continue;
-			leaf_limit_name(f, depth, k, &out[n].limit);
-			out[n++].times = f->waited[depth][k];
-		}
+	for (unsigned i = 1; i < f->n_wait_rows && n < room; i++) {
+		const struct wait_row *w = &f->wait_row[i];
+		if (anybody_waited(&w->waited) || anybody_waited(&w->would_wait))
+			out[n++] = (struct limit_wait){w->limit, w->waited, w->would_wait};
+	}
 	return n;
 }
 
@@ -270,7 +269,8 @@ unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_
 
 static void key_reset(struct key *key, void *arg)
 {
-	key->ops = key->bytes = key->ever_parked = key->wait_ns = key->max_wait_ns = 0;
+	key->ops = key->bytes = 0;
+	key->waited = key->would_wait = (struct key_sum){0};
 	memset(key->waits, 0, sizeof(key->waits));
 }
 
@@ -278,6 +278,7 @@ void node_forget_waits(struct node *n, uint64_t now_ns)
 {
 	struct branch *b = n->branch;
 	memset(b->wait, 0, sizeof(b->wait));
+	memset(b->would_wait, 0, sizeof(b->would_wait));
 	memset(b->device, 0, sizeof(b->device));
 	b->since_ns = now_ns;
 	for (unsigned i = 0; i < RESOURCES; i++)
@@ -288,7 +289,9 @@ void node_forget_waits(struct node *n, uint64_t now_ns)
 	if (node_is_leaf(n)) {
 		struct leaf *f = node_leaf(n);
 		keys_each(&f->keys, key_reset, NULL);
-		memset(f->waited, 0, sizeof(f->waited));
+		for (unsigned i = 0; i < f->n_wait_rows; i++)
+			f->wait_row[i].waited = f->wait_row[i].would_wait =
+				(struct wait_times){0};
 		for (unsigned k = 0; k < LIMIT_KINDS; k++)
 			f->each_wait[k] = (struct each_wait){.waiting = f->each_wait[k].waiting,
 							     .since_ns = now_ns};

@@ -31,8 +31,8 @@ struct class_stats {
 	/* Outcomes of admitted operations; no_space is one, too.  An ordinary error such as ENOENT
 	 * counts both as ok and as an error; failed means that the source failed. */
 	uint64_t ok, errors, failed, aborted;
-	struct histogram
-		wait; /* of parked requests (in a dry run: of those that would have been parked) */
+	struct histogram wait;	     /* of parked requests */
+	struct histogram would_wait; /* in dry runs: of those that would have been parked */
 	uint64_t device_now;	 /* now in the device; not included in parked_now */
 	struct histogram device; /* time that the device model added */
 };
@@ -82,9 +82,6 @@ struct waited_limit {
 	uint64_t wait_ns;
 };
 
-/* What a request can wait for in one scope: a limit of each kind, permits, the end of a pause. */
-enum { WAIT_INFLIGHT = LIMIT_KINDS, WAIT_PAUSE, WAIT_KINDS };
-
 /* Wait times with few, fixed bounds, which a monitoring system can add up. */
 #define WAIT_BOUNDS 15
 extern const uint64_t wait_bound_ns[WAIT_BOUNDS];
@@ -95,12 +92,14 @@ struct wait_times {
 	uint64_t sum_ns;
 };
 
-/* How long requests of one leaf waited for one limit.  If several limits refused a request one after the
- * other, its whole wait is counted for the last. */
+/* How long requests of one leaf waited for one limit; `would`: how long they would have waited, in dry runs.  A request
+ * that waited for several limits counts once for each of them, with its time there. */
 struct limit_wait {
 	struct waited_limit limit;
-	struct wait_times times;
+	struct wait_times times, would;
 };
+/* The most limits that are told apart in one leaf; what requests wait for others is not attributed to any limit. */
+#define WAITED_LIMITS_MAX 31
 
 #define KEY_NAME_MAX 48
 #define KEY_WAITS    4
@@ -111,13 +110,14 @@ struct key_stats {
 	uint32_t uid;		 /* of its last caller that had to wait */
 	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */
 	char name[KEY_NAME_MAX]; /* of its cgroup, or of the program that waited last (up to 5 s old); the end of a long one */
-	struct waited_limit limit; /* the one that it waited for longest … */
-	struct waited_limit
-		waits_for;   /* … and what it waits for now; not known: nothing of it waits */
-	uint64_t oldest_ns;  /* how long its oldest waiting request has waited */
-	uint64_t ops, bytes; /* of its requests that had to wait and were admitted */
+	struct waited_limit limit[KEY_WAITS]; /* those that it waited for longest, longest first */
+	struct waited_limit would_limit; /* in dry runs: the one that it would have waited for longest */
+	struct waited_limit waits_for;	 /* now; not known: nothing of it waits */
+	uint64_t oldest_ns;		 /* how long its oldest waiting request has waited */
+	uint64_t ops, bytes; /* of its requests that had to wait (in dry runs: would have had to) and were admitted */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;
+	uint64_t would_wait, would_wait_ns, max_would_wait_ns; /* the same in dry runs */
 	uint32_t capped;	    /* bit per limit_kind: it has a limit of its own … */
 	int64_t level[LIMIT_KINDS]; /* … and this is its level */
 };

@@ -31,15 +31,6 @@ static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_n
 	}
 }
 
-/* The resource that blocks this lane or one above it. */
-static const struct resource *stopped_by(const struct lane *l)
-{
-	for (; l; l = lane_parent(l))
-		if (l->blocked)
-			return l->blocked;
-	return NULL;
-}
-
 static const struct job *oldest_job(const struct lane *whole)
 {
 	const struct job *oldest = NULL;
@@ -55,30 +46,52 @@ static const struct job *oldest_job(const struct lane *whole)
 	return oldest;
 }
 
+static void put_limit(struct waited_limit *out, const struct leaf *f, const struct key_wait *w)
+{
+	*out = f->wait_row[w->row].limit;
+	out->wait_ns = w->ns;
+}
+
+static void copy_limits(struct key_stats *k, const struct key *key)
+{
+	const struct leaf *f = node_leaf(key->node.parent);
+	for (unsigned i = 0; i < KEY_WAITS; i++) {
+		const struct key_wait *w = &key->waits[i];
+		unsigned at = KEY_WAITS;
+		if (!w->row)
+			continue;
+		if (w->dry) {
+			if (w->ns >= k->would_limit.wait_ns)
+				put_limit(&k->would_limit, f, w);
+			continue;
+		}
+		for (; at > 0 && w->ns > k->limit[at - 1].wait_ns; at--)
+			if (at < KEY_WAITS)
+				k->limit[at] = k->limit[at - 1];
+		if (at < KEY_WAITS)
+			put_limit(&k->limit[at], f, w);
+	}
+}
+
 static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_ns)
 {
-	const struct key_wait *most = &key->waits[0];
-	for (unsigned i = 1; i < KEY_WAITS; i++)
-		if (key->waits[i].ns > most->ns)
-			most = &key->waits[i];
-	limit_name(key, most->limit, &k->limit);
-	k->limit.wait_ns = most->ns;
+	copy_limits(k, key);
 	for (unsigned i = 0; i < key->node.gate->lanes; i++) {
 		const struct lane *l = &key->node.lane[i];
 		const struct job *j = oldest_job(l);
 		uint64_t age_ns = j && now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
 		if (!j || (age_ns <= k->oldest_ns && k->waits_for.known))
 			continue;
-		const struct resource *r = stopped_by(j->lane);
+		const struct resource *r = lane_stop(j->lane);
 		k->oldest_ns = age_ns;
 		if (r)
-			limit_name(key, limit_above(key, r), &k->waits_for);
+			limit_name(r->node, r->index, &k->waits_for);
 	}
 }
 
 static void copy_key(struct key_copy *c, const struct key *key)
 {
-	if (key->parked == key->parked_own && !key->ever_parked)
+	if (key->parked == key->parked_own && !key->waited.n && !key->would_wait.n)
 		return;
 	struct key_stats *k = &c->key[c->n++];
 	*k = (struct key_stats){
@@ -86,10 +99,13 @@ static void copy_key(struct key_copy *c, const struct key *key)
 		.weight = key->node.weight,
 		.ops = key->ops,
 		.bytes = key->bytes,
-		.parked = key->ever_parked,
+		.parked = key->waited.n,
 		.parked_now = key->parked - key->parked_own,
-		.wait_ns = key->wait_ns,
-		.max_wait_ns = key->max_wait_ns,
+		.wait_ns = key->waited.ns,
+		.max_wait_ns = key->waited.max_ns,
+		.would_wait = key->would_wait.n,
+		.would_wait_ns = key->would_wait.ns,
+		.max_would_wait_ns = key->would_wait.max_ns,
 		.uid = key->uid,
 	};
 	memcpy(k->name, key->name, sizeof(k->name));
@@ -143,7 +159,9 @@ static bool make_room(struct key_copy *c, size_t n)
 static int by_wait(const void *a, const void *b)
 {
 	const struct key_stats *x = a, *y = b;
-	return x->wait_ns > y->wait_ns ? -1 : x->wait_ns < y->wait_ns;
+	uint64_t a_ns = add_sat_u64(x->wait_ns, x->would_wait_ns);
+	uint64_t b_ns = add_sat_u64(y->wait_ns, y->would_wait_ns);
+	return a_ns > b_ns ? -1 : a_ns < b_ns;
 }
 
 /* The mount itself, or one of its classes; only the class of that name if one is given.  NULL: no

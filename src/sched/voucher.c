@@ -234,7 +234,7 @@ static bool leave_place(struct account *a, const struct caller *caller, const st
 		return false;
 	a->place.cost = *c;
 	a->place.cost.bytes = min_u64(c->bytes, least);
-	job_park(a->leaf, a->key, &a->place, caller, now_ns);
+	(void)job_park(a->leaf, a->key, &a->place, caller, now_ns);
 	gate_dispatch_locked(g, now_ns, now_ns);
 	return a->place.state != JOB_PARKED;
 }

@@ -7,26 +7,6 @@
 
 /* --- limits --- */
 
-struct limit_ref limit_of(const struct leaf *f, const struct node *n, unsigned index)
-{
-	bool each = n->kind == SCOPE_KEY;
-	const struct node *scope = each ? n->parent : n, *at = &f->node;
-	unsigned depth = 1;
-	if (each && scope == at)
-		return (struct limit_ref){true, 0, (uint8_t)index};
-	for (; at && at != scope; at = at->parent)
-		depth++;
-	if (!at)
-		return (struct limit_ref){0};
-	return (struct limit_ref){true, (uint8_t)(each ? LIMIT_EACH + depth : depth),
-				  (uint8_t)index};
-}
-
-struct limit_ref limit_above(const struct key *key, const struct resource *r)
-{
-	return limit_of(node_leaf(key->node.parent), r->node, r->index);
-}
-
 static const char *index_name(unsigned index)
 {
 	if (index == RES_INFLIGHT)
@@ -34,104 +14,89 @@ static const char *index_name(unsigned index)
 	return index == RES_PAUSE ? "pause" : limit_kind_name(index / BUCKET_ROLES);
 }
 
-static unsigned kind_of(unsigned index)
+static bool is_pool(unsigned index)
 {
-	return index == RES_INFLIGHT ? WAIT_INFLIGHT
-	       : index == RES_PAUSE  ? WAIT_PAUSE
-				     : index / BUCKET_ROLES;
+	return index < RES_INFLIGHT && index % BUCKET_ROLES == BUCKET_POOL;
 }
 
-static unsigned index_of(unsigned kind)
+static const struct node *set_by(const struct node *n)
 {
-	return kind == WAIT_INFLIGHT ? RES_INFLIGHT
-	       : kind == WAIT_PAUSE  ? RES_PAUSE
-				     : kind * BUCKET_ROLES;
+	return n->kind == SCOPE_KEY ? n->parent : n;
 }
 
-/* `n`: the node that has the limit; NULL: there is none. */
-static void name_limit(const struct node *n, bool each, unsigned index, struct waited_limit *out)
+void limit_name(const struct node *n, unsigned index, struct waited_limit *out)
 {
-	*out = (struct waited_limit){.known = n != NULL, .each = each};
-	if (!n)
-		return;
-	out->scope =
-		index < RES_INFLIGHT && index % BUCKET_ROLES == BUCKET_POOL ? SCOPE_POOL : n->kind;
+	const struct node *by = set_by(n);
+	*out = (struct waited_limit){.known = true, .each = n->kind == SCOPE_KEY};
+	out->scope = is_pool(index) ? SCOPE_POOL : by->kind;
 	out->name = index_name(index);
-	if (n->kind == SCOPE_CLASS)
-		snprintf(out->of, sizeof(out->of), "%s", n->branch->name);
+	if (by->kind == SCOPE_CLASS)
+		snprintf(out->of, sizeof(out->of), "%s", by->branch->name);
 }
 
-/* True: a limit of this depth belongs to a key; its scope has it for each key. */
-static bool is_each(unsigned depth)
+static bool same_limit(const struct waited_limit *a, const struct waited_limit *b)
 {
-	return depth == 0 || depth > LIMIT_EACH;
+	return a->each == b->each && a->scope == b->scope && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->of, b->of) == 0;
 }
 
-/* The node that sets a limit at this depth; the limits of a key (depth 0) are set by its leaf. */
-static const struct node *scope_above(const struct node *leaf, unsigned depth)
+unsigned wait_row_named(struct leaf *f, const struct waited_limit *limit)
 {
-	for (depth %= LIMIT_EACH; leaf && depth > 1; depth--)
-		leaf = leaf->parent;
-	return leaf;
+	for (unsigned i = 1; i < f->n_wait_rows; i++)
+		if (same_limit(&f->wait_row[i].limit, limit))
+			return i;
+	if (f->n_wait_rows == WAIT_ROWS)
+		return 0;
+	f->wait_row[f->n_wait_rows] = (struct wait_row){.limit = *limit};
+	return f->n_wait_rows++;
 }
 
-void leaf_limit_name(const struct leaf *f, unsigned depth, unsigned kind, struct waited_limit *out)
+unsigned wait_row_of(struct leaf *f, const struct node *n, unsigned index)
 {
-	name_limit(scope_above(&f->node, depth), is_each(depth), index_of(kind), out);
+	const struct node *by = set_by(n);
+	bool each = n->kind == SCOPE_KEY;
+	struct waited_limit limit;
+	if (index < RES_INFLIGHT && !is_pool(index)) /* a limit and its peak are one limit */
+		index -= index % BUCKET_ROLES;
+	for (unsigned i = 1; i < f->n_wait_rows; i++) {
+		const struct wait_row *w = &f->wait_row[i];
+		if (w->node == by && w->index == index && w->limit.each == each)
+			return i;
+	}
+	limit_name(n, index, &limit);
+	unsigned row = wait_row_named(f, &limit);
+	if (row) {
+		f->wait_row[row].node = by;
+		f->wait_row[row].index = index;
+	}
+	return row;
 }
 
-void limit_name(const struct key *key, struct limit_ref limit, struct waited_limit *out)
+void wait_rows_unbind(struct leaf *f)
 {
-	const struct node *n = limit.known ? scope_above(key->node.parent, limit.depth) : NULL;
-	name_limit(n, is_each(limit.depth), limit.index, out);
+	for (unsigned i = 1; i < f->n_wait_rows; i++)
+		f->wait_row[i].node = NULL;
+	for (unsigned i = 0; i < LANES; i++)
+		f->clock[i].stop = NULL;
 }
 
 /* --- waiting --- */
 
-void job_blocked_by(struct job *j, const struct resource *r)
-{
-	struct key *key = lane_key(j->lane);
-	j->blocked_by = limit_above(key, r);
-	if (!j->own)
-		key->blocked_by = j->blocked_by;
-}
-
-static bool same(struct limit_ref a, struct limit_ref b)
-{
-	return a.known && b.known && a.depth == b.depth && a.index == b.index;
-}
-
 /* If a key waits for more limits than there are places, the new limit replaces the one with the shortest wait and
  * inherits that wait, so that a limit that matters eventually keeps a place. */
-static struct key_wait *place_of(struct key *key, struct limit_ref limit)
+static struct key_wait *place_of(struct key *key, unsigned row, bool dry)
 {
 	struct key_wait *least = &key->waits[0];
 	for (unsigned i = 0; i < KEY_WAITS; i++) {
 		struct key_wait *w = &key->waits[i];
-		if (same(w->limit, limit))
+		if (w->row == row && w->dry == dry)
 			return w;
 		if (w->ns < least->ns)
 			least = w;
 	}
-	least->limit = limit;
+	least->row = (uint8_t)row;
+	least->dry = dry;
 	return least;
-}
-
-/* A request waits because a lane between its key and the root was refused; requests behind it in the queue waited for the
- * same limit.  Returns the latest refusal; of several at the same time, that of the widest scope, which was tried last. */
-struct limit_ref lane_waited_for(const struct lane *bottom)
-{
-	struct limit_ref last = {0};
-	uint64_t last_ns = 0;
-	uint8_t depth = 0;
-	for (const struct lane *l = bottom; l; depth += !lane_is_part(l), l = lane_parent(l))
-		if (l->refused_ns && l->refused_ns >= last_ns) {
-			uint8_t outer = (uint8_t)l->refused_outer;
-			last = (struct limit_ref){true, outer ? outer : depth,
-						  (uint8_t)l->refused_by};
-			last_ns = l->refused_ns;
-		}
-	return last;
 }
 
 const uint64_t wait_bound_ns[WAIT_BOUNDS] = {
@@ -150,16 +115,38 @@ static void wait_times_add(struct wait_times *t, uint64_t ns)
 	t->sum_ns = add_sat_u64(t->sum_ns, ns);
 }
 
-void key_waited(struct key *key, struct limit_ref limit, uint64_t wait_ns)
+static void add_to_place(struct key *key, unsigned row, bool dry, uint64_t ns)
 {
-	key->wait_ns = add_sat_u64(key->wait_ns, wait_ns);
-	key->max_wait_ns = max_u64(key->max_wait_ns, wait_ns);
-	if (!limit.known)
-		return;
-	struct key_wait *w = place_of(key, limit);
-	w->ns = add_sat_u64(w->ns, wait_ns);
+	struct key_wait *w = place_of(key, row, dry);
+	w->ns = add_sat_u64(w->ns, ns);
+}
+
+static void key_sum_add(struct key_sum *s, uint64_t ns)
+{
+	s->ns = add_sat_u64(s->ns, ns);
+	s->max_ns = max_u64(s->max_ns, ns);
+}
+
+void key_waited(struct key *key, const uint64_t ns[WAIT_ROWS], uint64_t wait_ns)
+{
 	struct leaf *f = node_leaf(key->node.parent);
-	wait_times_add(&f->waited[limit.depth][kind_of(limit.index)], wait_ns);
+	key_sum_add(&key->waited, wait_ns);
+	for (unsigned i = 1; i < f->n_wait_rows; i++)
+		if (ns[i]) {
+			add_to_place(key, i, false, ns[i]);
+			wait_times_add(&f->wait_row[i].waited, ns[i]);
+		}
+}
+
+void key_would_wait(struct key *key, unsigned row, uint64_t wait_ns)
+{
+	struct leaf *f = node_leaf(key->node.parent);
+	key->would_wait.n++;
+	key_sum_add(&key->would_wait, wait_ns);
+	if (row) {
+		add_to_place(key, row, true, wait_ns);
+		wait_times_add(&f->wait_row[row].would_wait, wait_ns);
+	}
 }
 
 /* --- names --- */

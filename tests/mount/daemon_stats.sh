@@ -94,15 +94,40 @@ unmount_ratefs
 mount_ratefs -o read_bps=1M,dry_run
 before 2s iogen --op read --size 64K --count 128 --path "$MNT/file" >/dev/null
 equal "$(stats .dry_run)" true
-equal "$(stats '.classes.read.wait | .count > 50 and .max_ns > 30000000 and .max_ns < 100000000')" true "what would have waited"
+equal "$(stats '.classes.read.would_wait | .count > 50 and .max_ns > 30000000 and .max_ns < 100000000')" true "what would have waited"
+equal "$(stats '.classes.read | .wait.count + .parked_total')" 0 "nothing waited"
 equal "$(stats .parked_now)" 0
 # Statistics of the dry run name the limit and the caller.
 equal "$(stats '.limits_met[] | select(.bottleneck) | .name + " " + (.would_wait > 50 | tostring)')" "read_bps true"
-equal "$(stats '.keys_by_wait[0] | .kind == "process" and .parked_total > 50 and .wait_ns > 0')" true "who would have waited"
+equal "$(stats '.keys_by_wait[0] | .kind == "process" and .would_wait_total > 50 and .would_wait_ns > 0 and .wait_ns == 0 and .would_limit.name == "read_bps"')" true "who would have waited"
+equal "$(stats '.would_wait[0] | .limit.name == "read_bps" and .sum_ns > 0')" true "how long, by limit"
+equal "$(stats '.waits | length')" 0 "nothing waited for any limit"
+ctl metrics | grep -q '^ratefs_would_wait_seconds_count{.*limit="read_bps"' || fail "no metric of what would have waited"
+! ctl metrics | grep -q '^ratefs_wait_seconds_count' || fail "a metric of waits in a dry run"
 ctl stats "$MNT" | grep -q '<- requests would wait for this one' || fail "stats do not mark the limit"
 # A dry run leaves no debt that would have to be paid once the limit is enforced.
 ok ctl set "$MNT" dry_run=no >/dev/null
 before 1s iogen --op read --size 64K --count 2 --path "$MNT/file" >/dev/null
+# What waits from now on is counted apart from it.
+would=$(stats .classes.read.would_wait.count)
+iogen --op read --size 64K --count 8 --path "$MNT/file" >/dev/null
+equal "$(stats '.classes.read | .wait.count > 0 and .wait.count == .parked_total')" true "requests that waited"
+equal "$(stats .classes.read.would_wait.count)" "$would" "requests that would have waited"
+ctl stats "$MNT" | grep -q "In dry runs, $would requests would have waited" || fail "stats do not tell dry runs apart"
+unmount_ratefs
+
+# A request that waits for two limits waited for both of them, each for its time.
+mount_ratefs -o iops=20,window=1ms -o global.read_bps=1M
+ctl trace --json "$MNT" >"$TMP/trace" &
+trace=$!
+within 5s test -e "$TMP/trace"
+iogen --op read --size 128K --count 12 --path "$MNT/file" >/dev/null
+both='(.waits | map(select(.limit.name == "iops"))[0].sum_ns) as $iops | (.waits | map(select(.limit.scope == "global"))[0].sum_ns) as $bps'
+equal "$(stats "$both | \$iops > 100000000 and \$bps > 100000000")" true "both limits"
+equal "$(stats "$both | (\$iops + \$bps - ([.classes[].wait.sum_ns] | add)) | fabs < 2000000")" true "the sum of both is the whole wait"
+equal "$(stats '.keys_by_wait[0].limits | length')" 2 "limits of the caller"
+kill $trace
+wait $trace
 unmount_ratefs
 
 # Handles whose data bypasses the daemon are counted, and so are those of which only memory mappings

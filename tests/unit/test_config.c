@@ -286,6 +286,15 @@ START_TEST(what_is_wrong_with_a_class_is_told_with_its_place)
 }
 END_TEST
 
+START_TEST(a_peak_below_its_rate_is_told_once_at_its_own_line)
+{
+	says(MOUNT "bps = 10M\nbps_peak = 5M\n",
+	     "f:5: [mount:m] bps_peak: is below the rate of bps; it must be at least that, or off");
+	says(MOUNT "bps_peak = 5M\nbps = 10M\n",
+	     "f:4: [mount:m] bps_peak: is below the rate of bps; it must be at least that, or off");
+}
+END_TEST
+
 START_TEST(a_class_that_nothing_can_reach_is_told_once_for_all_mounts)
 {
 	says(TWO "[class:x]\nmatch = uid:1\n[class:y]\nmatch = cgroup:/ci/**\n"
@@ -405,6 +414,7 @@ UNIT_MAIN("config", a_scope_does_not_take_part_in_a_pool_twice, scopes_take_part
 	  what_is_wrong_with_a_pool_is_told,
 	  every_mount_has_its_own_classes_in_the_order_of_the_file,
 	  what_is_wrong_with_a_class_is_told_with_its_place,
+	  a_peak_below_its_rate_is_told_once_at_its_own_line,
 	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,
 	  reservations_above_what_there_is_are_told,
 	  reservations_of_all_mounts_together_are_held_against_the_limits_that_they_share,

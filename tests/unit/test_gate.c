@@ -525,9 +525,10 @@ START_TEST(a_dry_run_waits_for_nothing_and_says_what_it_would_have_waited)
 		ck_assert_int_eq(ask(&k[i], COST_META, 0, 1), GATE_GO);
 	gate_stats_mount(m, &st);
 	ck_assert_uint_eq(st.cls[COST_META].ops, 3);
-	ck_assert_uint_eq(st.cls[COST_META].parked, 2);
+	ck_assert_uint_eq(st.cls[COST_META].parked, 0);
 	ck_assert_uint_eq(st.cls[COST_META].at_once, 1);
-	ck_assert_uint_eq(st.cls[COST_META].wait.sum_ns, 200 * MS);
+	ck_assert_uint_eq(st.cls[COST_META].would_wait.total, 2);
+	ck_assert_uint_eq(st.cls[COST_META].would_wait.sum_ns, 200 * MS);
 	down();
 }
 END_TEST
@@ -551,8 +552,8 @@ START_TEST(a_dry_run_names_the_limit_and_who_would_have_waited)
 	ck_assert_uint_eq(limits[1].limit[LIMIT_IOPS].would_wait, 0);
 	ck_assert_uint_eq(gate_stats_keys(m, NULL, &key, 1), 1);
 	ck_assert_uint_eq(key.key.id, 7);
-	ck_assert_uint_eq(key.parked, 2);
-	ck_assert_uint_eq(key.wait_ns, 200 * MS);
+	ck_assert_uint_eq(key.would_wait, 2);
+	ck_assert_uint_eq(key.would_wait_ns, 200 * MS);
 	down();
 }
 END_TEST

@@ -497,9 +497,9 @@ START_TEST(a_wait_for_an_outer_key_is_named_after_the_scope_that_has_the_limit)
 	world_pass(&w, 10 * SEC);
 	ck_assert_uint_eq(gate_stats_keys(m, "writes", key, 4), 2);
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert(key[i].limit.known && key[i].limit.each);
-		ck_assert_int_eq(key[i].limit.scope, SCOPE_MOUNT);
-		ck_assert_str_eq(key[i].limit.name, "bps");
+		ck_assert(key[i].limit[0].known && key[i].limit[0].each);
+		ck_assert_int_eq(key[i].limit[0].scope, SCOPE_MOUNT);
+		ck_assert_str_eq(key[i].limit[0].name, "bps");
 		ck_assert(key[i].waits_for.known && key[i].waits_for.each);
 		ck_assert_int_eq(key[i].waits_for.scope, SCOPE_MOUNT);
 	}
@@ -534,8 +534,8 @@ START_TEST(a_dry_run_names_the_outer_key_and_leaves_no_debt)
 	gate_limits_class(m, "writes", now);
 	ck_assert_uint_eq(now[1].each[LIMIT_BPS].would_wait, 9);
 	ck_assert_uint_eq(gate_stats_keys(m, "writes", key, 4), 1);
-	ck_assert(key[0].limit.each);
-	ck_assert_int_eq(key[0].limit.scope, SCOPE_MOUNT);
+	ck_assert(key[0].would_limit.each);
+	ck_assert_int_eq(key[0].would_limit.scope, SCOPE_MOUNT);
 	cfg.dry_run = false;
 	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
 	world_pass(&w, 100 * MS);

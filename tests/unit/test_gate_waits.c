@@ -56,10 +56,10 @@ START_TEST(a_key_remembers_the_limit_that_it_waited_for_longest)
 		work_submit(&w, &work[i], m, COST_META, 0, 7);
 	world_pass(&w, SEC);
 	const struct key_stats *k = key_of(7);
-	ck_assert(k->limit.known && !k->limit.each);
-	ck_assert_int_eq(k->limit.scope, SCOPE_MOUNT);
-	ck_assert_str_eq(k->limit.name, "iops");
-	ck_assert_uint_eq(k->limit.wait_ns, k->wait_ns);
+	ck_assert(k->limit[0].known && !k->limit[0].each);
+	ck_assert_int_eq(k->limit[0].scope, SCOPE_MOUNT);
+	ck_assert_str_eq(k->limit[0].name, "iops");
+	ck_assert_uint_eq(k->limit[0].wait_ns, k->wait_ns);
 	ck_assert_uint_eq(k->uid, 7);
 	ck_assert(!k->waits_for.known); /* not any more */
 	ck_assert_uint_eq(k->oldest_ns, 0);
@@ -69,9 +69,9 @@ START_TEST(a_key_remembers_the_limit_that_it_waited_for_longest)
 		work_submit(&w, &work[i], m, COST_READ, 4000, 7);
 	world_pass(&w, 60 * SEC);
 	k = key_of(7);
-	ck_assert_int_eq(k->limit.scope, SCOPE_GLOBAL);
-	ck_assert_str_eq(k->limit.name, "read_bps");
-	ck_assert_uint_lt(k->limit.wait_ns, k->wait_ns);
+	ck_assert_int_eq(k->limit[0].scope, SCOPE_GLOBAL);
+	ck_assert_str_eq(k->limit[0].name, "read_bps");
+	ck_assert_uint_lt(k->limit[0].wait_ns, k->wait_ns);
 	finish();
 }
 END_TEST
@@ -107,9 +107,9 @@ START_TEST(a_limit_of_each_key_is_told_from_those_of_all)
 		work_submit(&w, &work[i], m, COST_META, 0, 3);
 	world_pass(&w, SEC);
 	const struct key_stats *k = key_of(3);
-	ck_assert(k->limit.known && k->limit.each);
-	ck_assert_int_eq(k->limit.scope, SCOPE_MOUNT);
-	ck_assert_str_eq(k->limit.name, "iops");
+	ck_assert(k->limit[0].known && k->limit[0].each);
+	ck_assert_int_eq(k->limit[0].scope, SCOPE_MOUNT);
+	ck_assert_str_eq(k->limit[0].name, "iops");
 	finish();
 }
 END_TEST
@@ -122,8 +122,8 @@ START_TEST(a_dry_run_names_the_limit_that_would_have_been_waited_for)
 	for (unsigned i = 0; i < 5; i++)
 		ck_assert_int_eq(work_submit(&w, &work[i], m, COST_META, 0, 9), GATE_GO);
 	const struct key_stats *k = key_of(9);
-	ck_assert_str_eq(k->limit.name, "iops");
-	ck_assert_uint_gt(k->limit.wait_ns, 0);
+	ck_assert_str_eq(k->would_limit.name, "iops");
+	ck_assert_uint_gt(k->would_limit.wait_ns, 0);
 	ck_assert_uint_eq(k->uid, 9);
 	finish();
 }
@@ -160,7 +160,7 @@ START_TEST(events_tell_what_became_of_requests_that_had_to_wait)
 	ck_assert_int_eq(events[0].kind, EVENT_CANCELLED);
 	ck_assert_int_eq(events[1].kind, EVENT_ADMITTED);
 	ck_assert_uint_eq(events[1].wait_ns, 100 * MS);
-	ck_assert_str_eq(events[1].limit.name, "iops");
+	ck_assert_str_eq(events[1].limit[0].name, "iops");
 	ck_assert_uint_eq(events[1].key.id, 7);
 	ck_assert_ptr_eq(events[1].mount, m);
 	ck_assert_int_eq(events[3].kind, EVENT_TIMED_OUT);
@@ -221,7 +221,7 @@ static struct waited_limit limit_of_refusal(enum event_kind kind)
 	uint64_t dropped;
 	ck_assert_uint_eq(gate_events_take(w.gate, events, EVENTS_MAX, &dropped), 1);
 	ck_assert_int_eq(events[0].kind, kind);
-	return events[0].limit;
+	return events[0].limit[0];
 }
 
 /* A request that is refused immediately has waited for nothing, but something has refused it. */

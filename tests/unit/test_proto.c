@@ -238,7 +238,7 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 		 .leaf = "backup",
 		 .ops = 3,
 		 .wait_ns = 7,
-		 .limit = {.known = true, .scope = SCOPE_MOUNT, .name = "iops"},
+		 .limit = {{.known = true, .scope = SCOPE_MOUNT, .name = "iops"}},
 		 .waits_for = {.known = true, .scope = SCOPE_CLASS, .of = "backup", .name = "bps"}},
 		{.key = {FAIR_PROCESS, 6}, .name = "r\xffync", .leaf = "backup"},
 	};
@@ -247,7 +247,7 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 	put_key_table(o, k, 2);
 	ck_assert(!failed);
 	const json_t *t = json_object_get(o.at, "key_table");
-	ck_assert_uint_eq(json_array_size(json_object_get(t, "columns")), 11);
+	ck_assert_uint_eq(json_array_size(json_object_get(t, "columns")), 12);
 	ck_assert_uint_eq(json_array_size(json_object_get(t, "rows")), 2);
 	ck_assert_str_eq(text_of(t, cell(t, 0, 0)), "process");
 	ck_assert_int_eq(cell(t, 0, 1), 5);
@@ -263,7 +263,7 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 }
 END_TEST
 
-/* A key is a row of eleven numbers, because `top` asks for thousands of keys once a second.  As an
+/* A key is a row of twelve numbers, because `top` asks for thousands of keys once a second.  As an
  * object, it took 600 bytes. */
 START_TEST(thousands_of_keys_are_a_short_line)
 {
@@ -277,7 +277,7 @@ START_TEST(thousands_of_keys_are_a_short_line)
 			.bytes = 1 << 30,
 			.wait_ns = 3600000000000,
 			.oldest_ns = 1000000000,
-			.limit = {.known = true, .scope = SCOPE_MOUNT, .name = "iops"}};
+			.limit = {{.known = true, .scope = SCOPE_MOUNT, .name = "iops"}}};
 		snprintf(k[i].name, sizeof(k[i].name), "job%u", i % 10);
 	}
 	bool failed = false;

@@ -119,6 +119,48 @@ START_TEST(a_problem_says_what_is_wrong_and_what_to_write)
 }
 END_TEST
 
+static bool impossible(const char *text, const char *why)
+{
+	struct error err = ERROR_INIT;
+	struct rule *r = rule_parse(text, resolve, &err);
+	rule_free(r);
+	return !r && strstr(err.text, why);
+}
+
+static bool possible(const char *text)
+{
+	struct rule *r = rule_parse(text, resolve, NULL);
+	rule_free(r);
+	return r;
+}
+
+START_TEST(a_match_that_no_request_can_meet_is_refused)
+{
+	ck_assert(impossible("gid:1 & op:read & gid:2", "no request has two of 'gid'"));
+	ck_assert(impossible("op:read|open & op:open|meta & op:read|meta",
+			     "no request has two of 'op'"));
+	ck_assert(impossible("cgroup:/a & cgroup:/b",
+			     "no cgroup matches both '/a' and '/b'; separate"));
+	ck_assert(impossible("cgroup:/a/* & cgroup:/b", "no cgroup matches both '/a/*' and '/b'"));
+	ck_assert(impossible("cgroup:/a & uid:1 & cgroup:/a/*", "no cgroup matches both"));
+	ck_assert(impossible("cgroup:/a/** & cgroup:/b/**", "no cgroup matches both"));
+	ck_assert(impossible("cgroup:/a/** & cgroup:/ab*", "no cgroup matches both"));
+	ck_assert(impossible("comm:rsync & comm:cp", "no comm matches both 'rsync' and 'cp'"));
+	ck_assert(impossible("comm:rs* & comm:cp*", "no comm matches both"));
+	ck_assert(impossible("cgroup:/a/", "remove a '/'"));
+	ck_assert(impossible("cgroup:/a//b", "remove a '/'"));
+	ck_assert(impossible("comm:*-very-long-program", "matches none"));
+	ck_assert(possible("op:read & op:write")); /* copy_file_range */
+	ck_assert(possible("cgroup:/"));
+	ck_assert(possible("cgroup:/a/** & cgroup:/a"));
+	ck_assert(possible("cgroup:/a/** & cgroup:/*/b"));
+	ck_assert(possible("cgroup:/a/*b & cgroup:/a/b*"));
+	ck_assert(possible("comm:rs* & comm:*nc & comm:rsync"));
+	ck_assert(possible("comm:*123456789012345"));
+	ck_assert(possible("uid:1 & gid:2, uid:2 & gid:2"));
+}
+END_TEST
+
 static bool covers(const char *a, const char *b)
 {
 	struct rule *earlier = rule_parse(a, resolve, NULL), *later = rule_parse(b, resolve, NULL);
@@ -142,11 +184,19 @@ START_TEST(a_rule_that_an_earlier_one_takes_everything_of_is_seen)
 	ck_assert(!covers("uid:1 & op:read", "uid:1"));
 	ck_assert(!covers("uid:1", "uid:1,uid:2"));
 	ck_assert(!covers("uid:1", "gid:1"));
+	ck_assert(covers("cgroup:/ci/**", "cgroup:/ci/a*/**"));
+	ck_assert(covers("cgroup:/ci/**", "cgroup:/ci"));
+	ck_assert(covers("comm:rs*", "comm:rsync"));
+	ck_assert(covers("comm:rs*", "comm:rsy?c & uid:1"));
+	ck_assert(!covers("cgroup:/ci/*", "cgroup:/ci/**")); /* /ci itself, and /ci/a/b */
+	ck_assert(!covers("cgroup:/ci/**", "cgroup:/ci*"));
+	ck_assert(!covers("cgroup:/ci/job1", "cgroup:/ci/**"));
+	ck_assert(!covers("comm:rsync", "comm:rs*"));
 }
 END_TEST
 
 UNIT_MAIN("rule", users_groups_and_operations_match_by_number_or_name, a_copy_is_a_read_and_a_write,
 	  an_operation_on_extended_attributes_is_a_metadata_operation, all_matches_every_request,
 	  a_cgroup_is_a_glob_and_two_stars_are_a_subtree, a_name_is_a_glob,
-	  a_problem_says_what_is_wrong_and_what_to_write,
+	  a_problem_says_what_is_wrong_and_what_to_write, a_match_that_no_request_can_meet_is_refused,
 	  a_rule_that_an_earlier_one_takes_everything_of_is_seen)
