@@ -136,7 +136,7 @@ struct leaf {
 	struct list of_mount; /* in mount->class_leaves, or mount->spare_leaves once removed */
 	struct counter_sums before; /* counted by a class that used this struct before */
 	struct counter_sums own_was, total_was; /* during a change of the classes */
-	_Atomic uint64_t grants;    /* grants that refer to it; with none it can be reused */
+	_Atomic uint64_t grants; /* grants that refer to it; with none it can be reused */
 };
 
 /* Where an open handle is counted until it is closed, even if its class moves meanwhile. */
