@@ -258,6 +258,15 @@ static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			  struct fair_key *key);
 
+/* class_totals.c: bracket a change of the classes of a mount, so that no counter goes backwards */
+void totals_begin(struct gate_mount *m);
+/* The same for a former class that is about to be reused: it has nothing but what requests that were still running have
+ * added. */
+void totals_begin_former(struct leaf *f);
+/* The leaf has a new life: it has counted nothing yet. */
+void leaf_count_anew(struct leaf *f);
+void totals_end(struct gate_mount *m);
+
 /* each.c: limits for each key */
 /* Allocates everything and changes nothing else.  0 or -ENOMEM. */
 int each_prepare(struct leaf *f, const struct limiter_config *cfg, uint64_t now_ns);
