@@ -283,7 +283,9 @@ static struct key_rates rates_of_key(const struct snap_key *k, const struct snap
 	was = was ? was : &none; /* new since `before` */
 	r.ops_per_sec = per_sec(k->ops, was->ops, seconds);
 	r.bytes_per_sec = per_sec(k->bytes, was->bytes, seconds);
-	r.waiting = per_sec(k->wait_ns + k->would_wait_ns, was->wait_ns + was->would_wait_ns, seconds) / 1e9;
+	r.waiting =
+		per_sec(k->wait_ns + k->would_wait_ns, was->wait_ns + was->would_wait_ns, seconds) /
+		1e9;
 	if (r.waiting > 1)
 		r.waiting = 1; /* waits may have begun earlier, or be concurrent */
 	/* The wait of a request that still waits is not in wait_ns yet. */

@@ -158,10 +158,10 @@ static void class_row(const json_t *a, const json_t *before, const char *name, c
 		" %7" PRIu64 " %8s %8s %8s %8s\n",
 		name, text_amount(amount(a, before, name, "ops"), 1000, ops),
 		text_amount(amount(a, before, name, "bytes"), 1024, bytes), get_u64(c, "at_once"),
-		waited, get_u64(c, "parked_now"), refused(c),
-		get_u64(c, "cancelled"), get_u64(c, "failed"),
-		text_ns(get_u64(wait, "p50_ns"), t[0]), text_ns(get_u64(wait, "p90_ns"), t[1]),
-		text_ns(get_u64(wait, "p99_ns"), t[2]), text_ns(get_u64(wait, "max_ns"), t[3]));
+		waited, get_u64(c, "parked_now"), refused(c), get_u64(c, "cancelled"),
+		get_u64(c, "failed"), text_ns(get_u64(wait, "p50_ns"), t[0]),
+		text_ns(get_u64(wait, "p90_ns"), t[1]), text_ns(get_u64(wait, "p99_ns"), t[2]),
+		text_ns(get_u64(wait, "max_ns"), t[3]));
 }
 
 static void classes(const json_t *a, const json_t *before, FILE *out)
@@ -188,7 +188,8 @@ static void dry_waits(const json_t *a, FILE *out)
 		ns += get_u64(get_part(class, "would_wait"), "sum_ns");
 	}
 	if (n && !get_true(a, "dry_run"))
-		fprintf(out, "\n  In dry runs, %" PRIu64 " requests would have waited, %s in total.\n",
+		fprintf(out,
+			"\n  In dry runs, %" PRIu64 " requests would have waited, %s in total.\n",
 			n, text_ns(ns, t));
 }
 
@@ -256,9 +257,8 @@ static void key_row(const json_t *a, const json_t *key, FILE *out)
 		text_ns(get_u64(key, dry_run ? "would_wait_ns" : "wait_ns"), t[0]),
 		text_ns(get_u64(key, dry_run ? "max_would_wait_ns" : "max_wait_ns"), t[1]),
 		get_u64(key, dry_run ? "would_wait_total" : "parked_total"),
-		get_u64(key, "parked_now"),
-		text_ns(get_u64(key, "oldest_ns"), t[2]), get_u64(key, "ops"),
-		text_amount(get_u64(key, "bytes"), 1024, bytes), limit);
+		get_u64(key, "parked_now"), text_ns(get_u64(key, "oldest_ns"), t[2]),
+		get_u64(key, "ops"), text_amount(get_u64(key, "bytes"), 1024, bytes), limit);
 }
 
 static void keys(const json_t *a, const char *list, const char *title, FILE *out)

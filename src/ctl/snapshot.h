@@ -97,7 +97,7 @@ struct snap_scope {
 	struct snap_limit *limit;
 	struct snap_key *key;
 	char (*waited_limit)[SNAP_LIMIT_MAX]; /* of the keys */
-	struct snap_wait *wait, *would_wait; /* the second: in dry runs */
+	struct snap_wait *wait, *would_wait;  /* the second: in dry runs */
 	unsigned would_waits;
 	struct snap_pool *pool; /* of the scope "global" only */
 	unsigned ops, limits, keys, waited_limits, waits, pools;

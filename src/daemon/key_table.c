@@ -10,8 +10,9 @@
 #include "proto/proto.h"
 
 /* The columns, in the order in which put_row puts them. */
-static const char *const columns[] = {"kind",  "id",	     "uid",	"name",	     "class", "ops",
-				      "bytes", "parked_now", "wait_ns", "oldest_ns", "limit", "would_wait_ns"};
+static const char *const columns[] = {"kind",	 "id",	      "uid",   "name",
+				      "class",	 "ops",	      "bytes", "parked_now",
+				      "wait_ns", "oldest_ns", "limit", "would_wait_ns"};
 
 struct table {
 	struct json_out text, limits, rows;
@@ -42,7 +43,7 @@ static bool same_limit(const struct waited_limit *a, const struct waited_limit *
  * linear search will do, since most keys wait for the same limit. */
 static json_int_t index_of_limit(struct table *t, const struct key_stats *k)
 {
-	const struct waited_limit *l = k->waits_for.known     ? &k->waits_for
+	const struct waited_limit *l = k->waits_for.known  ? &k->waits_for
 				       : k->limit[0].known ? &k->limit[0]
 							   : &k->would_limit;
 	if (!l->known)

@@ -194,7 +194,8 @@ static void put_json_classes(const struct run_stats *s, FILE *out)
 			",\"would_wait_ns\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"refused\":%" PRIu64
 			",\"device\":%" PRIu64 ",\"device_ns\":%" PRIu64 "}",
 			i ? "," : "", cost_class_name(i), c->ops, c->bytes, c->waited, c->wait_ns,
-			c->would_wait, c->would_wait_ns, c->failed, c->refused, c->device, c->device_ns);
+			c->would_wait, c->would_wait_ns, c->failed, c->refused, c->device,
+			c->device_ns);
 	}
 	fputc('}', out);
 }

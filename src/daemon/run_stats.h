@@ -16,9 +16,9 @@
 
 struct run_class_stats {
 	uint64_t ops, bytes;
-	uint64_t waited, wait_ns; /* requests; the sum of their waits */
+	uint64_t waited, wait_ns;	    /* requests; the sum of their waits */
 	uint64_t would_wait, would_wait_ns; /* the same in a dry run */
-	uint64_t failed, refused; /* by the filesystem; by ratefs */
+	uint64_t failed, refused;	    /* by the filesystem; by ratefs */
 	uint64_t device,
 		device_ns; /* requests in the simulated device; the sum of their times there */
 };

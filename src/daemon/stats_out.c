@@ -238,8 +238,8 @@ static void put_wait_times(struct json_out list, const char *class,
 static void put_waits_of(const struct wait_lists *l, const struct served_mount *m,
 			 const char *class)
 {
-	unsigned n = gate_stats_waits(m->gate_mount, *class ? class : NULL, l->buf,
-				      WAITED_LIMITS_MAX);
+	unsigned n =
+		gate_stats_waits(m->gate_mount, *class ? class : NULL, l->buf, WAITED_LIMITS_MAX);
 	for (unsigned i = 0; i < n; i++) {
 		const struct limit_wait *w = &l->buf[i];
 		put_wait_times(l->waits, class, &w->limit, &w->times);

@@ -238,68 +238,6 @@ void class_plan_free(struct class_plan *p)
 
 /* --- the change itself --- */
 
-/* The counters of a scope include those of the scopes below it.  A class that moves or goes must not take away what its
- * ancestors have counted, and one that comes must not add what it counted before.  So everything is counted once
- * before the change, and `gone` of each scope is set so that its total stays the same. */
-static void total_before(struct node *n)
-{
-	struct leaf *f = node_leaf(n);
-	f->own_was = (struct counter_sums){0};
-	leaf_sums(f, &f->own_was);
-	f->total_was = f->own_was;
-	counter_sums_add(&f->total_was, &n->branch->gone);
-	list_for_each (it, &n->branch->children) {
-		struct node *below = list_entry(it, struct node, sibling);
-		total_before(below);
-		counter_sums_add(&f->total_was, &node_leaf(below)->total_was);
-	}
-}
-
-/* A former class has nothing but what requests that are still running have added since. */
-static void former_before(struct leaf *f)
-{
-	total_before(&f->node);
-	counter_sums_add(&f->mount->leaf.total_was, &f->own_was);
-}
-
-static void totals_begin(struct class_plan *p)
-{
-	total_before(&p->m->leaf.node);
-	list_for_each (it, &p->m->spare_leaves)
-		former_before(list_entry(it, struct leaf, of_mount));
-	for (unsigned i = 0; i < p->n; i++)
-		if (p->row[i].origin == REUSED)
-			former_before(p->row[i].leaf);
-}
-
-/* The leaf has a new life: it has counted nothing yet. */
-static void leaf_count_anew(struct leaf *f)
-{
-	counter_sums_add(&f->before, &f->own_was);
-	f->own_was = f->total_was = (struct counter_sums){0};
-	f->node.branch->gone = f->node.branch->baseline = (struct counter_sums){0};
-}
-
-static void total_after(struct node *n)
-{
-	const struct leaf *f = node_leaf(n);
-	struct counter_sums *gone = &n->branch->gone;
-	*gone = f->total_was;
-	counter_sums_sub(gone, &f->own_was);
-	list_for_each (it, &n->branch->children) {
-		struct node *below = list_entry(it, struct node, sibling);
-		counter_sums_sub(gone, &node_leaf(below)->total_was);
-		total_after(below);
-	}
-}
-
-static void totals_end(struct gate_mount *m)
-{
-	list_for_each (it, &m->spare_leaves)
-		leaf_count_anew(list_entry(it, struct leaf, of_mount));
-	total_after(&m->leaf.node);
-}
-
 static void forget_place(struct node *n)
 {
 	for (unsigned i = 0; i < LANES; i++)
@@ -463,7 +401,10 @@ void class_plan_commit(struct class_plan *p)
 	p->committed = true;
 	leaves_each(&m->leaf.node, collect_jobs, &p->jobs);
 	sort_jobs(&p->jobs);
-	totals_begin(p);
+	totals_begin(m);
+	for (unsigned i = 0; i < p->n; i++)
+		if (p->row[i].origin == REUSED)
+			totals_begin_former(p->row[i].leaf);
 	list_for_each (it, &m->class_leaves)
 		node_unlink(&list_entry(it, struct leaf, of_mount)->node);
 	list_splice_tail(&before, &m->class_leaves);

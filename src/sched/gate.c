@@ -155,8 +155,8 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 	for (struct node *up = &f->node; up; up = up->parent)
 		histogram_add(&up->branch->would_wait[c->cls], wait_ns);
 	const struct node *n = why->limiter->owner;
-	unsigned index = why->kind < 0 ? RES_INFLIGHT
-				       : (unsigned)why->kind * BUCKET_ROLES + why->role;
+	unsigned index =
+		why->kind < 0 ? RES_INFLIGHT : (unsigned)why->kind * BUCKET_ROLES + why->role;
 	n->res[index]->would_wait++;
 	if (n->kind == SCOPE_KEY)
 		node_leaf(n->parent)->each_wait[why->kind].would_wait++;

@@ -86,7 +86,7 @@ struct job {
 	uint64_t parked_ns; /* when it was parked */
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;
-	bool waited; /* was not admitted by gate_park itself */
+	bool waited;	     /* was not admitted by gate_park itself */
 	uint64_t *clock_was; /* wait_clock.c: what its clock showed when it was parked; NULL: not parked */
 	/* in its key's FIFO, in its mount's list of jobs in the device, or among the admitted jobs */
 	struct list link;

@@ -140,7 +140,7 @@ struct leaf {
 	struct list of_mount; /* in mount->class_leaves, or mount->spare_leaves once removed */
 	struct counter_sums before; /* counted by a class that used this struct before */
 	struct counter_sums own_was, total_was; /* during a change of the classes */
-	_Atomic uint64_t grants;    /* grants that refer to it; with none it can be reused */
+	_Atomic uint64_t grants; /* grants that refer to it; with none it can be reused */
 };
 
 /* The scopes from a leaf to the root; immutable.  An open handle is counted in them until it is
@@ -262,6 +262,15 @@ static inline struct leaf *leaf_of(struct gate_mount *m, const struct caller *c,
  * necessary, before it takes the lock. */
 struct leaf *leaf_of_lock(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 			  struct fair_key *key);
+
+/* class_totals.c: bracket a change of the classes of a mount, so that no counter goes backwards */
+void totals_begin(struct gate_mount *m);
+/* The same for a former class that is about to be reused: it has nothing but what requests that were still running have
+ * added. */
+void totals_begin_former(struct leaf *f);
+/* The leaf has a new life: it has counted nothing yet. */
+void leaf_count_anew(struct leaf *f);
+void totals_end(struct gate_mount *m);
 
 /* each.c: limits for each key */
 /* Allocates everything and changes nothing else.  0 or -ENOMEM. */

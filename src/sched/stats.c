@@ -290,8 +290,7 @@ void node_forget_waits(struct node *n, uint64_t now_ns)
 		struct leaf *f = node_leaf(n);
 		keys_each(&f->keys, key_reset, NULL);
 		for (unsigned i = 0; i < f->n_wait_rows; i++)
-			f->wait_row[i].waited = f->wait_row[i].would_wait =
-				(struct wait_times){0};
+			f->wait_row[i].waited = f->wait_row[i].would_wait = (struct wait_times){0};
 		for (unsigned k = 0; k < LIMIT_KINDS; k++)
 			f->each_wait[k] = (struct each_wait){.waiting = f->each_wait[k].waiting,
 							     .since_ns = now_ns};

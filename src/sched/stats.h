@@ -33,8 +33,8 @@ struct class_stats {
 	uint64_t ok, errors, failed, aborted;
 	struct histogram wait;	     /* of parked requests */
 	struct histogram would_wait; /* in dry runs: of those that would have been parked */
-	uint64_t device_now;	 /* now in the device; not included in parked_now */
-	struct histogram device; /* time that the device model added */
+	uint64_t device_now;	     /* now in the device; not included in parked_now */
+	struct histogram device;     /* time that the device model added */
 };
 
 struct limit_stats {
@@ -111,10 +111,12 @@ struct key_stats {
 	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */
 	char name[KEY_NAME_MAX]; /* of its cgroup, or of the program that waited last (up to 5 s old); the end of a long one */
 	struct waited_limit limit[KEY_WAITS]; /* those that it waited for longest, longest first */
-	struct waited_limit would_limit; /* in dry runs: the one that it would have waited for longest */
-	struct waited_limit waits_for;	 /* now; not known: nothing of it waits */
-	uint64_t oldest_ns;		 /* how long its oldest waiting request has waited */
-	uint64_t ops, bytes; /* of its requests that had to wait (in dry runs: would have had to) and were admitted */
+	struct waited_limit
+		would_limit; /* in dry runs: the one that it would have waited for longest */
+	struct waited_limit waits_for; /* now; not known: nothing of it waits */
+	uint64_t oldest_ns;	       /* how long its oldest waiting request has waited */
+	uint64_t ops,
+		bytes; /* of its requests that had to wait (in dry runs: would have had to) and were admitted */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;
 	uint64_t would_wait, would_wait_ns, max_would_wait_ns; /* the same in dry runs */

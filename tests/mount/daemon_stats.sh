@@ -126,6 +126,8 @@ both='(.waits | map(select(.limit.name == "iops"))[0].sum_ns) as $iops | (.waits
 equal "$(stats "$both | \$iops > 100000000 and \$bps > 100000000")" true "both limits"
 equal "$(stats "$both | (\$iops + \$bps - ([.classes[].wait.sum_ns] | add)) | fabs < 2000000")" true "the sum of both is the whole wait"
 equal "$(stats '.keys_by_wait[0].limits | length')" 2 "limits of the caller"
+two_in_trace() { jq -s -e 'any(.event == "admitted" and (.limits | length) == 2 and ([.limits[].wait_ns] | add) == .wait_ns)' "$TMP/trace" >/dev/null; }
+within 5s two_in_trace || fail "no event of a request that waited for two limits"
 kill $trace
 wait $trace
 unmount_ratefs

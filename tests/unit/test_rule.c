@@ -198,5 +198,6 @@ END_TEST
 UNIT_MAIN("rule", users_groups_and_operations_match_by_number_or_name, a_copy_is_a_read_and_a_write,
 	  an_operation_on_extended_attributes_is_a_metadata_operation, all_matches_every_request,
 	  a_cgroup_is_a_glob_and_two_stars_are_a_subtree, a_name_is_a_glob,
-	  a_problem_says_what_is_wrong_and_what_to_write, a_match_that_no_request_can_meet_is_refused,
+	  a_problem_says_what_is_wrong_and_what_to_write,
+	  a_match_that_no_request_can_meet_is_refused,
 	  a_rule_that_an_earlier_one_takes_everything_of_is_seen)
