@@ -40,7 +40,8 @@ struct greedy {
 	struct work k;
 	struct caller who;
 	struct cost cost;
-	uint64_t got; /* bytes, or ops if it moves no bytes */
+	uint64_t got;	      /* bytes, or ops if it moves no bytes */
+	uint64_t now, now_ns; /* number of requests at this moment */
 	bool stop;
 };
 
@@ -64,6 +65,9 @@ static void greedy_next(struct work *k)
 	struct greedy *g = k->owner;
 	if (k->fate != RAN)
 		return;
+	g->now = g->now_ns == w.clock.now ? g->now + 1 : 0;
+	g->now_ns = w.clock.now;
+	ck_assert_msg(g->now < 5000, "nothing limits it");
 	g->got += g->cost.bytes ? k->job.grant.cost.bytes : k->job.grant.cost.ops;
 	gate_done(&k->job.grant, OUTCOME_OK, k->job.grant.cost.bytes);
 	if (!g->stop)
