@@ -43,8 +43,7 @@ static bool remake(struct top *t)
 	top_data_free(&t->data);
 	if (!top_data_make(&t->data, t->now, t->before, t->time, user_name))
 		return false;
-	top_data_sort(&t->data, &t->view);
-	return true;
+	return top_data_sort(&t->data, &t->view);
 }
 
 /* Fetches new figures.  `next` false: rates are still computed from the same earlier snapshot. */

@@ -14,7 +14,7 @@ static void data(void)
 {
 	top_data_free(&d);
 	ck_assert(top_data_make(&d, b, a, "12:34:56", known_user));
-	top_data_sort(&d, &v);
+	ck_assert(top_data_sort(&d, &v));
 }
 
 static void up(void)
@@ -302,6 +302,37 @@ START_TEST(the_selected_limit_stays_selected_when_others_come_and_go)
 }
 END_TEST
 
+START_TEST(a_limit_that_was_turned_off_stays_selected_and_can_be_set_again)
+{
+	up();
+	press("j"); /* data.each.iops */
+	ck_assert_int_eq(press("=off\n"), TOP_SET);
+	ck_assert_str_eq(set.option, "each.iops");
+	ck_assert_str_eq(set.value, "off");
+	memmove(&b->scope[0].limit[1], &b->scope[0].limit[2], 2 * sizeof(b->scope[0].limit[0]));
+	b->scope[0].limits--;
+	data();
+	draw(24, 80);
+	ck_assert_ptr_nonnull(strstr(line[find(24, "> data.each.iops")].text, " off "));
+	ck_assert_int_eq(press("+"), TOP_REDRAW); /* a tenth of what? */
+	ck_assert_ptr_nonnull(strstr(v.message, "is off; '=' sets a value"));
+	ck_assert_int_eq(press("-"), TOP_REDRAW);
+	data();
+	ck_assert_int_eq(press("=70\n"), TOP_SET);
+	ck_assert_str_eq(set.target, "data");
+	ck_assert_str_eq(set.option, "each.iops");
+	ck_assert_str_eq(set.value, "70");
+	data();
+	press("j"); /* once it is not selected any more, it has no row */
+	data();
+	draw(24, 80);
+	find(24, "> data.max_inflight");
+	for (unsigned i = 0; i < 24; i++)
+		ck_assert_ptr_null(strstr(line[i].text, "data.each.iops  "));
+	down();
+}
+END_TEST
+
 /* A limit of a mount and its fs is shown once, where it is set. */
 START_TEST(space_of_an_fs_is_not_shown_again_for_its_mounts)
 {
@@ -383,6 +414,7 @@ UNIT_MAIN("top", a_terminal_of_80_by_24_shows_limits_and_keys, a_wider_terminal_
 	  a_value_is_typed_and_may_be_given_up, q_quits_but_can_be_typed,
 	  without_any_limit_nothing_is_changed,
 	  the_selected_limit_stays_selected_when_others_come_and_go,
+	  a_limit_that_was_turned_off_stays_selected_and_can_be_set_again,
 	  space_of_an_fs_is_not_shown_again_for_its_mounts,
 	  a_pool_shows_what_is_granted_here_and_who_takes_part,
 	  a_lost_pool_says_since_when_why_and_what_happens_meanwhile)
