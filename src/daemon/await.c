@@ -89,6 +89,21 @@ static void trouble(struct await *a, struct command_reply *reply, const char *na
 	reply->place = strdup(name);
 }
 
+/* The reload has changed everything else; an error says which mounts it could not make. */
+static void mount_failed(struct await *a, struct command_reply *reply, const char *name,
+			 const char *text)
+{
+	AUTO_FREE char *before = reply->long_text;
+	if (!a->reload) {
+		trouble(a, reply, name, text);
+		return;
+	}
+	if (asprintf(&reply->long_text, "%s%sreloaded, but mount '%s': %s", before ? before : "",
+		     before ? "\n" : "", name, text) < 0)
+		reply->long_text = NULL;
+	command_fail(reply, PROTO_FAILED, "reloaded, but mount '%s': %s", name, text);
+}
+
 static void report_mount(struct registry *r, struct await *a, const struct await_item *i,
 			 struct command_reply *reply)
 {
@@ -108,7 +123,7 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 		break;
 	default:
 		if (error_is_set(&m->trouble))
-			trouble(a, reply, i->name, m->trouble.text);
+			mount_failed(a, reply, i->name, m->trouble.text);
 	}
 }
 

@@ -50,6 +50,13 @@ char *path_absolute(const char *path)
 	return cwd ? join(cwd, path) : NULL;
 }
 
+bool path_is_in(const char *path, const char *dir)
+{
+	size_t n = dir ? strlen(dir) : 0;
+	return n && strncmp(path, dir, n) == 0 &&
+	       (path[n] == '\0' || path[n] == '/' || dir[n - 1] == '/');
+}
+
 int path_passed_fd(const char *mountpoint)
 {
 	unsigned fd;

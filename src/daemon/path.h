@@ -11,6 +11,9 @@
  * lstat on the last component, so that a dead mount there does no harm.  NULL: out of memory. */
 char *path_absolute(const char *path);
 
+/* True: `path` is `dir` or below it, by its name.  Both are absolute; `dir` may be NULL. */
+bool path_is_in(const char *path, const char *dir);
+
 /* Checks that `path` is a directory that can be read.  0, or -1 with err. */
 int path_check_source(const char *path, struct error *err);
 /* One of /, /dev, /proc, /sys, by its absolute name. */
