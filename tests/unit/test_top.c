@@ -110,6 +110,21 @@ START_TEST(a_wider_terminal_shows_more_columns)
 }
 END_TEST
 
+START_TEST(limits_of_a_mount_with_a_long_name_can_be_told_apart)
+{
+	up();
+	b->scope[0].name = "a-mount-with-a-very-long-name";
+	b->scope[0].limit[1].of = b->scope[0].limit[2].of = b->scope[0].name;
+	data();
+	draw(24, 80);
+	find(24, "> a-mount+ackup.write_bps [");
+	find(24, "  a-mount+-name.each.iops [");
+	find(24, "  a-mount+me.max_inflight [");
+	find(24, "  global.bps              [");
+	down();
+}
+END_TEST
+
 START_TEST(keys_of_all_kinds_say_who_they_are)
 {
 	static const struct {
@@ -409,6 +424,7 @@ END_TEST
 
 UNIT_MAIN("top", a_terminal_of_80_by_24_shows_limits_and_keys, a_wider_terminal_shows_more_columns,
 	  keys_of_all_kinds_say_who_they_are, any_size_of_a_terminal_is_drawn,
+	  limits_of_a_mount_with_a_long_name_can_be_told_apart,
 	  limits_leave_room_for_keys_and_the_selected_one_is_seen, keys_are_sorted_and_filtered,
 	  plus_and_minus_change_the_selected_limit_by_a_tenth, minus_never_reaches_zero,
 	  a_value_is_typed_and_may_be_given_up, q_quits_but_can_be_typed,
