@@ -174,6 +174,8 @@ int path_check_mountpoint(const char *path, bool force, struct error *err)
 		return error_set(err, "mountpoint '%s': %s", path, strerror(errno));
 	if (!S_ISDIR(st.stx_mode))
 		return error_set(err, "mountpoint '%s': not a directory", path);
+	if (geteuid() != 0 && access(path, W_OK) < 0) /* fusermount3 demands it */
+		return error_set(err, "mountpoint '%s': %s", path, strerror(errno));
 	if (!force && (check_system(path, err) < 0 || check_ratefs(path, &st, err) < 0))
 		return -1;
 	return 0;

@@ -118,8 +118,17 @@ struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, 
 	return registry_make_fs(r, s, own, &r->fs);
 }
 
+void registry_drop_fallback(struct served_mount *m)
+{
+	if (m->fallback)
+		settings_free(m->fallback);
+	free(m->fallback);
+	m->fallback = NULL;
+}
+
 void registry_forget_mount(struct served_mount *m)
 {
+	registry_drop_fallback(m);
 	mounting_give_up(m);
 	if (m->ending)
 		m->ending->owner = NULL;

@@ -258,6 +258,23 @@ static bool plan_name(struct reload_plan *p, struct served_mount *m, const char 
 	return one->name && one->fs_name && one->end_name;
 }
 
+/* Plans a mount that did not run before, with the way back if one of its name does. */
+static bool plan_new_mount(struct changes *j, struct reload_plan *p, const struct settings *wanted)
+{
+	struct served_mount *m = registry_make_mount(j->r, wanted, &p->mounts);
+	const struct served_mount *was = registry_find_mount(j->r, wanted->name);
+	bool way_back =
+		was && served_state(was) == SERVED_UP && was->s.source && !reload_successor(j, was);
+	if (!m || !way_back)
+		return m;
+	m->fallback = malloc(sizeof(*m->fallback));
+	if (m->fallback && settings_copy(m->fallback, &was->s))
+		return true;
+	free(m->fallback);
+	m->fallback = NULL;
+	return false;
+}
+
 static bool plan_mounts(struct changes *j, struct reload_plan *p)
 {
 	AUTO_FREE bool *taken = calloc(j->c->n_mounts + 1, sizeof(*taken));
@@ -273,7 +290,7 @@ static bool plan_mounts(struct changes *j, struct reload_plan *p)
 			    registry_change_add(&p->change, NULL, m, wanted));
 	}
 	for (unsigned i = 0; ok && i < j->c->n_mounts; i++)
-		ok = taken[i] || registry_make_mount(j->r, &j->c->mount[i], &p->mounts);
+		ok = taken[i] || plan_new_mount(j, p, &j->c->mount[i]);
 	return ok;
 }
 
