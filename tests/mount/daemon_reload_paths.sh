@@ -28,7 +28,7 @@ everything >"$TMP/before"
 kept() { # what was tried
 	everything >"$TMP/after"
 	cmp -s "$TMP/before" "$TMP/after" || fail "$1: $(diff "$TMP/before" "$TMP/after")"
-	read -r line <&7 || exec 7<"$TMP/a/file"
+	read -r _ <&7 || exec 7<"$TMP/a/file"
 	grep -q text "$TMP/a/file" "$TMP/b/file" || fail "$1: the mounts do not answer"
 }
 # refuses LINE TEXT: the reload is refused, whether or not --force would end mounts in use; so is a SIGHUP.
