@@ -3,6 +3,7 @@
 #include "base/monotonic.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 
 static _Atomic enum log_level level_max = LOG_LEVEL_INFO;
 static atomic_bool use_syslog;
+static pthread_mutex_t fd_lock = PTHREAD_MUTEX_INITIALIZER;
+static int log_fd = STDERR_FILENO; /* fd_lock */
 
 static const int syslog_priority[] = {
 	[LOG_LEVEL_ERROR] = LOG_ERR,
@@ -24,6 +27,13 @@ void log_to_syslog(const char *ident)
 {
 	openlog(ident, LOG_PID, LOG_DAEMON);
 	atomic_store(&use_syslog, true);
+}
+
+void log_set_fd(int fd)
+{
+	pthread_mutex_lock(&fd_lock);
+	log_fd = fd;
+	pthread_mutex_unlock(&fd_lock);
 }
 
 void log_set_level(enum log_level max)
@@ -46,11 +56,13 @@ void log_write(enum log_level level, const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	make_one_line(line);
-	if (atomic_load(&use_syslog))
+	if (atomic_load(&use_syslog)) {
 		syslog(syslog_priority[level], "%s", line);
-	else
-		dprintf(STDERR_FILENO, "%s: %s\n", program_invocation_short_name,
-			line); /* a single write, so that lines of several threads don't mix */
+		return;
+	}
+	pthread_mutex_lock(&fd_lock);
+	dprintf(log_fd, "%s: %s\n", program_invocation_short_name, line);
+	pthread_mutex_unlock(&fd_lock);
 }
 
 bool log_is_due(_Atomic uint64_t *next_ns)

@@ -2,100 +2,20 @@
 #include "ctl/client.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "ctl/client_internal.h"
 #include "ctl/locate.h"
-#include "proto/runtime_dir.h"
 
-#define ANSWER_S     60 /* the longest wait for an answer: unmounting may take a while */
 #define ANSWER_DEPTH 32 /* generous: a newer daemon may nest deeper */
-
-/* --- finding -------------------------------------------------------------------------------- */
-
-static bool add(const char *path, void *ctx)
-{
-	struct daemons *d = ctx;
-	const struct timeval limit = {.tv_sec = ANSWER_S};
-	AUTO_FD fd = runtime_connect(path);
-	if (fd < 0) {
-		errno = -fd;
-		return true;
-	}
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	struct daemon_ref *more = realloc(d->daemon, (d->n + 1) * sizeof(*more));
-	if (!more)
-		return false;
-	d->daemon = more;
-	d->daemon[d->n++] = (struct daemon_ref){.fd = take_fd(&fd), .path = strdup(path)};
-	return true;
-}
-
-struct by_pid {
-	struct daemons *daemons;
-	char end[32]; /* how the name of its socket ends */
-};
-
-static bool add_if_pid(const char *path, void *ctx)
-{
-	struct by_pid *by = ctx;
-	size_t n = strlen(path), m = strlen(by->end);
-	return n < m || strcmp(path + n - m, by->end) != 0 || add(path, by->daemons);
-}
-
-static int find_by_path(struct daemons *d, const char *path, struct error *err)
-{
-	struct stat st;
-	if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
-		return error_set(err, "%s: is not the control socket of a ratefs daemon", path);
-	add(path, d);
-	return d->n ? 0 : error_set(err, "%s: %s", path, strerror(errno));
-}
-
-int daemons_find(struct daemons *d, const char *which, struct error *err)
-{
-	char dir[RUNTIME_DIR_MAX];
-	struct by_pid by = {.daemons = d};
-	memset(d, 0, sizeof(*d));
-	if (which && strchr(which, '/'))
-		return find_by_path(d, which, err);
-	if (runtime_dir(dir, sizeof(dir), err) < 0)
-		return -1;
-	if (access(dir, F_OK) == 0 && runtime_dir_check(dir, err) < 0)
-		return -1;
-	snprintf(by.end, sizeof(by.end), "-%.20s.sock", which ? which : "");
-	if (which)
-		runtime_each_socket(dir, add_if_pid, &by);
-	else
-		runtime_each_socket(dir, add, d);
-	if (d->n)
-		return 0;
-	return which ? error_set(err, "no daemon of yours has process id %s (looked in %s)", which,
-				 dir)
-		     : error_set(err, "you have no running ratefs daemons (looked in %s)", dir);
-}
-
-void daemons_free(struct daemons *d)
-{
-	for (unsigned i = 0; i < d->n; i++) {
-		close(d->daemon[i].fd);
-		free(d->daemon[i].path);
-		free(d->daemon[i].in);
-	}
-	free(d->daemon);
-	memset(d, 0, sizeof(*d));
-}
 
 /* --- asking --------------------------------------------------------------------------------- */
 
@@ -110,9 +30,13 @@ json_t *request_new(const char *command, const char *target)
 	return json_incref(request);
 }
 
-static enum proto_code lost(struct error *err)
+static enum proto_code lost(const struct daemon_ref *d, struct error *err)
 {
-	error_set(err, "the daemon does not answer: %s", errno ? strerror(errno) : "it has exited");
+	if (errno == ETIMEDOUT || errno == EAGAIN)
+		silent_text(d->fd, d->path, err);
+	else
+		error_set(err, "%s: the connection to the daemon is lost: %s", d->path,
+			  errno ? strerror(errno) : "it has exited");
 	return PROTO_FAILED;
 }
 
@@ -122,10 +46,10 @@ static enum proto_code no_memory(struct error *err)
 	return PROTO_NO_MEMORY;
 }
 
-static bool send_all(int fd, const char *text, size_t size)
+bool daemon_send(const struct daemon_ref *d, const char *text, size_t size)
 {
 	for (size_t done = 0; done < size;) {
-		ssize_t n = send(fd, text + done, size - done, MSG_NOSIGNAL);
+		ssize_t n = send(d->fd, text + done, size - done, MSG_NOSIGNAL);
 		if (n < 0 && errno != EINTR)
 			return false;
 		done += n > 0 ? n : 0;
@@ -139,7 +63,6 @@ static bool make_room(struct daemon_ref *d)
 	size_t room = d->in_room ? 2 * d->in_room : 64U << 10;
 	if (d->in_len < d->in_room)
 		return true;
-	errno = EPROTO;
 	char *more = room <= 2 * PROTO_ANSWER_MAX ? realloc(d->in, room) : NULL;
 	if (!more)
 		return false;
@@ -148,40 +71,69 @@ static bool make_room(struct daemon_ref *d)
 	return true;
 }
 
-/* Receives until there is a whole line.  Returns its length without the newline, or -1 with errno. */
-static ssize_t receive_line(struct daemon_ref *d)
+/* Takes the first line out of the buffer and parses it. */
+static int parse_line(struct daemon_ref *d, size_t n, json_t **json, struct error *err)
 {
-	size_t seen = 0;
+	*json = proto_parse(d->in, n, ANSWER_DEPTH, err);
+	d->in_len -= n + 1;
+	memmove(d->in, d->in + n + 1, d->in_len);
+	d->in_seen = 0;
+	if (*json)
+		return 1;
+	error_prefix(err, "cannot understand the daemon's answer");
+	return -1;
+}
+
+int daemon_take(struct daemon_ref *d, json_t **json, struct error *err)
+{
 	for (;;) {
-		const char *end =
-			seen < d->in_len ? memchr(d->in + seen, '\n', d->in_len - seen) : NULL;
+		const char *end = d->in_seen < d->in_len
+					  ? memchr(d->in + d->in_seen, '\n', d->in_len - d->in_seen)
+					  : NULL;
 		if (end)
-			return end - d->in;
-		seen = d->in_len;
-		if (!make_room(d))
-			return -1;
-		errno = 0;
-		ssize_t n = recv(d->fd, d->in + d->in_len, d->in_room - d->in_len, 0);
+			return parse_line(d, (size_t)(end - d->in), json, err);
+		d->in_seen = d->in_len;
+		errno = EPROTO; /* too long */
+		ssize_t n = make_room(d) ? recv(d->fd, d->in + d->in_len, d->in_room - d->in_len,
+						MSG_DONTWAIT)
+					 : -1;
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		errno = n == 0 ? 0 : errno;
+		if (n <= 0) {
+			lost(d, err);
 			return -1;
-		d->in_len += n;
+		}
+		d->in_len += (size_t)n;
+	}
+}
+
+/* Waits until the daemon has sent something.  False with errno: it is gone, or answers nobody. */
+static bool await_input(const struct daemon_ref *d)
+{
+	struct pollfd p = {.fd = d->fd, .events = POLLIN};
+	for (;;) {
+		int n = poll(&p, 1, CLIENT_PATIENCE_MS);
+		if (n > 0)
+			return true;
+		if (n < 0 && errno != EINTR)
+			return false;
+		if (n == 0 && !daemon_is_alive(d->path)) {
+			errno = ETIMEDOUT;
+			return false;
+		}
 	}
 }
 
 static enum proto_code receive(struct daemon_ref *d, json_t **json, struct error *err)
 {
-	ssize_t n = receive_line(d);
-	if (n < 0)
-		return lost(err);
-	*json = proto_parse(d->in, n, ANSWER_DEPTH, err);
-	d->in_len -= n + 1;
-	memmove(d->in, d->in + n + 1, d->in_len);
-	if (*json)
-		return PROTO_OK;
-	error_prefix(err, "cannot understand the daemon's answer");
-	return PROTO_FAILED;
+	int rc;
+	while ((rc = daemon_take(d, json, err)) == 0)
+		if (!await_input(d))
+			return lost(d, err);
+	return rc < 0 ? PROTO_FAILED : PROTO_OK;
 }
 
 char *answer_error(const json_t *answer)
@@ -197,8 +149,7 @@ char *answer_error(const json_t *answer)
 	return line;
 }
 
-/* The result of a call, from its answer. */
-static enum proto_code outcome(const json_t *answer, struct error *err)
+enum proto_code answer_outcome(const json_t *answer, struct error *err)
 {
 	if (get_true(answer, "ok"))
 		return PROTO_OK;
@@ -222,10 +173,10 @@ enum proto_code daemon_call(struct daemon_ref *d, json_t *request, json_t **answ
 		return PROTO_BAD_REQUEST;
 	}
 	/* A daemon that closes the connection may have sent an error first: read anyway. */
-	if (!send_all(d->fd, line, size) && errno != EPIPE)
-		return lost(err);
+	if (!daemon_send(d, line, size) && errno != EPIPE)
+		return lost(d, err);
 	enum proto_code code = receive(d, answer, err);
-	return code ? code : outcome(*answer, err);
+	return code ? code : answer_outcome(*answer, err);
 }
 
 enum proto_code daemon_next(struct daemon_ref *d, int ms, json_t **event, struct error *err)

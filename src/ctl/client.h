@@ -2,16 +2,18 @@
 /* Talking to daemons over their control sockets (proto/proto.h, ratefs-control(7)), for ratefsctl and other programs.
  *
  *	struct daemons all;
- *	if (daemons_find(&all, NULL, &err) == 0) {
+ *	if (daemons_find(&all, NULL, CLIENT_PATIENCE_MS, &err) == PROTO_OK) {
  *		json_t *answer;
  *		if (daemon_call(&all.daemon[0], request_new("list", NULL), &answer, &err) == PROTO_OK)
  *			puts(get_text(json_array_get(get_part(answer, "mounts"), 0), "name"));
  *		json_decref(answer);
- *		daemons_free(&all);
  *	}
+ *	daemons_free(&all);
  *
  * Locking  none: a daemon_ref belongs to one thread.
- * Errors   enum proto_code, with a line for people in err.  A connection that is lost stays lost. */
+ * Errors   enum proto_code, with a line for people in err.  A connection that is lost stays lost.
+ * Waiting  a daemon that answers nobody for CLIENT_PATIENCE_MS (it was stopped, or hangs) is given up, with an error that
+ *          names it.  A daemon that is busy with our command, but answers others, is waited for as long as it takes. */
 #ifndef CTL_CLIENT_H
 #define CTL_CLIENT_H
 
@@ -24,16 +26,24 @@ struct daemon_ref {
 	char *path; /* of its socket */
 	char *in;   /* received, but not yet parsed */
 	size_t in_len, in_room;
+	size_t in_seen; /* so much of it has no newline */
 };
 
+#define CLIENT_PATIENCE_MS 2000
+
 struct daemons {
-	struct daemon_ref *daemon;
+	struct daemon_ref *daemon; /* those that answer */
 	unsigned n;
+	char **silent; /* a line for people about each of the others */
+	unsigned n_silent;
 };
 
 /* All daemons of this user, or the one that `which` names by the path of its socket or by its
- * process ID.  0, or -1 with err: none was found, and nothing needs to be freed. */
-int daemons_find(struct daemons *d, const char *which, struct error *err);
+ * process ID.  Each is asked whether it is alive, all at the same time, and has patience_ms to answer.
+ * PROTO_OK: at least one answers.  Otherwise PROTO_NO_TARGET (there is none) or PROTO_FAILED (none
+ * answers), with err.  Call daemons_free in all cases. */
+enum proto_code daemons_find(struct daemons *d, const char *which, int patience_ms,
+			     struct error *err);
 void daemons_free(struct daemons *d);
 
 /* {"v":1,"do":COMMAND,"target":TARGET}; `target` NULL: none.  To be given to daemon_call.  NULL: out of memory. */

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 
 #include "base/cleanup.h"
 #include "base/monotonic.h"
@@ -19,18 +17,18 @@ struct asked {
 	const struct collect_options *o;
 	uint64_t pid;
 	bool memory; /* false: out of memory */
+	struct error err;
 };
 
 /* False: the daemon does not answer.  A scope that was removed meanwhile is left out. */
 static bool ask_stats(struct asked *a, const char *target, unsigned keys)
 {
-	struct error err = ERROR_INIT;
 	json_t *request = request_new("stats", target), *answer = NULL;
 	if (request) {
 		json_object_set_new(request, "keys", json_integer(keys));
 		json_object_set_new(request, "table", json_true());
 	}
-	enum proto_code code = daemon_call(a->daemon, request, &answer, &err);
+	enum proto_code code = daemon_call(a->daemon, request, &answer, &a->err);
 	if (code == PROTO_OK)
 		a->memory = snapshot_add(a->snapshot, a->pid, answer) && a->memory;
 	bool answered = code == PROTO_OK || answer;
@@ -76,11 +74,10 @@ static const char *name_of(const json_t *list)
 
 static bool ask_daemon(struct asked *a)
 {
-	struct error err = ERROR_INIT;
 	AUTO_JSON *list = NULL;
 	const json_t *m;
 	size_t i;
-	if (daemon_call(a->daemon, request_new("list", NULL), &list, &err) != PROTO_OK)
+	if (daemon_call(a->daemon, request_new("list", NULL), &list, &a->err) != PROTO_OK)
 		return false;
 	a->pid = get_u64(list, "pid");
 	json_array_foreach (get_part(list, "mounts"), i, m)
@@ -94,13 +91,6 @@ static bool ask_daemon(struct asked *a)
 
 /* --- all ------------------------------------------------------------------------------------- */
 
-static void set_timeout(const struct daemon_ref *d, unsigned seconds)
-{
-	const struct timeval limit = {.tv_sec = seconds};
-	setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	setsockopt(d->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-}
-
 struct snapshot *collect(const struct collect_options *o, struct error *err)
 {
 	struct snapshot *s = snapshot_new(monotonic_ns());
@@ -108,14 +98,16 @@ struct snapshot *collect(const struct collect_options *o, struct error *err)
 	bool memory = true;
 	if (!s)
 		return NULL;
-	if (daemons_find(&all, o->which, err) < 0)
-		return s;
+	enum proto_code code = daemons_find(&all, o->which, o->patience_ms, err);
+	memory = code != PROTO_NO_MEMORY;
+	s->daemons_failed = all.n_silent;
+	if (all.n_silent)
+		error_set(err, "%s", all.silent[0]);
 	for (unsigned i = 0; i < all.n; i++) {
 		struct asked a = {.snapshot = s, .daemon = &all.daemon[i], .o = o, .memory = true};
-		set_timeout(a.daemon, o->timeout_s);
 		if (!ask_daemon(&a)) {
 			s->daemons_failed++;
-			error_set(err, "%s: the daemon does not answer", a.daemon->path);
+			error_set(err, "%s", a.err.text);
 		}
 		memory = memory && a.memory;
 	}

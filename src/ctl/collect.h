@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "ctl/snapshot.h"
 
+#define COLLECT_AGAIN_MS 200 /* patience with daemons that did not answer a moment ago */
+
 struct collect_options {
-	const char *which;  /* the daemon's process ID or socket; NULL: all of this user */
-	const char *mount;  /* only this mount and its classes; NULL: all */
-	unsigned keys;	    /* at most this many of each mount */
-	unsigned timeout_s; /* how long one answer may take */
+	const char *which; /* the daemon's process ID or socket; NULL: all of this user */
+	const char *mount; /* only this mount and its classes; NULL: all */
+	unsigned keys;	   /* at most this many of each mount */
+	int patience_ms;   /* how long to wait for a daemon that does not answer */
 };
 
 /* A daemon that does not answer in time is left out and counted in daemons_failed.  A snapshot without

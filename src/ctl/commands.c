@@ -19,6 +19,13 @@ int ctl_complain(enum proto_code code, const char *text)
 	return proto_exit_status(code);
 }
 
+int ctl_silent(const struct ctl *c)
+{
+	for (unsigned i = 0; i < c->daemons.n_silent; i++)
+		ctl_complain(PROTO_FAILED, c->daemons.silent[i]);
+	return c->daemons.n_silent ? proto_exit_status(PROTO_FAILED) : 0;
+}
+
 /* --- requests ------------------------------------------------------------------------------- */
 
 static int no_memory(struct error *err)
@@ -92,6 +99,14 @@ static void explain(enum proto_code code, const json_t *answer, const struct err
 		name_users(get_text(m, "mount"), get_u64(m, "device"), json_array_size(in_use) > 1);
 }
 
+static void put_notes(const json_t *answer)
+{
+	const json_t *note;
+	size_t i;
+	json_array_foreach (get_part(answer, "notes"), i, note)
+		puts(json_string_value(note));
+}
+
 enum proto_code ctl_ask(struct ctl *c, struct daemon_ref *d, const char *target, json_t **answer)
 {
 	struct error err = ERROR_INIT;
@@ -104,8 +119,10 @@ enum proto_code ctl_ask(struct ctl *c, struct daemon_ref *d, const char *target,
 		return PROTO_BAD_ARGUMENT;
 	}
 	enum proto_code code = daemon_call(d, json_incref(request), answer, &err);
-	if (code)
+	if (code) {
+		put_notes(*answer);
 		explain(code, *answer, &err);
+	}
 	return code;
 }
 
@@ -136,14 +153,6 @@ static void put_json(const json_t *json)
 {
 	json_dumpf(json, stdout, PROTO_DUMP_FLAGS);
 	putchar('\n');
-}
-
-static void put_notes(const json_t *answer)
-{
-	const json_t *note;
-	size_t i;
-	json_array_foreach (get_part(answer, "notes"), i, note)
-		puts(json_string_value(note));
 }
 
 static int present(struct ctl *c, json_t *answer)
@@ -221,13 +230,23 @@ static int run_once(struct ctl *c, struct daemon_ref *d, const char *target)
 	return rc;
 }
 
+enum proto_code ctl_locate(struct ctl *c, struct daemon_ref **d, char **name)
+{
+	struct error err = ERROR_INIT;
+	enum proto_code code = daemons_locate(&c->daemons, c->word[0], d, name, &err);
+	if (code) {
+		ctl_complain(code, err.text);
+		ctl_silent(c); /* it may be a target of one of these */
+	}
+	return code;
+}
+
 int run_on_target(struct ctl *c)
 {
 	struct daemon_ref *d = NULL;
-	struct error err = ERROR_INIT;
 	AUTO_FREE char *name = NULL;
-	enum proto_code code = daemons_locate(&c->daemons, c->word[0], &d, &name, &err);
-	return code ? ctl_complain(code, err.text) : run_once(c, d, name);
+	enum proto_code code = ctl_locate(c, &d, &name);
+	return code ? proto_exit_status(code) : run_once(c, d, name);
 }
 
 /* --- containers ----------------------------------------------------------------------------- */
@@ -300,6 +319,7 @@ int run_list(struct ctl *c)
 	bool marked = false;
 	if (c->n)
 		return run_on_target(c);
+	rc = ctl_silent(c);
 	for (unsigned i = 0; i < c->daemons.n; i++) {
 		json_t *answer;
 		enum proto_code code = ctl_ask(c, &c->daemons.daemon[i], NULL, &answer);
@@ -321,6 +341,7 @@ int run_everywhere(struct ctl *c)
 	int rc = 0, asked = 0;
 	if (c->n)
 		return run_on_target(c);
+	rc = ctl_silent(c);
 	for (unsigned i = 0; i < c->daemons.n; i++) {
 		AUTO_FREE char *file = file_of(&c->daemons.daemon[i], "global");
 		if (!file || (strcmp(c->command->does, "reload") == 0 && !*file))
@@ -378,19 +399,19 @@ static void free_views(struct views *all)
 /* The target, or without one all mounts of all daemons. */
 static int find_views(struct ctl *c, struct views *all)
 {
-	struct error err = ERROR_INIT;
 	struct daemon_ref *d = NULL;
 	AUTO_FREE char *name = NULL;
 	*all = (struct views){0};
 	if (c->n) {
-		enum proto_code code = daemons_locate(&c->daemons, c->word[0], &d, &name, &err);
+		enum proto_code code = ctl_locate(c, &d, &name);
 		if (code)
-			return ctl_complain(code, err.text);
+			return proto_exit_status(code);
 		add_view(all, d, name);
 	}
 	for (unsigned i = 0; !c->n && i < c->daemons.n; i++)
 		add_mounts(all, &c->daemons.daemon[i]);
-	return all->n ? 0 : ctl_complain(PROTO_NO_TARGET, "there are no mounts");
+	int rc = c->n ? 0 : ctl_silent(c);
+	return all->n ? rc : ctl_complain(PROTO_NO_TARGET, "there are no mounts");
 }
 
 int run_on_mounts(struct ctl *c)

@@ -42,6 +42,10 @@ const char *command_nearest(const char *name);	      /* the most similar name, o
 
 /* Prints the message on stderr; returns the exit status. */
 int ctl_complain(enum proto_code code, const char *text);
+/* Prints a line for each daemon that does not answer.  Returns the exit status: 0 if there is none. */
+int ctl_silent(const struct ctl *c);
+/* daemons_locate for the first word of the command line; complains if that fails. */
+enum proto_code ctl_locate(struct ctl *c, struct daemon_ref **d, char **name);
 /* Sends the command with the words of the command line to one daemon; complains if that fails.  Release the answer
  * with json_decref in all cases. */
 enum proto_code ctl_ask(struct ctl *c, struct daemon_ref *d, const char *target, json_t **answer);

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "ctl/client.h"
 #include "ctl/collect.h"
 #include "ctl/listen.h"
 #include "ctl/metrics.h"
@@ -22,7 +23,6 @@
 #define KEYS_MAX	4096 /* fetched of each mount, to find its users */
 #define CONNECTIONS_MAX 32
 #define CONNECTION_S	15 /* an idle client is disconnected after this time */
-#define DAEMON_S	4  /* how long to wait for a daemon; Prometheus itself waits 10 */
 
 struct exporter {
 	struct collect_options from;
@@ -199,7 +199,7 @@ static int parse(struct exporter *e, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct exporter e = {
-		.from = {.keys = KEYS_MAX, .timeout_s = DAEMON_S},
+		.from = {.keys = KEYS_MAX, .patience_ms = CLIENT_PATIENCE_MS},
 		.metrics = {.version = PACKAGE_VERSION,
 			    .users = METRICS_USERS_DEFAULT,
 			    .user_name = user_name},

@@ -159,9 +159,10 @@ static int parse_command(struct ctl *c, int argc, char **argv)
 static int run(struct ctl *c)
 {
 	struct error err = ERROR_INIT;
-	if (daemons_find(&c->daemons, c->which, &err) < 0)
-		return ctl_complain(PROTO_NO_TARGET, err.text);
-	int rc = c->command->run(c);
+	enum proto_code code = daemons_find(&c->daemons, c->which, CLIENT_PATIENCE_MS, &err);
+	int rc = code == PROTO_OK      ? c->command->run(c)
+		 : c->daemons.n_silent ? ctl_silent(c)
+				       : ctl_complain(code, err.text);
 	daemons_free(&c->daemons);
 	return rc;
 }

@@ -7,13 +7,15 @@
 
 #include "config.h"
 
-#define KEYS_MAX  4096
-#define TIMEOUT_S 10
+#define KEYS_MAX 4096
 
 int run_metrics(struct ctl *c)
 {
 	const struct collect_options from = {
-		.which = c->which, .keys = KEYS_MAX, .timeout_s = TIMEOUT_S};
+		.which = c->which,
+		.keys = KEYS_MAX,
+		.patience_ms = c->daemons.n_silent ? COLLECT_AGAIN_MS : CLIENT_PATIENCE_MS,
+	};
 	const struct metrics_options o = {
 		.version = PACKAGE_VERSION, .users = METRICS_USERS_DEFAULT, .user_name = user_name};
 	struct error err = ERROR_INIT;

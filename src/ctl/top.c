@@ -15,7 +15,6 @@
 #include "ctl/users.h"
 
 #define KEYS_MAX  4096 /* fetched of each mount: those that waited longest */
-#define TIMEOUT_S 3
 #define ROUND_NS  NSEC_PER_SEC
 #define ESCAPE_MS 25 /* if no escape sequence follows in this time, it was the Esc key */
 
@@ -43,8 +42,7 @@ static bool remake(struct top *t)
 	top_data_free(&t->data);
 	if (!top_data_make(&t->data, t->now, t->before, t->time, user_name))
 		return false;
-	top_data_sort(&t->data, &t->view);
-	return true;
+	return top_data_sort(&t->data, &t->view);
 }
 
 /* Fetches new figures.  `next` false: rates are still computed from the same earlier snapshot. */
@@ -61,6 +59,7 @@ static bool look(struct top *t, bool next)
 	if (next)
 		t->before = t->now;
 	t->now = s;
+	t->from.patience_ms = s->daemons_failed ? COLLECT_AGAIN_MS : CLIENT_PATIENCE_MS;
 	time_t seconds = time(NULL);
 	struct tm tm;
 	strftime(t->time, sizeof(t->time), "%H:%M:%S", localtime_r(&seconds, &tm));
@@ -76,7 +75,8 @@ static void change(struct top *t, const struct top_change *set)
 	struct daemons found;
 	AUTO_JSON *answer = NULL;
 	snprintf(pid, sizeof(pid), "%" PRIu64, set->daemon);
-	if (daemons_find(&found, t->from.which ? t->from.which : pid, &err) == 0) {
+	if (daemons_find(&found, t->from.which ? t->from.which : pid, CLIENT_PATIENCE_MS, &err) ==
+	    PROTO_OK) {
 		json_t *request = request_new("set", set->target);
 		json_t *values = json_pack("{s:s}", set->option, set->value);
 		if (request && json_object_set_new(request, "values", values) < 0) {
@@ -84,8 +84,8 @@ static void change(struct top *t, const struct top_change *set)
 			request = NULL;
 		}
 		daemon_call(&found.daemon[0], request, &answer, &err);
-		daemons_free(&found);
 	}
+	daemons_free(&found);
 	AUTO_FREE char *why = answer_error(answer);
 	if (why || err.text[0])
 		snprintf(t->view.message, sizeof(t->view.message), "%.255s", why ? why : err.text);
@@ -246,15 +246,15 @@ static bool run_rounds(struct top *t)
 	bool ok = look(t, true), go_on = true;
 	while (ok && go_on) {
 		ok = paint(t);
-		if (monotonic_ns() >= at_ns + ROUND_NS) {
-			at_ns = monotonic_ns();
-			ok = ok && (t->view.paused || look(t, true));
-			continue;
-		}
+		/* Keys are read between two looks, however long a look takes. */
 		int c = ok ? next_key(at_ns + ROUND_NS) : ERR;
 		if (c != ERR && c != KEY_RESIZE) {
 			go_on = answer_key(t, c);
 			ok = go_on || t->data.now; /* if there is data, the user has quit */
+		}
+		if (ok && go_on && monotonic_ns() >= at_ns + ROUND_NS) {
+			at_ns = monotonic_ns();
+			ok = t->view.paused || look(t, true);
 		}
 	}
 	return ok;
@@ -274,13 +274,12 @@ static int run_terminal(struct top *t)
 /* --- the commands ------------------------------------------------------------------------------- */
 
 /* Finds the daemon and the mount of the target; a wider target means all mounts of its daemon.  To be freed: *name. */
-static enum proto_code choose(struct ctl *c, struct collect_options *o, char **name,
-			      struct error *err)
+static enum proto_code choose(struct ctl *c, struct collect_options *o, char **name)
 {
 	struct daemon_ref *d = NULL;
 	if (!c->n)
 		return PROTO_OK;
-	enum proto_code code = daemons_locate(&c->daemons, c->word[0], &d, name, err);
+	enum proto_code code = ctl_locate(c, &d, name);
 	if (code)
 		return code;
 	(*name)[strcspn(*name, "/")] = '\0'; /* of MOUNT/CLASS, keep the mount */
@@ -292,12 +291,12 @@ static enum proto_code choose(struct ctl *c, struct collect_options *o, char **n
 
 static int run_view(struct ctl *c, bool plain)
 {
-	struct error err = ERROR_INIT;
 	AUTO_FREE char *name = NULL;
-	struct top t = {.from = {.which = c->which, .keys = KEYS_MAX, .timeout_s = TIMEOUT_S}};
-	enum proto_code code = choose(c, &t.from, &name, &err);
+	struct top t = {.from = {.which = c->which, .keys = KEYS_MAX}};
+	t.from.patience_ms = c->daemons.n_silent ? COLLECT_AGAIN_MS : CLIENT_PATIENCE_MS;
+	enum proto_code code = choose(c, &t.from, &name);
 	if (code)
-		return ctl_complain(code, err.text);
+		return proto_exit_status(code);
 	bool terminal = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
 	int rc = plain || !terminal ? run_plain(&t, plain && isatty(STDOUT_FILENO))
 				    : run_terminal(&t);

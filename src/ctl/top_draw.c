@@ -60,6 +60,24 @@ static void left(struct pen *p, const char *text, unsigned width)
 	}
 }
 
+/* The same for names that differ at their end, as "MOUNT/CLASS.LIMIT": of a long one, the '+' stands for its middle. */
+static void both_ends(struct pen *p, const char *text, unsigned width)
+{
+	unsigned n = length(text), begin = width / 3;
+	char c;
+	if (n <= width) {
+		left(p, text, width);
+		return;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		next_char(&text, &c);
+		if (i < begin || i >= n - (width - begin - 1))
+			put_char(p, c);
+		else if (i == begin)
+			put_char(p, '+');
+	}
+}
+
 static void right(struct pen *p, const char *text, unsigned width)
 {
 	unsigned n = length(text);
@@ -190,7 +208,7 @@ static void draw_row(const struct top_row *r, bool is_selected, struct top_line 
 		end_line(&p);
 		return;
 	}
-	left(&p, r->text, w.name);
+	both_ends(&p, r->text, w.name);
 	gap(&p);
 	if (r->kind == ROW_HEAD)
 		left(&p, r->bar, w.bar);

@@ -114,19 +114,57 @@ static void choose(struct top_view *v, const struct top_data *d, unsigned row)
 	snprintf(v->chosen, sizeof(v->chosen), "%s", row < d->rows ? d->row[row].text : "");
 }
 
+static bool is_row(const struct top_row *r, const char *text, uint64_t daemon)
+{
+	return r->kind == ROW_BAR && r->daemon == daemon && strcmp(r->text, text) == 0;
+}
+
+/* True: the chosen row is one that the user has turned off, and it is gone although its daemon is there. */
+static bool was_turned_off(const struct top_view *v, const struct top_data *d)
+{
+	bool daemon = false;
+	if (!is_row(&v->turned_off, v->chosen, v->chosen_daemon))
+		return false;
+	for (unsigned i = 0; i < d->now->scopes; i++)
+		daemon |= d->now->scope[i].daemon == v->chosen_daemon;
+	for (unsigned i = 0; i < d->rows; i++)
+		if (is_row(&d->row[i], v->chosen, v->chosen_daemon))
+			return false;
+	return daemon;
+}
+
+static bool put_back(const struct top_view *v, struct top_data *d)
+{
+	static const char *const off[TOP_CELLS] = {"-", "off", "-", "-"};
+	unsigned at = v->turned_off_at < d->rows ? v->turned_off_at : d->rows;
+	struct top_row *row = realloc(d->row, (d->rows + 1) * sizeof(*row));
+	if (!row)
+		return false;
+	d->row = row;
+	memmove(row + at + 1, row + at, (d->rows - at) * sizeof(*row));
+	d->rows++;
+	row[at] = v->turned_off;
+	row[at].value = row[at].share = 0;
+	row[at].hot = false;
+	for (unsigned i = 0; i < TOP_CELLS; i++)
+		snprintf(row[at].cell[i], sizeof(row[at].cell[i]), "%s", off[i]);
+	return true;
+}
+
 /* If the chosen row is gone, selects the first bar, not whatever took its place: the user could
  * change that by mistake with '+'. */
 static void find_chosen(struct top_view *v, const struct top_data *d)
 {
 	v->selected = next_bar(d, 0, 1);
 	for (unsigned i = 0; *v->chosen && i < d->rows; i++)
-		if (d->row[i].kind == ROW_BAR && d->row[i].daemon == v->chosen_daemon &&
-		    strcmp(d->row[i].text, v->chosen) == 0)
+		if (is_row(&d->row[i], v->chosen, v->chosen_daemon))
 			v->selected = i;
 }
 
-void top_data_sort(struct top_data *d, struct top_view *v)
+bool top_data_sort(struct top_data *d, struct top_view *v)
 {
+	if (was_turned_off(v, d) && !put_back(v, d))
+		return false;
 	find_chosen(v, d);
 	unsigned kept = 0;
 	for (unsigned i = 0; i < d->keys; i++)
@@ -137,6 +175,7 @@ void top_data_sort(struct top_data *d, struct top_view *v)
 	user_name_of = d->user_name;
 	if (kept)
 		qsort(d->key, kept, sizeof(*d->key), compare);
+	return true;
 }
 
 const char *top_sort_name(enum top_sort sort)
@@ -166,12 +205,20 @@ static const struct top_row *selected(const struct top_view *v, const struct top
 									    : NULL;
 }
 
+static bool means_off(const char *value)
+{
+	return strcasecmp(value, "off") == 0 || !value[strspn(value, "0")];
+}
+
 static enum top_action change(struct top_view *v, const struct top_data *d, const char *value,
 			      struct top_change *set)
 {
 	const struct top_row *r = selected(v, d);
 	if (!r)
 		return TOP_NOTHING;
+	choose(v, d, v->selected);
+	v->turned_off = means_off(value) ? *r : (struct top_row){.kind = ROW_HEAD};
+	v->turned_off_at = v->selected;
 	*set = (struct top_change){.daemon = r->daemon};
 	memcpy(set->target, r->target, sizeof(set->target));
 	memcpy(set->option, r->option, sizeof(set->option));
@@ -186,6 +233,11 @@ static enum top_action nudge(struct top_view *v, const struct top_data *d, doubl
 	char text[UNITS_TEXT_MAX];
 	if (!r)
 		return TOP_NOTHING;
+	if (r->value <= 0) {
+		snprintf(v->message, sizeof(v->message), "%.100s is off; '=' sets a value",
+			 r->text);
+		return TOP_REDRAW;
+	}
 	uint64_t next = step(r->value, by, r->bytes);
 	return change(v, d,
 		      r->bytes ? units_format_bytes(next, text) : units_format_count(next, text),

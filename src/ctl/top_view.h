@@ -55,6 +55,8 @@ struct top_view {
 	unsigned selected;	       /* of the rows: a ROW_BAR */
 	char chosen[TOP_ROW_TEXT_MAX]; /* text of the selected row; "": the first */
 	uint64_t chosen_daemon;
+	struct top_row turned_off; /* by the user, if that was the last change; ROW_HEAD: none */
+	unsigned turned_off_at;
 	unsigned skipped; /* how many keys are scrolled off the top */
 	enum { TOP_WATCH, TOP_TYPES_FILTER, TOP_TYPES_VALUE } mode;
 	char input[TOP_INPUT_MAX];
@@ -79,8 +81,9 @@ bool top_data_make(struct top_data *d, const struct snapshot *now, const struct 
 void top_data_free(struct top_data *d);
 bool top_rows_make(struct top_data *d,
 		   const struct snapshot *before); /* the part of top_data_make for the rows */
-/* Sorts the keys that match the filter and drops the others; finds the selected row again, wherever it is now. */
-void top_data_sort(struct top_data *d, struct top_view *v);
+/* Sorts the keys that match the filter and drops the others; finds the selected row again, wherever it is now.  A limit that
+ * the user has turned off keeps its row while that is selected, so that it can be set again.  False: out of memory. */
+bool top_data_sort(struct top_data *d, struct top_view *v);
 
 /* --- lines ------------------------------------------------------------------------------------ */
 

@@ -160,16 +160,16 @@ static int stream(const struct ctl *c, struct daemon_ref *d, unsigned n)
 
 int run_trace(struct ctl *c)
 {
-	struct error err = ERROR_INIT;
 	struct daemon_ref *d = NULL;
 	AUTO_FREE char *name = NULL;
 	if (c->n) {
-		enum proto_code code = daemons_locate(&c->daemons, c->word[0], &d, &name, &err);
+		enum proto_code code = ctl_locate(c, &d, &name);
 		if (code)
-			return ctl_complain(code, err.text);
+			return proto_exit_status(code);
 		int rc = subscribe(c, d, name);
 		return rc ? rc : stream(c, d, 1);
 	}
+	ctl_silent(c);
 	for (unsigned i = 0; i < c->daemons.n; i++) {
 		int rc = subscribe(c, &c->daemons.daemon[i], NULL);
 		if (rc)

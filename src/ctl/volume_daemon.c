@@ -66,17 +66,19 @@ static int start(const struct volume_setup *s, struct error *err)
 
 /* --- the control socket --------------------------------------------------------------------- */
 
-/* Sends the request and returns the code of the answer, with err; -1: there is no daemon.  Release
+/* Sends the request and returns the code of the answer, with err; -1: there is no daemon, which is something else
+ * than one that does not answer.  Release
  * *answer with json_decref. */
 static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
 {
 	struct daemons d;
 	*answer = NULL;
-	if (daemons_find(&d, s->control, err) < 0) {
-		json_decref(request);
-		return -1;
-	}
-	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
+	enum proto_code code = daemons_find(&d, s->control, CLIENT_PATIENCE_MS, err);
+	if (code == PROTO_OK)
+		code = daemon_call(&d.daemon[0], json_incref(request), answer, err);
+	else if (code == PROTO_NO_TARGET)
+		code = -1;
+	json_decref(request);
 	daemons_free(&d);
 	/* Leave out the remedy of these errors: users of an engine cannot give --force. */
 	const char *text = get_text(get_part(*answer, "error"), "text");

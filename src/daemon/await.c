@@ -89,6 +89,21 @@ static void trouble(struct await *a, struct command_reply *reply, const char *na
 	reply->place = strdup(name);
 }
 
+/* The reload has changed everything else; an error says which mounts it could not make. */
+static void mount_failed(struct await *a, struct command_reply *reply, const char *name,
+			 const char *text, const char *instead)
+{
+	AUTO_FREE char *before = reply->long_text;
+	if (!a->reload) {
+		trouble(a, reply, name, text);
+		return;
+	}
+	if (asprintf(&reply->long_text, "%s%sreloaded, but mount '%s': %s%s", before ? before : "",
+		     before ? "\n" : "", name, text, instead) < 0)
+		reply->long_text = NULL;
+	command_fail(reply, PROTO_FAILED, "reloaded, but mount '%s': %s%s", name, text, instead);
+}
+
 static void report_mount(struct registry *r, struct await *a, const struct await_item *i,
 			 struct command_reply *reply)
 {
@@ -97,7 +112,10 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 		return;
 	switch (served_state(m)) {
 	case SERVED_UP:
-		if (a->reload)
+		if (a->reload && error_is_set(&m->trouble)) /* its fallback is up */
+			mount_failed(a, reply, i->name, m->trouble.text,
+				     "; it is mounted as before");
+		else if (a->reload)
 			note(reply, "mount '%s': mounted", i->name);
 		break;
 	case SERVED_MOUNTING:
@@ -108,7 +126,7 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 		break;
 	default:
 		if (error_is_set(&m->trouble))
-			trouble(a, reply, i->name, m->trouble.text);
+			mount_failed(a, reply, i->name, m->trouble.text, "");
 	}
 }
 

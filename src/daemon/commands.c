@@ -78,6 +78,10 @@ static json_t *failure(struct command_reply *reply, bool *failed)
 	if (reply->place)
 		put_text(error, "place", reply->place);
 	put_what(error, reply);
+	json_t *notes =
+		json_object_get(reply->data.at, "notes"); /* of a reload that is done in part */
+	if (notes && json_object_set(o.at, "notes", notes) < 0)
+		*failed = true;
 	if (reply->in_use.at && json_object_set(error.at, "in_use", reply->in_use.at) < 0)
 		*failed = true;
 	return o.at;

@@ -137,5 +137,5 @@ void do_reload(struct request *rq)
 			reply->code = PROTO_IN_USE;
 	}
 	if (res != RELOAD_LATER)
-		in_use_end(rq->registry);
+		reload_forget_looks(rq->registry);
 }

@@ -65,13 +65,18 @@ static int set_option(struct settings *s, struct request *rq, const char *name, 
 	return -1;
 }
 
-/* A JSON value as the option parser reads it: booleans become yes and no. */
-static const char *value_text(const json_t *value, char buf[24])
+#define VALUE_MAX 32
+
+/* A JSON value as the option parser reads it: booleans become yes and no.  Some languages write whole numbers as 1e6 or
+ * 100.0. */
+static const char *value_text(const json_t *value, char buf[VALUE_MAX])
 {
 	if (json_is_integer(value))
-		snprintf(buf, 24, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+		snprintf(buf, VALUE_MAX, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(buf, VALUE_MAX, "%.15g", json_real_value(value));
 	else if (json_is_boolean(value))
-		snprintf(buf, 24, "%s", json_is_true(value) ? "yes" : "no");
+		snprintf(buf, VALUE_MAX, "%s", json_is_true(value) ? "yes" : "no");
 	else
 		return json_string_value(value);
 	return buf;
@@ -82,12 +87,11 @@ static int set_values(struct settings *s, struct request *rq, bool batch[OPTIONS
 	const char *name;
 	json_t *value;
 	json_object_foreach ((json_t *)rq->values, name, value) {
-		char buf[24];
+		char buf[VALUE_MAX];
 		const char *text = value_text(value, buf);
 		if (!text)
 			return command_fail(rq->reply, PROTO_BAD_ARGUMENT,
-					    "%.80s: is neither a string nor a whole number nor a "
-					    "boolean",
+					    "%.80s: is neither a string nor a number nor a boolean",
 					    name);
 		if (set_option(s, rq, name, text, batch) < 0)
 			return -1;

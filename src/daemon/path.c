@@ -50,6 +50,13 @@ char *path_absolute(const char *path)
 	return cwd ? join(cwd, path) : NULL;
 }
 
+bool path_is_in(const char *path, const char *dir)
+{
+	size_t n = dir ? strlen(dir) : 0;
+	return n && strncmp(path, dir, n) == 0 &&
+	       (path[n] == '\0' || path[n] == '/' || dir[n - 1] == '/');
+}
+
 int path_passed_fd(const char *mountpoint)
 {
 	unsigned fd;
@@ -167,6 +174,8 @@ int path_check_mountpoint(const char *path, bool force, struct error *err)
 		return error_set(err, "mountpoint '%s': %s", path, strerror(errno));
 	if (!S_ISDIR(st.stx_mode))
 		return error_set(err, "mountpoint '%s': not a directory", path);
+	if (geteuid() != 0 && access(path, W_OK) < 0) /* fusermount3 demands it */
+		return error_set(err, "mountpoint '%s': %s", path, strerror(errno));
 	if (!force && (check_system(path, err) < 0 || check_ratefs(path, &st, err) < 0))
 		return -1;
 	return 0;

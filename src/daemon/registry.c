@@ -13,6 +13,8 @@
 #include "daemon/in_use.h"
 #include "daemon/loop.h"
 #include "daemon/mounting.h"
+#include "daemon/path.h"
+#include "daemon/reload_paths.h"
 #include "daemon/served_space.h"
 #include "daemon/serve_mount.h"
 #include "fs/caller.h"
@@ -116,8 +118,17 @@ struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, 
 	return registry_make_fs(r, s, own, &r->fs);
 }
 
+void registry_drop_fallback(struct served_mount *m)
+{
+	if (m->fallback)
+		settings_free(m->fallback);
+	free(m->fallback);
+	m->fallback = NULL;
+}
+
 void registry_forget_mount(struct served_mount *m)
 {
+	registry_drop_fallback(m);
 	mounting_give_up(m);
 	if (m->ending)
 		m->ending->owner = NULL;
@@ -136,6 +147,15 @@ void registry_forget_fs(struct served_fs *fs)
 	space_free(fs->space);
 	settings_free(&fs->s);
 	free(fs);
+}
+
+void registry_drop_fs(struct served_fs *fs)
+{
+	if (!fs)
+		return;
+	fs->dropped = true;
+	if (fs->mounts == 0)
+		registry_forget_fs(fs);
 }
 
 struct served_fs *registry_find_own_fs(struct registry *r, const char *name, bool own)
@@ -291,11 +311,26 @@ static bool one_is_coming(const struct registry *r)
 	return false;
 }
 
+/* True: a mount before it in the list, which is still to be made, will cover its source or mountpoint. */
+static bool is_below_wanted(const struct served_mount *m)
+{
+	const char *source = served_source(m);
+	list_for_each (it, &m->registry->mounts) {
+		const struct served_mount *above = list_entry(it, struct served_mount, link);
+		if (above == m)
+			break;
+		if (above->wanted && ((source && path_is_in(source, above->s.mountpoint)) ||
+				      path_is_in(m->s.mountpoint, above->s.mountpoint)))
+			return true;
+	}
+	return false;
+}
+
 static void advance(struct registry *r)
 {
 	list_for_each (it, &r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->wanted && !one_is_coming(r) && !place_is_taken(m))
+		if (m->wanted && !one_is_coming(r) && !place_is_taken(m) && !is_below_wanted(m))
 			start_one(m);
 	}
 }
@@ -361,6 +396,7 @@ void registry_progress(struct registry *r)
 		log_error("eventfd: %s", strerror(errno));
 	tasks_collect(&r->tasks);
 	in_use_progress(r);
+	reload_paths_progress(r);
 	reap(r);
 	advance(r);
 }
@@ -411,6 +447,7 @@ void registry_tell_rest(const struct registry *r)
 
 void registry_free(struct registry *r)
 {
+	reload_paths_end(r);
 	list_for_each_safe (it, &r->mounts)
 		registry_forget_mount(list_entry(it, struct served_mount, link));
 	list_for_each_safe (it, &r->fs)

@@ -26,6 +26,7 @@ struct mounting;
 struct space;
 struct stepper;
 struct traces;
+struct path_look;
 struct use_look;
 
 struct served_fs {
@@ -55,7 +56,10 @@ struct served_mount {
 	struct ending *ending; /* not NULL: is being ended; the other fields stay, for display */
 	struct ending *end;    /* while it is mounted: memory for ending_begin */
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
-	struct error trouble;  /* if `failed`: why */
+	struct error trouble;  /* why the last attempt to mount it failed */
+	/* While it is being made in the place of a mount of its name that ran: the settings of that one, which is made again
+	 * if this one fails.  NULL: none. */
+	struct settings *fallback;
 	bool paused;
 	bool failed;		/* could not be mounted; a reload tries again */
 	enum served_state told; /* the state that subscribers were last told */
@@ -75,7 +79,8 @@ struct registry {
 	struct list fs, mounts;
 	struct pools *pools; /* NULL: none; see daemon/pools.h */
 	struct list mountings, endings;
-	unsigned looks; /* tasks of daemon/in_use.h that are running */
+	struct path_look *path_look; /* see daemon/reload_paths.h; NULL: none */
+	unsigned looks; /* tasks of daemon/in_use.h and reload_paths.h that are running */
 	bool looked;	/* one has ended: commands that wait for its answer can be retried */
 	struct tasks tasks;
 	uint64_t last_serial; /* the last serial number of an ending */
@@ -135,6 +140,9 @@ bool registry_is_starting(const struct registry *r);
 void registry_tell_mounted(struct served_mount *m);
 void registry_mount_ended(struct fs_mount *session, void *registry);
 
+void registry_drop_fallback(struct served_mount *m);
+/* Forgets an fs (NULL: none) now, or with its last mount if it still has some. */
+void registry_drop_fs(struct served_fs *fs);
 struct served_fs *registry_find_fs(struct registry *r, const char *name);
 /* The scope of an [fs:NAME] section, or (own) the scope of a mount's own. */
 struct served_fs *registry_find_own_fs(struct registry *r, const char *name, bool own);

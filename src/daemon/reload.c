@@ -14,13 +14,8 @@
 #include "daemon/options.h"
 #include "daemon/pools.h"
 #include "daemon/reload_compare.h"
-
-struct changes {
-	struct registry *r;
-	const struct configuration *c;
-	struct command_reply *reply; /* NULL: nobody waits for one */
-	struct await *await;
-};
+#include "daemon/reload_internal.h"
+#include "daemon/reload_paths.h"
 
 static void note(struct changes *j, enum log_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 static void note(struct changes *j, enum log_level level, const char *fmt, ...)
@@ -98,8 +93,7 @@ static bool fs_moved(const struct changes *j, const struct served_mount *m)
 	return fs && m->fs && strcmp(fs->source, m->fs->s.source) != 0;
 }
 
-/* The section of the new file that keeps this mount, possibly under another name; NULL: none. */
-static const struct settings *successor(const struct changes *j, const struct served_mount *m)
+const struct settings *reload_successor(const struct changes *j, const struct served_mount *m)
 {
 	const struct settings *same = configuration_find_mount(j->c, m->s.name);
 	if (fs_moved(j, m))
@@ -112,13 +106,13 @@ static const struct settings *successor(const struct changes *j, const struct se
 	return NULL;
 }
 
-/* If a mount that would be removed is in use, the whole reload is refused. */
-static enum reload_result look_at_users(const struct changes *j, struct problems *p)
+/* Adds a problem for every mount that would be removed and is in use.  True: that is not known yet. */
+static bool look_at_users(const struct changes *j, struct problems *p)
 {
 	bool unknown = false;
 	list_for_each (it, &j->r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		enum use use = successor(j, m) ? USE_NONE : in_use(m);
+		enum use use = reload_successor(j, m) ? USE_NONE : in_use(m);
 		unknown |= use == USE_UNKNOWN;
 		if (use != USE_SOME)
 			continue;
@@ -128,32 +122,19 @@ static enum reload_result look_at_users(const struct changes *j, struct problems
 			"mount '%s' would go, but is in use (%s); reload --force takes it away",
 			m->s.name, text ? text : "");
 	}
-	if (!unknown)
-		return p->n ? RELOAD_REFUSED : RELOAD_DONE;
-	problems_free(p);
-	return RELOAD_LATER;
-}
-
-/* Forgets an fs now, or with its last mount if it still has some. */
-static void drop_one_fs(struct served_fs *fs)
-{
-	if (!fs)
-		return;
-	fs->dropped = true;
-	if (fs->mounts == 0)
-		registry_forget_fs(fs);
+	return unknown;
 }
 
 static void drop_mounts(struct changes *j)
 {
 	list_for_each_safe (it, &j->r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (successor(j, m))
+		if (reload_successor(j, m))
 			continue;
 		registry_unmount(m, false);
 		if (m->ending)
 			await_unmount(j->await, m->ending);
-		drop_one_fs(registry_find_own_fs(j->r, m->s.name, true));
+		registry_drop_fs(registry_find_own_fs(j->r, m->s.name, true));
 		registry_tell(j->r, "mount_removed", "mount", m->s.name, NULL, NULL);
 		registry_forget_mount(m);
 	}
@@ -161,12 +142,10 @@ static void drop_mounts(struct changes *j)
 
 static void mount_it(struct changes *j, struct served_mount *m)
 {
-	struct error err = ERROR_INIT;
 	m->asked = false;
-	if (registry_mount(m, &err) < 0)
-		note(j, LOG_LEVEL_ERROR, "mount '%s': %s", m->s.name, err.text);
-	else
-		await_mount(j->await, m);
+	if (registry_mount(m, &m->trouble) < 0)
+		log_error("mount '%s': %s", m->s.name, m->trouble.text);
+	await_mount(j->await, m);
 }
 
 static void drop_fs(struct changes *j)
@@ -176,7 +155,7 @@ static void drop_fs(struct changes *j)
 		bool wanted = fs->own ? configuration_find_mount(j->c, fs->s.name) != NULL
 				      : configuration_find_fs(j->c, fs->s.name) != NULL;
 		if (!wanted)
-			drop_one_fs(fs);
+			registry_drop_fs(fs);
 	}
 }
 
@@ -234,7 +213,7 @@ static char *own_fs_name(struct changes *j, const struct served_fs *fs)
 {
 	list_for_each (it, &j->r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		const struct settings *wanted = m->fs == fs ? successor(j, m) : NULL;
+		const struct settings *wanted = m->fs == fs ? reload_successor(j, m) : NULL;
 		if (wanted)
 			return wanted->name;
 	}
@@ -279,13 +258,30 @@ static bool plan_name(struct reload_plan *p, struct served_mount *m, const char 
 	return one->name && one->fs_name && one->end_name;
 }
 
+/* Plans a mount that did not run before, with the way back if one of its name does. */
+static bool plan_new_mount(struct changes *j, struct reload_plan *p, const struct settings *wanted)
+{
+	struct served_mount *m = registry_make_mount(j->r, wanted, &p->mounts);
+	const struct served_mount *was = registry_find_mount(j->r, wanted->name);
+	bool way_back =
+		was && served_state(was) == SERVED_UP && was->s.source && !reload_successor(j, was);
+	if (!m || !way_back)
+		return m;
+	m->fallback = malloc(sizeof(*m->fallback));
+	if (m->fallback && settings_copy(m->fallback, &was->s))
+		return true;
+	free(m->fallback);
+	m->fallback = NULL;
+	return false;
+}
+
 static bool plan_mounts(struct changes *j, struct reload_plan *p)
 {
 	AUTO_FREE bool *taken = calloc(j->c->n_mounts + 1, sizeof(*taken));
 	bool ok = taken;
 	list_for_each (it, &j->r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		const struct settings *wanted = ok ? successor(j, m) : NULL;
+		const struct settings *wanted = ok ? reload_successor(j, m) : NULL;
 		if (!wanted)
 			continue;
 		taken[wanted - j->c->mount] = true;
@@ -294,7 +290,7 @@ static bool plan_mounts(struct changes *j, struct reload_plan *p)
 			    registry_change_add(&p->change, NULL, m, wanted));
 	}
 	for (unsigned i = 0; ok && i < j->c->n_mounts; i++)
-		ok = taken[i] || registry_make_mount(j->r, &j->c->mount[i], &p->mounts);
+		ok = taken[i] || plan_new_mount(j, p, &j->c->mount[i]);
 	return ok;
 }
 
@@ -395,6 +391,23 @@ static enum reload_result carry_out(struct changes *j, struct problems *problems
 	return ok ? RELOAD_DONE : RELOAD_FAILED;
 }
 
+/* Finds out whether all new mounts can be made and all old ones can go. */
+static enum reload_result look_first(struct changes *j, bool force, struct problems *p)
+{
+	bool unknown = reload_paths(j, p);
+	unknown |= !force && look_at_users(j, p);
+	if (!unknown)
+		return p->n ? RELOAD_REFUSED : RELOAD_DONE;
+	problems_free(p);
+	return RELOAD_LATER;
+}
+
+void reload_forget_looks(struct registry *r)
+{
+	in_use_end(r);
+	reload_paths_end(r);
+}
+
 enum reload_result reload(struct registry *r, bool force, struct problems *p,
 			  struct command_reply *reply)
 {
@@ -408,9 +421,7 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 		problems_free(p);
 		return RELOAD_LATER;
 	}
-	enum reload_result res = rc < 0	 ? RELOAD_REFUSED
-				 : force ? RELOAD_DONE
-					 : look_at_users(&j, p);
+	enum reload_result res = rc < 0 ? RELOAD_REFUSED : look_first(&j, force, p);
 	if (res != RELOAD_LATER)
 		names_end();
 	if (res == RELOAD_DONE)
@@ -421,76 +432,4 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 	if (res == RELOAD_DONE)
 		log_info("%s: reloaded", r->file);
 	return res;
-}
-
-/* --- one mount ------------------------------------------------------------------------------- */
-
-/* Forgets mounts that are down and no longer in the file, and the one whose
- * section is read again. */
-static void forget_down(struct changes *j, const char *name)
-{
-	list_for_each_safe (it, &j->r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (served_state(m) != SERVED_DOWN ||
-		    (strcmp(m->s.name, name) != 0 && configuration_find_mount(j->c, m->s.name)))
-			continue;
-		drop_one_fs(registry_find_own_fs(j->r, m->s.name, true));
-		registry_forget_mount(m);
-	}
-}
-
-static struct served_mount *take_section(struct changes *j, const struct settings *wanted)
-{
-	const struct settings *fs = wanted->fs ? configuration_find_fs(j->c, wanted->fs) : NULL;
-	struct served_mount *m = registry_find_mount(j->r, wanted->name);
-	if (m && served_state(m) != SERVED_DOWN)
-		return m; /* the caller reports its state */
-	forget_down(j, wanted->name);
-	if (fs && !registry_find_own_fs(j->r, fs->name, false) && !registry_add_fs(j->r, fs, false))
-		return NULL;
-	return registry_add_mount(j->r, wanted);
-}
-
-static void mount_section(struct changes *j, const char *name)
-{
-	const struct settings *wanted = configuration_find_mount(j->c, name);
-	if (!wanted) {
-		command_fail(j->reply, PROTO_NO_TARGET, "there is no mount '%s' in %s", name,
-			     j->r->file);
-		return;
-	}
-	struct served_mount *m = take_section(j, wanted);
-	if (!m) {
-		command_fail(j->reply, PROTO_NO_MEMORY, "out of memory");
-		return;
-	}
-	m->asked = true;
-	if (served_state(m) == SERVED_DOWN && registry_mount(m, &j->reply->err) < 0)
-		j->reply->code = PROTO_FAILED;
-	else if (served_state(m) == SERVED_ENDING)
-		command_fail(j->reply, PROTO_WRONG_STATE, "is still being unmounted");
-	else if (served_state(m) == SERVED_MOUNTING)
-		await_mount(&j->reply->await, m);
-}
-
-enum reload_result reload_mount(struct registry *r, const char *name, struct problems *p,
-				struct command_reply *reply)
-{
-	struct configuration c;
-	struct changes j = {r, &c, reply, &reply->await};
-	const struct served_mount *m = registry_find_mount(r, name);
-	if (m && served_state(m) == SERVED_UP)
-		return RELOAD_DONE;
-	names_begin();
-	int rc = config_load(&c, r->file, p);
-	if (rc < 0 && names_wanted() && names_ask()) {
-		problems_free(p);
-		return RELOAD_LATER;
-	}
-	names_end();
-	if (rc < 0)
-		return RELOAD_REFUSED;
-	mount_section(&j, name);
-	configuration_free(&c);
-	return RELOAD_DONE;
 }

@@ -73,7 +73,7 @@ static void on_hangup(struct server *s)
 	enum reload_result res = reload(r, false, &problems, NULL);
 	s->hangup_waits = res == RELOAD_LATER;
 	if (!s->hangup_waits)
-		in_use_end(r);
+		reload_forget_looks(r);
 	if (res < 0) {
 		problems_log(&problems);
 		log_error("%s: not reloaded, nothing has changed", r->file);

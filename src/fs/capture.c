@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 void capture_begin(struct capture *o)
 {
 	int fds[2];
@@ -16,6 +18,7 @@ void capture_begin(struct capture *o)
 			close(saved);
 		return;
 	}
+	log_set_fd(saved);	     /* what other threads log is not the helper's */
 	dup2(fds[1], STDERR_FILENO); /* the helper inherits it */
 	close(fds[1]);
 	o->from = fds[0];
@@ -28,6 +31,7 @@ void capture_end(struct capture *o, struct error *first)
 	if (o->from < 0)
 		return;
 	dup2(o->saved, STDERR_FILENO);
+	log_set_fd(STDERR_FILENO);
 	close(o->saved);
 	ssize_t n = read(o->from, text, sizeof(text) - 1);
 	close(o->from);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -64,6 +65,7 @@ int runtime_dir_check(const char *dir, struct error *err)
 
 int runtime_connect(const char *path)
 {
+	const struct timeval patience = {.tv_sec = RUNTIME_PATIENCE_S};
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	if (strlen(path) >= sizeof(to.sun_path))
 		return -ENAMETOOLONG;
@@ -71,6 +73,7 @@ int runtime_connect(const char *path)
 	AUTO_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 		return take_fd(&fd);
 	int rc = -errno;

@@ -19,7 +19,9 @@ int runtime_dir_make(const char *dir, struct error *err);
 /* The same checks for an existing directory, where other users could have put sockets. */
 int runtime_dir_check(const char *dir, struct error *err);
 
-/* Connects to a socket; -errno on failure.  A stale socket (-ECONNREFUSED) is removed. */
+#define RUNTIME_PATIENCE_S 2
+/* Connects to a socket; -errno on failure.  A stale socket (-ECONNREFUSED) is removed.  -EAGAIN: the queue of new connections
+ * was full for RUNTIME_PATIENCE_S, since nobody accepts them.  Sending on the connection has the same time limit. */
 int runtime_connect(const char *path);
 /* Calls `each` with the path of every *.sock in the directory, until it returns false. */
 void runtime_each_socket(const char *dir, bool (*each)(const char *path, void *ctx), void *ctx);

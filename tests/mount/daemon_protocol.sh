@@ -73,6 +73,12 @@ sed -i '$d' "$TMP/c.conf"
 
 # The example program.
 "$control" show target=slow | jq -e '.options.iops.value == "5k"' >/dev/null || fail "control.py show"
+"$control" set target=slow 'values={"iops": 70, "bps": 1e6, "dry_run": true}' |
+	jq -e '.values.iops == "70" and .values.dry_run == "yes"' >/dev/null || fail "control.py set: numbers and booleans"
+equal "$("$control" stats target=slow | jq '.limits_met[] | select(.scope == "mount" and .name == "bps") | .rate')" 1000000 "1e6"
+"$control" set target=slow 'values={"bps": "off", "dry_run": false, "iops": 5000.0}' >/dev/null || fail "control.py set"
+equal "$("$control" stats target=slow keys=0 | jq -c .dry_run)" false "dry_run by control.py"
+says 'no-target' "$control" unmount target=nothing force=true
 "$control" set target=slow 'values={"read_bps": "1M"}' | jq -e '.values.read_bps == "1M"' >/dev/null || fail "control.py set"
 says 'no-target' "$control" show target=nothing
 

@@ -56,6 +56,36 @@ out=$(me "$RATEFS" "$SRC" "$TMP/second" 2>&1) || fail "mount without a socket: $
 me fusermount3 -u "$TMP/second" || fail "fusermount3 -u"
 chmod 700 "$DIR"
 
+# A reload that cannot make a mount does not cost the user the one that runs: what can be known before is refused, and what
+# only fusermount3 knows is undone.
+CONF=$TMP/me/r.conf
+conf() { printf '[mount:mine]\nsource = %s\nmountpoint = %s\niops = 1k\n%s\n' "$SRC" "$1" "${2-}" >"$CONF"; }
+conf "$TMP/second"
+"${ME[@]}" "$RATEFS" -f -c "$CONF" >"$LOG" 2>&1 &
+pid=$!
+within 5s is_mounted "$TMP/second" || fail "no mount"
+mkdir "$TMP/third"
+conf "$TMP/third"
+says "r.conf:3: \[mount:mine\] mountpoint '$TMP/third': Permission denied" me "$RATEFSCTL" --daemon=$pid reload
+equal "$(me cat "$TMP/second/file")" hello
+chown 65534 "$TMP/third"
+if ! grep -q '^user_allow_other' /etc/fuse.conf 2>/dev/null; then
+	conf "$TMP/third" allow_other=yes
+	rc=0
+	me "$RATEFSCTL" --daemon=$pid reload >"$TMP/said" 2>&1 || rc=$?
+	equal $rc 1 "exit status of a reload: $(cat "$TMP/said")"
+	grep -q "reloaded, but mount 'mine': .*user_allow_other.*; it is mounted as before" "$TMP/said" || fail "said: $(cat "$TMP/said")"
+	equal "$(me cat "$TMP/second/file")" hello
+	! is_mounted "$TMP/third" || fail "something was mounted"
+	conf "$TMP/third"
+fi
+out=$(me "$RATEFSCTL" --daemon=$pid reload 2>&1) || fail "reload: $out"
+is_mounted "$TMP/third" || fail "the mount did not move"
+kill -TERM "$pid"
+rc=0
+wait "$pid" || rc=$?
+equal "$rc" 0 "exit code of the daemon: $(cat "$LOG")"
+
 # The end: by fusermount3, by signal.
 me fusermount3 -u "$MNT" || fail "fusermount3 -u"
 nothing() { [ -z "$(ls "$DIR")" ]; }

@@ -66,6 +66,15 @@ must_show '^> mnt\.read_bps .* 2\.0M'
 type_keys "=" 2Q Enter
 must_show "2Q.*unknown suffix"
 limit_is 2M || fail "a wrong value has changed the limit"
+# A limit that is turned off stays selected, so that it can be set again.
+type_keys "=" off Enter
+within 10s limit_is off || fail "the limit is not off"
+must_show '^> mnt\.read_bps .* off '
+type_keys +
+must_show "mnt.read_bps is off; '=' sets a value"
+type_keys "=" 2M Enter
+within 10s limit_is 2M || fail "a limit that was off has not been set again"
+must_show '^> mnt\.read_bps .* 2\.0M'
 
 # It uses less than 20 ms of CPU per second; twice that is allowed for busy machines.
 pid=$(top_pid)

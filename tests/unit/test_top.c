@@ -14,7 +14,7 @@ static void data(void)
 {
 	top_data_free(&d);
 	ck_assert(top_data_make(&d, b, a, "12:34:56", known_user));
-	top_data_sort(&d, &v);
+	ck_assert(top_data_sort(&d, &v));
 }
 
 static void up(void)
@@ -106,6 +106,21 @@ START_TEST(a_wider_terminal_shows_more_columns)
 	ck_assert_ptr_nonnull(strstr(row, "data "));
 	ck_assert_ptr_nonnull(strstr(row, " 99 "));
 	ck_assert_ptr_nonnull(strstr(row, "class:backup.write_bps"));
+	down();
+}
+END_TEST
+
+START_TEST(limits_of_a_mount_with_a_long_name_can_be_told_apart)
+{
+	up();
+	b->scope[0].name = "a-mount-with-a-very-long-name";
+	b->scope[0].limit[1].of = b->scope[0].limit[2].of = b->scope[0].name;
+	data();
+	draw(24, 80);
+	find(24, "> a-mount+ackup.write_bps [");
+	find(24, "  a-mount+-name.each.iops [");
+	find(24, "  a-mount+me.max_inflight [");
+	find(24, "  global.bps              [");
 	down();
 }
 END_TEST
@@ -302,6 +317,37 @@ START_TEST(the_selected_limit_stays_selected_when_others_come_and_go)
 }
 END_TEST
 
+START_TEST(a_limit_that_was_turned_off_stays_selected_and_can_be_set_again)
+{
+	up();
+	press("j"); /* data.each.iops */
+	ck_assert_int_eq(press("=off\n"), TOP_SET);
+	ck_assert_str_eq(set.option, "each.iops");
+	ck_assert_str_eq(set.value, "off");
+	memmove(&b->scope[0].limit[1], &b->scope[0].limit[2], 2 * sizeof(b->scope[0].limit[0]));
+	b->scope[0].limits--;
+	data();
+	draw(24, 80);
+	ck_assert_ptr_nonnull(strstr(line[find(24, "> data.each.iops")].text, " off "));
+	ck_assert_int_eq(press("+"), TOP_REDRAW); /* a tenth of what? */
+	ck_assert_ptr_nonnull(strstr(v.message, "is off; '=' sets a value"));
+	ck_assert_int_eq(press("-"), TOP_REDRAW);
+	data();
+	ck_assert_int_eq(press("=70\n"), TOP_SET);
+	ck_assert_str_eq(set.target, "data");
+	ck_assert_str_eq(set.option, "each.iops");
+	ck_assert_str_eq(set.value, "70");
+	data();
+	press("j"); /* once it is not selected any more, it has no row */
+	data();
+	draw(24, 80);
+	find(24, "> data.max_inflight");
+	for (unsigned i = 0; i < 24; i++)
+		ck_assert_ptr_null(strstr(line[i].text, "data.each.iops  "));
+	down();
+}
+END_TEST
+
 /* A limit of a mount and its fs is shown once, where it is set. */
 START_TEST(space_of_an_fs_is_not_shown_again_for_its_mounts)
 {
@@ -378,11 +424,13 @@ END_TEST
 
 UNIT_MAIN("top", a_terminal_of_80_by_24_shows_limits_and_keys, a_wider_terminal_shows_more_columns,
 	  keys_of_all_kinds_say_who_they_are, any_size_of_a_terminal_is_drawn,
+	  limits_of_a_mount_with_a_long_name_can_be_told_apart,
 	  limits_leave_room_for_keys_and_the_selected_one_is_seen, keys_are_sorted_and_filtered,
 	  plus_and_minus_change_the_selected_limit_by_a_tenth, minus_never_reaches_zero,
 	  a_value_is_typed_and_may_be_given_up, q_quits_but_can_be_typed,
 	  without_any_limit_nothing_is_changed,
 	  the_selected_limit_stays_selected_when_others_come_and_go,
+	  a_limit_that_was_turned_off_stays_selected_and_can_be_set_again,
 	  space_of_an_fs_is_not_shown_again_for_its_mounts,
 	  a_pool_shows_what_is_granted_here_and_who_takes_part,
 	  a_lost_pool_says_since_when_why_and_what_happens_meanwhile)
