@@ -173,8 +173,10 @@ static ssize_t receive_line(struct daemon_ref *d)
 static enum proto_code receive(struct daemon_ref *d, json_t **json, struct error *err)
 {
 	ssize_t n = receive_line(d);
-	if (n < 0)
+	if (n < 0) {
+		d->gone = errno == 0 || errno == ECONNRESET;
 		return lost(err);
+	}
 	*json = proto_parse(d->in, n, ANSWER_DEPTH, err);
 	d->in_len -= n + 1;
 	memmove(d->in, d->in + n + 1, d->in_len);

@@ -24,6 +24,7 @@ struct daemon_ref {
 	char *path; /* of its socket */
 	char *in;   /* received, but not yet parsed */
 	size_t in_len, in_room;
+	bool gone; /* it closed the connection instead of answering */
 };
 
 struct daemons {

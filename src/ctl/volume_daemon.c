@@ -64,20 +64,37 @@ static int start(const struct volume_setup *s, struct error *err)
 	return path ? run_ratefs(argv, err) : error_set(err, "out of memory");
 }
 
+#define TRIES 10
+
 /* --- the control socket --------------------------------------------------------------------- */
+
+/* Connects, and sends the request once.  *gone: the daemon exited before it answered. */
+static int ask_once(const struct volume_setup *s, json_t *request, json_t **answer, bool *gone,
+		    struct error *err)
+{
+	struct daemons d;
+	*gone = false;
+	if (daemons_find(&d, s->control, err) < 0)
+		return -1;
+	enum proto_code code = daemon_call(&d.daemon[0], json_incref(request), answer, err);
+	*gone = d.daemon[0].gone;
+	daemons_free(&d);
+	return code;
+}
 
 /* Sends the request and returns the code of the answer, with err; -1: there is no daemon.  Release
  * *answer with json_decref. */
 static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
 {
-	struct daemons d;
+	AUTO_JSON *taken = request;
+	bool gone = true;
+	int code = -1;
 	*answer = NULL;
-	if (daemons_find(&d, s->control, err) < 0) {
-		json_decref(request);
+	/* A daemon that is being killed accepts connections until the kernel has closed all its sockets. */
+	for (int tries = 0; gone && tries < TRIES; tries++)
+		code = ask_once(s, taken, answer, &gone, err);
+	if (code < 0 || gone)
 		return -1;
-	}
-	enum proto_code code = daemon_call(&d.daemon[0], request, answer, err);
-	daemons_free(&d);
 	/* Leave out the remedy of these errors: users of an engine cannot give --force. */
 	const char *text = get_text(get_part(*answer, "error"), "text");
 	if ((code == PROTO_IN_USE || code == PROTO_WRONG_STATE) && *text)
