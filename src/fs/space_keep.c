@@ -201,8 +201,9 @@ static int counted_start(struct space *sp)
 
 /* --- looking again --------------------------------------------------------------------------- */
 
-/* all: counts preallocated blocks, too, unless the file is open. */
-static void look_again(struct space *sp, struct space_slot *s, bool all)
+/* trimmed: preallocated blocks were freed; if the file was not touched meanwhile, the others are no data (extended
+ * attributes, the block map) and are counted. */
+static void look_again(struct space *sp, struct space_slot *s, bool trimmed)
 {
 	struct fhandle fh;
 	struct stat st;
@@ -210,11 +211,14 @@ static void look_again(struct space *sp, struct space_slot *s, bool all)
 	if (!sp->by_handle || !fh.bytes)
 		return;
 	uint64_t ticket = slot_ticket(s);
+	bool all = trimmed && table_is_untouched(&sp->table, s, ticket);
 	AUTO_FD fd = fhandle_open_at(sp->mount_fd, &fh, O_PATH | O_CLOEXEC);
 	if (fd == -ESTALE)
 		table_vanished(&sp->table, s, ticket);
 	else if (fd >= 0 && mirror_stat(fd, &st) == 0 && st.st_ino == s->ino)
 		space_enter(sp, s, ticket, &st, all);
+	if (all && fd >= 0)
+		table_keep_all(&sp->table, s);
 }
 
 /* Whether the files of the tree hold more than its limit, together with preallocated blocks. */
@@ -231,7 +235,7 @@ static bool holds_too_much(struct space *sp)
 }
 
 /* Checks these files, frees preallocated blocks of those that are closed, and drops the references. */
-static void look_at(struct space *sp, struct space_slot *const *due, unsigned n, bool all)
+static void look_at(struct space *sp, struct space_slot *const *due, unsigned n)
 {
 	bool waste = false;
 	for (unsigned i = 0; i < n; i++) {
@@ -242,7 +246,7 @@ static void look_at(struct space *sp, struct space_slot *const *due, unsigned n,
 		trim(sp);
 	for (unsigned i = 0; i < n; i++) {
 		if (waste && table_has_waste(&sp->table, due[i]))
-			look_again(sp, due[i], all);
+			look_again(sp, due[i], true);
 		table_put(&sp->table, due[i], monotonic_ns());
 	}
 }
@@ -253,7 +257,7 @@ static uint64_t counted_tend(struct space *sp)
 	unsigned n = DUE;
 	for (int round = 0; round < ROUNDS && n == DUE && !atomic_load(&sp->stop); round++) {
 		n = table_due(&sp->table, monotonic_ns(), IDLE_KEEP, due, DUE);
-		look_at(sp, due, n, false);
+		look_at(sp, due, n);
 	}
 	if (atomic_load(&sp->trims) && holds_too_much(sp)) {
 		trim(sp);
@@ -275,7 +279,7 @@ static void look_at_all(struct space *sp)
 	uint64_t n = atomic_load(&sp->table.idle);
 	struct space_slot **due = n ? malloc(n * sizeof(*due)) : NULL;
 	n = due ? table_due(&sp->table, UINT64_MAX, UINT64_MAX, due, (unsigned)n) : 0;
-	look_at(sp, due, (unsigned)n, true);
+	look_at(sp, due, (unsigned)n);
 	free(due);
 }
 

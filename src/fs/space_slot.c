@@ -141,6 +141,22 @@ static void apply_locked(struct space_table *t, struct space_slot *s, const stru
 	set_excess_locked(t, s, (int64_t)(all - counted));
 }
 
+bool table_is_untouched(struct space_table *t, struct space_slot *s, uint64_t ticket)
+{
+	struct space_shard *sh = lock_of(t, s);
+	bool untouched = !s->handles && s->applied + 1 == ticket;
+	pthread_mutex_unlock(&sh->lock);
+	return untouched;
+}
+
+void table_keep_all(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	if (s->bytes > 0)
+		s->keep_end = max_u64(s->keep_end, (uint64_t)s->bytes);
+	pthread_mutex_unlock(&sh->lock);
+}
+
 bool table_has_waste(struct space_table *t, struct space_slot *s)
 {
 	struct space_shard *sh = lock_of(t, s);

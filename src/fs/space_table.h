@@ -194,6 +194,10 @@ static inline bool slot_counts_all(const struct space_slot *s)
 {
 	return atomic_load_explicit(&s->all_counts, memory_order_relaxed);
 }
+/* True: the stat before the one with this ticket was the last; no operation came in between. */
+bool table_is_untouched(struct space_table *t, struct space_slot *s, uint64_t ticket);
+/* Whatever is counted now is no excess. */
+void table_keep_all(struct space_table *t, struct space_slot *s);
 /* The file is not open and has preallocated blocks that are not counted. */
 bool table_has_waste(struct space_table *t, struct space_slot *s);
 /* They were freed, in all files. */

@@ -496,7 +496,10 @@ START_TEST(preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_fi
 	ck_assert(table_has_waste(&t, s));
 	/* What could not be freed counts. */
 	st.cap_closed = UINT64_MAX;
-	table_settle(&t, s, slot_ticket(s), &st);
+	uint64_t ticket = slot_ticket(s);
+	ck_assert(table_is_untouched(&t, s, ticket));
+	ck_assert(!table_is_untouched(&t, s, ticket + 1));
+	table_settle(&t, s, ticket, &st);
 	ck_assert_int_eq(t.bytes.used, 16384);
 	ck_assert_int_eq(t.excess, 0);
 	ck_assert(!table_has_waste(&t, s));
@@ -506,6 +509,16 @@ START_TEST(preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_fi
 	table_forget_excess(&t);
 	ck_assert_int_eq(t.excess, 0);
 	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.excess, 8192);
+	st.bytes = 12288;
+	st.cap_closed = 12288;
+	table_settle(&t, s, slot_ticket(s), &st);
+	table_keep_all(&t, s);
+	st.cap_closed = 8192;
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.bytes.used, 12288);
+	ck_assert_int_eq(t.excess, 0);
+	st.bytes = 16384;
 	slot_count_all(s);
 	table_settle(&t, s, slot_ticket(s), &st);
 	ck_assert_int_eq(t.bytes.used, 16384);
