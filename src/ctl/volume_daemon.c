@@ -50,7 +50,7 @@ static int check(void *ctx, const char *text, struct error *err)
 	const char *const argv[] = {s->ratefs, "--check", "-c", path, NULL};
 	if (!path)
 		return error_set(err, "out of memory");
-	if (volume_write_file(path, text, err) < 0)
+	if (volume_write_file(path, text, SYNC_NOTHING, err) < 0)
 		return -1;
 	int rc = run_ratefs(argv, err);
 	unlink(path);
