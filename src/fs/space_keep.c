@@ -172,11 +172,18 @@ static void adopt_open_files(struct space *sp)
 	pthread_mutex_unlock(&sp->lock);
 }
 
-/* Frees preallocated blocks; see space_trim.h. */
-static void trim(struct space *sp)
+/* See space_trim.h. */
+static bool with_root(const struct space *sp, bool (*call)(int fd))
 {
 	AUTO_FD fd = openat(sp->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	atomic_store(&sp->trims, fd >= 0 && trim_filesystem(fd));
+	return fd >= 0 && call(fd);
+}
+
+/* Frees preallocated blocks.  That changes st_blocks of any file. */
+static void trim(struct space *sp)
+{
+	atomic_store(&sp->trims, with_root(sp, trim_filesystem));
+	table_check_all(&sp->table);
 }
 
 static int counted_start(struct space *sp)
@@ -185,7 +192,7 @@ static int counted_start(struct space *sp)
 	int res = state_open(&sp->state, sp->state_dir, sp->source, sp->root_fd);
 	bool clean = state_load(&sp->state, &total);
 	if (sp->overallocates && sp->by_handle)
-		trim(sp);
+		atomic_store(&sp->trims, with_root(sp, trim_is_possible));
 	if (res == 0)
 		res = state_save(&sp->state, &(struct space_total){0}, false);
 	if (res < 0)
@@ -245,7 +252,7 @@ static void look_at(struct space *sp, struct space_slot *const *due, unsigned n)
 	if (waste)
 		trim(sp);
 	for (unsigned i = 0; i < n; i++) {
-		if (waste && table_has_waste(&sp->table, due[i]))
+		if (waste)
 			look_again(sp, due[i], true);
 		table_put(&sp->table, due[i], monotonic_ns());
 	}
@@ -259,10 +266,8 @@ static uint64_t counted_tend(struct space *sp)
 		n = table_due(&sp->table, monotonic_ns(), IDLE_KEEP, due, DUE);
 		look_at(sp, due, n);
 	}
-	if (atomic_load(&sp->trims) && holds_too_much(sp)) {
+	if (atomic_load(&sp->trims) && holds_too_much(sp))
 		trim(sp);
-		table_forget_excess(&sp->table);
-	}
 	/* From now on, an operation that leaves a file to check wakes this thread. */
 	atomic_store(&sp->keeper_sleeps, true);
 	bool more = table_has_work(&sp->table);
@@ -285,6 +290,8 @@ static void look_at_all(struct space *sp)
 
 static void counted_end(struct space *sp)
 {
+	if (atomic_load(&sp->trims))
+		trim(sp);
 	look_at_all(sp);
 	struct space_total total = total_of(sp);
 	bool sure = atomic_load(&sp->enforcing) && !atomic_load(&sp->table.missed);

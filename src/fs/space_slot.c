@@ -135,7 +135,9 @@ static void set_bytes_locked(struct space_table *t, struct space_slot *s, int64_
 
 static void apply_locked(struct space_table *t, struct space_slot *s, const struct slot_stat *st)
 {
-	uint64_t cap = max_u64(s->handles ? st->cap : st->cap_closed, s->keep_end);
+	/* A closed file that cannot be found again cannot be checked after its excess was freed. */
+	uint64_t closed = s->handle_bytes ? st->cap_closed : UINT64_MAX;
+	uint64_t cap = max_u64(s->handles ? st->cap : closed, s->keep_end);
 	uint64_t all = (uint64_t)st->bytes, counted = slot_counts_all(s) ? all : min_u64(all, cap);
 	set_bytes_locked(t, s, (int64_t)counted);
 	set_excess_locked(t, s, (int64_t)(all - counted));
@@ -165,14 +167,17 @@ bool table_has_waste(struct space_table *t, struct space_slot *s)
 	return waste;
 }
 
-void table_forget_excess(struct space_table *t)
+void table_check_all(struct space_table *t)
 {
 	for (unsigned i = 0; i < SPACE_SHARDS; i++) {
 		struct space_shard *sh = &t->shard[i];
 		pthread_mutex_lock(&sh->lock);
 		for (size_t b = 0; b < sh->buckets; b++)
-			for (struct space_slot *s = sh->bucket[b]; s; s = s->next)
+			for (struct space_slot *s = sh->bucket[b]; s; s = s->next) {
 				set_excess_locked(t, s, 0);
+				s->due_ns = 0;
+				s->looks = 0;
+			}
 		pthread_mutex_unlock(&sh->lock);
 	}
 }

@@ -200,8 +200,8 @@ bool table_is_untouched(struct space_table *t, struct space_slot *s, uint64_t ti
 void table_keep_all(struct space_table *t, struct space_slot *s);
 /* The file is not open and has preallocated blocks that are not counted. */
 bool table_has_waste(struct space_table *t, struct space_slot *s);
-/* They were freed, in all files. */
-void table_forget_excess(struct space_table *t);
+/* They were freed, in all files: there is no excess, and every slot is due. */
+void table_check_all(struct space_table *t);
 void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *out);
 
 /* A file that is about to lose its last name.  `st` is the stat by which its inode number was

@@ -14,7 +14,16 @@ struct eofblocks {
 };
 #define EOFBLOCKS_VERSION  1
 #define EOFBLOCKS_SYNC	   1 /* do not skip files with dirty pages or that are locked at the moment */
+#define EOFBLOCKS_MIN_SIZE 16
 #define IOC_FREE_EOFBLOCKS _IOR('X', 58, struct eofblocks)
+
+bool trim_is_possible(int fd)
+{
+	const struct eofblocks none = {.version = EOFBLOCKS_VERSION,
+				       .flags = EOFBLOCKS_MIN_SIZE,
+				       .min_file_size = INT64_MAX};
+	return ioctl(fd, IOC_FREE_EOFBLOCKS, &none) == 0;
+}
 
 bool trim_filesystem(int fd)
 {

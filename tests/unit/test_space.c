@@ -478,10 +478,10 @@ END_TEST
 START_TEST(preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_file)
 {
 	struct space_table t;
-	const struct fhandle none = {0};
+	const struct fhandle handle = {.bytes = 8};
 	table_init(&t);
 	struct space_slot *s = table_get(&t, DEV, 1);
-	table_opened(&t, s, false, &none);
+	table_opened(&t, s, false, &handle);
 	base(&t, s, 0);
 	struct slot_stat st = stat_of(16384, 8192, true);
 	st.cap_closed = 8192;
@@ -506,7 +506,7 @@ START_TEST(preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_fi
 	st.cap_closed = 8192;
 	table_settle(&t, s, slot_ticket(s), &st);
 	ck_assert_int_eq(t.excess, 8192);
-	table_forget_excess(&t);
+	table_check_all(&t);
 	ck_assert_int_eq(t.excess, 0);
 	table_settle(&t, s, slot_ticket(s), &st);
 	ck_assert_int_eq(t.excess, 8192);
@@ -522,6 +522,22 @@ START_TEST(preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_fi
 	slot_count_all(s);
 	table_settle(&t, s, slot_ticket(s), &st);
 	ck_assert_int_eq(t.bytes.used, 16384);
+	ck_assert_int_eq(t.excess, 0);
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(all_blocks_of_a_closed_file_that_cannot_be_found_again_count)
+{
+	struct space_table t;
+	table_init(&t);
+	struct space_slot *s = table_get(&t, DEV, 1);
+	base(&t, s, 4096);
+	struct slot_stat st = stat_of(8192, 4096, true);
+	st.cap_closed = 4096;
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.bytes.used, 4096);
 	ck_assert_int_eq(t.excess, 0);
 	table_put(&t, s, 0);
 	table_destroy(&t);
@@ -716,6 +732,7 @@ UNIT_MAIN("space", a_reservation_fits_up_to_the_limit_and_not_beyond, no_limit_a
 	  a_write_beside_a_truncation_is_settled_by_stat,
 	  blocks_beyond_the_end_count_when_somebody_asked_for_them_or_the_file_is_closed,
 	  preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_file,
+	  all_blocks_of_a_closed_file_that_cannot_be_found_again_count,
 	  a_file_without_a_name_goes_with_its_last_handle,
 	  a_file_whose_size_equals_its_blocks_may_still_have_holes,
 	  a_write_beyond_a_hole_leaves_what_is_known_of_the_blocks_before_it,
