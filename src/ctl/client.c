@@ -103,6 +103,7 @@ int daemon_take(struct daemon_ref *d, json_t **json, struct error *err)
 			return 0;
 		errno = n == 0 ? 0 : errno;
 		if (n <= 0) {
+			d->gone = errno == 0 || errno == ECONNRESET;
 			lost(d, err);
 			return -1;
 		}

@@ -27,6 +27,7 @@ struct daemon_ref {
 	char *in;   /* received, but not yet parsed */
 	size_t in_len, in_room;
 	size_t in_seen; /* so much of it has no newline */
+	bool gone;	/* it closed the connection instead of answering */
 };
 
 #define CLIENT_PATIENCE_MS 2000

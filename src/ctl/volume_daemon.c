@@ -50,7 +50,7 @@ static int check(void *ctx, const char *text, struct error *err)
 	const char *const argv[] = {s->ratefs, "--check", "-c", path, NULL};
 	if (!path)
 		return error_set(err, "out of memory");
-	if (volume_write_file(path, text, err) < 0)
+	if (volume_write_file(path, text, SYNC_NOTHING, err) < 0)
 		return -1;
 	int rc = run_ratefs(argv, err);
 	unlink(path);
@@ -66,20 +66,36 @@ static int start(const struct volume_setup *s, struct error *err)
 
 /* --- the control socket --------------------------------------------------------------------- */
 
-/* Sends the request and returns the code of the answer, with err; -1: there is no daemon, which is something else
- * than one that does not answer.  Release
- * *answer with json_decref. */
-static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
+#define TRIES 10
+
+/* Connects, and sends the request once.  *gone: the daemon exited before it answered. */
+static int ask_once(const struct volume_setup *s, json_t *request, json_t **answer, bool *gone,
+		    struct error *err)
 {
 	struct daemons d;
-	*answer = NULL;
+	*gone = false;
 	enum proto_code code = daemons_find(&d, s->control, CLIENT_PATIENCE_MS, err);
-	if (code == PROTO_OK)
+	if (code == PROTO_OK) {
 		code = daemon_call(&d.daemon[0], json_incref(request), answer, err);
-	else if (code == PROTO_NO_TARGET)
-		code = -1;
-	json_decref(request);
+		*gone = d.daemon[0].gone;
+	}
 	daemons_free(&d);
+	return code == PROTO_NO_TARGET && !*answer ? -1 : (int)code;
+}
+
+/* Sends the request and returns the code of the answer, with err; -1: there is no daemon, which is different from one
+ * that does not answer.  Release *answer with json_decref. */
+static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
+{
+	AUTO_JSON *taken = request;
+	bool gone = true;
+	int code = -1;
+	*answer = NULL;
+	/* A daemon that is being killed accepts connections until the kernel has closed all its sockets. */
+	for (int tries = 0; gone && tries < TRIES; tries++)
+		code = ask_once(s, taken, answer, &gone, err);
+	if (code < 0 || gone)
+		return -1;
 	/* Leave out the remedy of these errors: users of an engine cannot give --force. */
 	const char *text = get_text(get_part(*answer, "error"), "text");
 	if ((code == PROTO_IN_USE || code == PROTO_WRONG_STATE) && *text)

@@ -40,14 +40,14 @@ static int sync_directory_of(const char *path)
 	return fd < 0 ? -1 : fsync(fd);
 }
 
-int volume_write_file(const char *path, const char *text, struct error *err)
+int volume_write_file(const char *path, const char *text, enum volume_sync sync, struct error *err)
 {
 	AUTO_FREE char *temporary = NULL;
 	if (asprintf(&temporary, "%s~", path) < 0)
 		return error_set(err, "out of memory");
 	AUTO_FD fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || write_all(fd, text) < 0 || fsync(fd) < 0 || rename(temporary, path) < 0 ||
-	    sync_directory_of(path) < 0) {
+	if (fd < 0 || write_all(fd, text) < 0 || (sync >= SYNC_DATA && fsync(fd) < 0) ||
+	    rename(temporary, path) < 0 || (sync == SYNC_ALL && sync_directory_of(path) < 0)) {
 		error_set(err, "%s: %s", path, strerror(errno));
 		unlink(temporary);
 		return -1;
@@ -203,10 +203,12 @@ json_t *volume_state_begin(const struct volume_state *s)
 	return json_deep_copy(s->root);
 }
 
-int volume_state_commit(struct volume_state *s, json_t *copy, struct error *err)
+int volume_state_commit(struct volume_state *s, json_t *copy, enum volume_sync sync,
+			struct error *err)
 {
 	AUTO_FREE char *text = json_dumps(copy, JSON_INDENT(1));
-	int rc = text ? volume_write_file(s->path, text, err) : error_set(err, "out of memory");
+	int rc = text ? volume_write_file(s->path, text, sync, err)
+		      : error_set(err, "out of memory");
 	if (rc < 0) {
 		json_decref(copy);
 		return -1;

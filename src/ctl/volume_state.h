@@ -17,6 +17,14 @@
 
 #include "base/error.h"
 
+/* What remains after a power failure.  References of containers, for example, need not survive one: the containers do not.
+ * Each sync takes milliseconds. */
+enum volume_sync {
+	SYNC_NOTHING, /* anything */
+	SYNC_DATA,    /* the old text or the new one */
+	SYNC_ALL,     /* the new text */
+};
+
 struct volume_state {
 	char *path;
 	json_t *root;
@@ -29,7 +37,8 @@ void volume_state_free(struct volume_state *s);
 /* A copy to change; NULL: no memory. */
 json_t *volume_state_begin(const struct volume_state *s);
 /* Writes the copy and puts it in force.  Takes the copy over even if it fails. */
-int volume_state_commit(struct volume_state *s, json_t *copy, struct error *err);
+int volume_state_commit(struct volume_state *s, json_t *copy, enum volume_sync sync,
+			struct error *err);
 
 /* All volumes, and one of them (NULL: there is none), of a state or a copy.  Borrowed. */
 json_t *volume_all(const json_t *root);
@@ -44,8 +53,8 @@ const char *volume_source(const json_t *volume); /* NULL: the plugin's own direc
 const char *volume_text(const json_t *volume, const char *key);
 json_t *volume_references(const json_t *volume);
 
-/* Replaces the file by the text, atomically, and syncs it to the disk. */
-int volume_write_file(const char *path, const char *text, struct error *err);
+/* Replaces the file by the text, atomically. */
+int volume_write_file(const char *path, const char *text, enum volume_sync sync, struct error *err);
 /* All of a file, NULL with errno. */
 char *volume_read_file(const char *path);
 

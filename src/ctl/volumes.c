@@ -58,10 +58,10 @@ int volumes_no_memory(struct error *err)
 
 /* --- the state ------------------------------------------------------------------------------ */
 
-int volumes_commit(struct volumes *v, json_t *copy, struct error *err)
+int volumes_commit(struct volumes *v, json_t *copy, enum volume_sync sync, struct error *err)
 {
 	pthread_mutex_lock(&v->look);
-	int rc = volume_state_commit(&v->state, copy, err);
+	int rc = volume_state_commit(&v->state, copy, sync, err);
 	pthread_mutex_unlock(&v->look);
 	return rc;
 }
@@ -145,7 +145,7 @@ int volumes_rewrite_conf(struct volumes *v, const char *add, const char *drop, s
 	AUTO_FREE char *text = path && old ? conf_text(v, old, add, drop) : NULL;
 	if (!text)
 		return error_set(err, "out of memory");
-	return strcmp(text, old) == 0 ? 0 : volume_write_file(path, text, err);
+	return strcmp(text, old) == 0 ? 0 : volume_write_file(path, text, SYNC_DATA, err);
 }
 
 char *volumes_served_section(const struct volumes *v, const json_t *volume)
@@ -292,7 +292,7 @@ static int create_locked(struct volumes *v, const char *name, json_t *options, s
 		json_decref(copy);
 		return rc;
 	}
-	return volumes_commit(v, copy, err) < 0 ? FAILED : DONE;
+	return volumes_commit(v, copy, SYNC_ALL, err) < 0 ? FAILED : DONE;
 }
 
 int volumes_create(struct volumes *v, const char *name, json_t *options, struct error *err)

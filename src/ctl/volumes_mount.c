@@ -23,7 +23,7 @@ static int set_reference(struct volumes *v, const char *name, const char *id, bo
 	}
 	if (!present)
 		json_object_del(references, id);
-	return volumes_commit(v, copy, err);
+	return volumes_commit(v, copy, SYNC_DATA, err);
 }
 
 /* Copies the volume's section to the state, so that changes by `ratefsctl set --save` apply to the
@@ -40,7 +40,7 @@ static int keep_section(struct volumes *v, const char *name, struct error *err)
 		json_decref(copy);
 		return error_set(err, "out of memory");
 	}
-	return volumes_commit(v, copy, err);
+	return volumes_commit(v, copy, SYNC_ALL, err);
 }
 
 int volumes_release(struct volumes *v, const char *name, struct error *err)

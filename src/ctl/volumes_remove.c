@@ -68,7 +68,7 @@ static int remove_locked(struct volumes *v, const char *name, struct error *err)
 	if (!copy)
 		return volumes_no_memory(err);
 	json_object_del(volume_all(copy), name);
-	if (volumes_commit(v, copy, err) < 0)
+	if (volumes_commit(v, copy, SYNC_ALL, err) < 0)
 		return FAILED;
 	if (own) {
 		to_trash(v, name, id);

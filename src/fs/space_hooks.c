@@ -10,6 +10,7 @@
 #include "fs/handle.h"
 #include "fs/inode_table.h"
 #include "fs/space_map.h"
+#include "fs/space_trim.h"
 
 /* While more than this is free, a write reserves all blocks that it touches, which is cheap but too much.  Below it, a
  * write looks up in the block map of the file which blocks are missing and reserves only those, so that excessive
@@ -68,15 +69,19 @@ static struct slot_stat slot_stat_of(const struct space *sp, const struct stat *
 		.bytes = (int64_t)bytes,
 		.size = file ? end : UINT64_MAX,
 		.cap = file && sp->overallocates ? end : UINT64_MAX,
+		.cap_closed = file && atomic_load(&sp->trims) ? end : UINT64_MAX,
 		.exists = st->st_nlink > 0,
 		.final = !sp->delays || (file && bytes == end && bytes <= sp->plain_max),
 	};
 }
 
-bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st)
+bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st,
+		 bool all)
 {
-	const struct slot_stat now = slot_stat_of(sp, st);
+	struct slot_stat now = slot_stat_of(sp, st);
 	bool done = true;
+	if (all)
+		now.cap_closed = UINT64_MAX;
 	if (slot_needs_base(s))
 		table_base(&sp->table, s, &now);
 	else
@@ -94,7 +99,7 @@ static int enter_fd(struct space *sp, struct space_slot *s, int fd)
 		struct stat st;
 		uint64_t ticket = slot_ticket(s);
 		int res = mirror_stat(fd, &st);
-		if (res < 0 || space_enter(sp, s, ticket, &st))
+		if (res < 0 || space_enter(sp, s, ticket, &st, false))
 			return res;
 	}
 	return 0;
@@ -115,6 +120,8 @@ static struct space_slot *slot_of(struct fs *fs, struct handle *h)
 	if (h->inode->handle_bytes && h->inode->handle_bytes <= SPACE_HANDLE_MAX)
 		inode_copy_handle(h->inode, &fh);
 	table_opened(t, s, bypassing, &fh);
+	if (fs->cfg.space->overallocates && trim_is_useless(h->fd))
+		slot_count_all(s);
 	struct space_slot *other = NULL;
 	if (atomic_compare_exchange_strong(&h->slot, &other, s))
 		return s;
@@ -188,7 +195,7 @@ static int give_up(struct space_op *op, int res)
 
 static uint64_t cap_of(struct space_op *op, const struct stat *st)
 {
-	if (!op->sp->overallocates)
+	if (!op->sp->overallocates || slot_counts_all(op->slot))
 		return UINT64_MAX;
 	return max_u64(end_of(op->sp, st), table_kept(&op->sp->table, op->slot));
 }
@@ -219,6 +226,7 @@ static bool begin_sure(struct space_op *op, off_t off, size_t size, uint64_t lim
 	uint64_t growth;
 	op->write = (struct slot_write){(uint64_t)off, (uint64_t)off + size, op->sp->block, 0};
 	op->sure = table_write_begin(t, op->slot, &op->write, &growth) &&
+		   !(growth && slot_counts_all(op->slot)) &&
 		   space_reserve(&t->bytes, growth, 0, limit);
 	if (op->sure)
 		op->bytes = growth;
@@ -244,12 +252,36 @@ static bool prove(struct space_op *op, int fd)
 	return true;
 }
 
+/* For writes of unknown cost.  If little is free, may reduce *size. */
+static int reserve_write(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
+			 size_t *size, enum space_write how)
+{
+	uint64_t limit = bytes_limit(fs), most = space_span((uint64_t)off, *size, op->sp->block);
+	bool append = how == SPACE_APPEND, exactly = slot_counts_all(op->slot);
+	most += append ? op->sp->block : 0;
+	if (!exactly && (!limit || space_reserve(&op->sp->table.bytes, most, MARGIN, limit))) {
+		op->bytes = limit ? most : 0;
+		return 0;
+	}
+	struct stat st;
+	int res = mirror_stat(h->fd, &st);
+	uint64_t from = append && res == 0 ? (uint64_t)st.st_size : (uint64_t)off;
+	uint64_t to = from + *size;
+	if (res == 0)
+		res = reserve_closely(op, fs, h->fd, &st, from, &to, true);
+	if (res < 0)
+		return res;
+	*size = to - from;
+	if (exactly && to > (uint64_t)st.st_size)
+		trim_prevent(h->fd, (off_t)from, *size);
+	return 0;
+}
+
 int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, off_t off,
 			   size_t *size, enum space_write how)
 {
 	int res = begin_data(op, fs, h);
 	uint64_t limit = bytes_limit(fs);
-	bool append = how == SPACE_APPEND;
 	if (res < 0 || !op->sp || !*size)
 		return res;
 	if (how == SPACE_WRITE && (begin_sure(op, off, *size, limit) ||
@@ -257,24 +289,8 @@ int space_write_begin_slow(struct space_op *op, struct fs *fs, struct handle *h,
 		return 0;
 	/* A copy of a hole is a hole, on filesystems whose files can share blocks. */
 	begin_change(op, how == SPACE_COPY ? CHANGE_ANY : CHANGE_WRITE);
-	if (!limit)
-		return 0;
-	uint64_t most = space_span((uint64_t)off, *size, op->sp->block);
-	most += append ? op->sp->block : 0;
-	if (space_reserve(&op->sp->table.bytes, most, MARGIN, limit)) {
-		op->bytes = most;
-		return 0;
-	}
-	struct stat st;
-	res = mirror_stat(h->fd, &st);
-	uint64_t from = append && res == 0 ? (uint64_t)st.st_size : (uint64_t)off;
-	uint64_t to = from + *size;
-	if (res == 0)
-		res = reserve_closely(op, fs, h->fd, &st, from, &to, true);
-	if (res < 0)
-		return give_up(op, res);
-	*size = to - from;
-	return 0;
+	res = reserve_write(op, fs, h, off, size, how);
+	return res < 0 ? give_up(op, res) : 0;
 }
 
 /* Whether this mode of fallocate allocates blocks: all do, except punching, collapsing and inserting a hole. */
@@ -374,6 +390,8 @@ void space_end_slow(struct space_op *op, int fd)
 		table_cut(t, op->slot);
 	if (op->keep_end)
 		table_keep(t, op->slot, op->keep_end);
+	if (op->keep_end && op->sp->overallocates && fd >= 0)
+		slot_count_all(op->slot);
 	end_change(op);
 	if (op->moves)
 		table_move_end(t, op->epoch);
@@ -446,7 +464,7 @@ void space_moving_slow(struct fs *fs, int dir_fd, const char *name)
 	if (!s)
 		return;
 	if (slot_needs_base(s))
-		space_enter(sp, s, slot_ticket(s), &st);
+		space_enter(sp, s, slot_ticket(s), &st, false);
 	table_put(&sp->table, s, monotonic_ns());
 }
 

@@ -236,7 +236,8 @@ void space_closed(struct fs *fs, struct handle *h);
 /* Applies the limits to the answer for df. */
 void space_statfs(const struct fs *fs, struct statvfs *st);
 
-/* Enters the result of a stat; see table_settle. */
-bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st);
+/* Enters the result of a stat; see table_settle.  all: counts preallocated blocks, unless the file is open. */
+bool space_enter(struct space *sp, struct space_slot *s, uint64_t ticket, const struct stat *st,
+		 bool all);
 
 #endif

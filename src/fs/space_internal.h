@@ -39,7 +39,8 @@ struct space {
 	/* of the backing; set before counting begins */
 	uint64_t block;	    /* unit of allocation in bytes */
 	uint64_t dir_bytes; /* size of a new directory, as observed so far */
-	bool overallocates; /* preallocates blocks for open files, and frees them later */
+	bool overallocates; /* preallocates blocks for files that grow, and frees them later */
+	_Atomic bool trims; /* we can make it free them; see space_trim.h */
 	bool delays;	    /* allocates blocks when it writes the data */
 	bool dirs_are_free; /* directories have no blocks, however many names are in them */
 	uint64_t plain_max; /* files up to this size without holes have only data blocks */
@@ -71,10 +72,11 @@ struct space {
 int space_attach(struct space *sp, struct fs *fs); /* 0 or -ENOMEM */
 void space_detach(struct space *sp, struct fs *fs);
 void space_wake_slow(struct space *sp);
-/* There may be a file to check again. */
+/* After an operation: wakes the keeper if there is a file to check again.  Most operations leave none, and waking a thread
+ * costs as much as the rest of an unlink. */
 static inline void space_wake(struct space *sp)
 {
-	if (atomic_load(&sp->keeper_sleeps))
+	if (atomic_load(&sp->keeper_sleeps) && table_has_work(&sp->table))
 		space_wake_slow(sp);
 }
 /* Starts counting, unless that was done before. */

@@ -17,6 +17,7 @@
 #include "fs/mirror.h"
 #include "fs/space_hooks.h"
 #include "fs/space_internal.h"
+#include "fs/space_trim.h"
 
 #define ATTEMPTS  3
 #define SLOTS_MAX (1U << 20) /* files changed during a scan; with more, it is repeated later */
@@ -54,7 +55,7 @@ static int visit_slot(struct space *sp, int dir_fd, const char *name, const stru
 	uint64_t ticket = slot_ticket(s);
 	int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (name[0] ? 0 : AT_EMPTY_PATH);
 	if (fstatat(dir_fd, name, &st, flags) == 0 && st.st_ino == s->ino && st.st_dev == s->dev)
-		space_enter(sp, s, ticket, &st);
+		space_enter(sp, s, ticket, &st, false);
 	table_put(&sp->table, s, monotonic_ns());
 	return 0;
 }
@@ -151,10 +152,15 @@ static struct space_total total_of(const struct space *sp)
 
 static void say_not_kept(const struct space *sp, int res)
 {
-	log_warning(
-		"%s: the total cannot be kept in %s: %s; each mount will count the source again",
-		sp->source, sp->state_dir,
-		res == -EWOULDBLOCK ? "another daemon uses it" : strerror(-res));
+	if (res == -EWOULDBLOCK)
+		log_warning(
+			"%s: another mount counts this source separately: together they can store the "
+			"sum of their limits; name one [fs:NAME] section in both to share the count",
+			sp->source);
+	else
+		log_warning(
+			"%s: the total cannot be kept in %s: %s; each mount will count the source again",
+			sp->source, sp->state_dir, strerror(-res));
 }
 
 static void adopt_open_files(struct space *sp)
@@ -166,11 +172,27 @@ static void adopt_open_files(struct space *sp)
 	pthread_mutex_unlock(&sp->lock);
 }
 
+/* See space_trim.h. */
+static bool with_root(const struct space *sp, bool (*call)(int fd))
+{
+	AUTO_FD fd = openat(sp->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && call(fd);
+}
+
+/* Frees preallocated blocks.  That changes st_blocks of any file. */
+static void trim(struct space *sp)
+{
+	atomic_store(&sp->trims, with_root(sp, trim_filesystem));
+	table_check_all(&sp->table);
+}
+
 static int counted_start(struct space *sp)
 {
 	struct space_total total;
 	int res = state_open(&sp->state, sp->state_dir, sp->source, sp->root_fd);
 	bool clean = state_load(&sp->state, &total);
+	if (sp->overallocates && sp->by_handle)
+		atomic_store(&sp->trims, with_root(sp, trim_is_possible));
 	if (res == 0)
 		res = state_save(&sp->state, &(struct space_total){0}, false);
 	if (res < 0)
@@ -186,7 +208,9 @@ static int counted_start(struct space *sp)
 
 /* --- looking again --------------------------------------------------------------------------- */
 
-static void look_again(struct space *sp, struct space_slot *s)
+/* trimmed: preallocated blocks were freed; if the file was not touched meanwhile, the others are no data (extended
+ * attributes, the block map) and are counted. */
+static void look_again(struct space *sp, struct space_slot *s, bool trimmed)
 {
 	struct fhandle fh;
 	struct stat st;
@@ -194,11 +218,44 @@ static void look_again(struct space *sp, struct space_slot *s)
 	if (!sp->by_handle || !fh.bytes)
 		return;
 	uint64_t ticket = slot_ticket(s);
+	bool all = trimmed && table_is_untouched(&sp->table, s, ticket);
 	AUTO_FD fd = fhandle_open_at(sp->mount_fd, &fh, O_PATH | O_CLOEXEC);
 	if (fd == -ESTALE)
 		table_vanished(&sp->table, s, ticket);
 	else if (fd >= 0 && mirror_stat(fd, &st) == 0 && st.st_ino == s->ino)
-		space_enter(sp, s, ticket, &st);
+		space_enter(sp, s, ticket, &st, all);
+	if (all && fd >= 0)
+		table_keep_all(&sp->table, s);
+}
+
+/* Whether the files of the tree hold more than its limit, together with preallocated blocks. */
+static bool holds_too_much(struct space *sp)
+{
+	uint64_t limit = atomic_load(&sp->limit_bytes);
+	int64_t excess = atomic_load(&sp->table.excess);
+	pthread_mutex_lock(&sp->lock);
+	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
+		if (sp->mirror[i])
+			limit = space_tighter(limit, atomic_load(&sp->mirror[i]->limit_bytes));
+	pthread_mutex_unlock(&sp->lock);
+	return limit && excess > 0 && space_used(&sp->table.bytes) + (uint64_t)excess > limit;
+}
+
+/* Checks these files, frees preallocated blocks of those that are closed, and drops the references. */
+static void look_at(struct space *sp, struct space_slot *const *due, unsigned n)
+{
+	bool waste = false;
+	for (unsigned i = 0; i < n; i++) {
+		look_again(sp, due[i], false);
+		waste |= table_has_waste(&sp->table, due[i]);
+	}
+	if (waste)
+		trim(sp);
+	for (unsigned i = 0; i < n; i++) {
+		if (waste)
+			look_again(sp, due[i], true);
+		table_put(&sp->table, due[i], monotonic_ns());
+	}
 }
 
 static uint64_t counted_tend(struct space *sp)
@@ -207,15 +264,13 @@ static uint64_t counted_tend(struct space *sp)
 	unsigned n = DUE;
 	for (int round = 0; round < ROUNDS && n == DUE && !atomic_load(&sp->stop); round++) {
 		n = table_due(&sp->table, monotonic_ns(), IDLE_KEEP, due, DUE);
-		for (unsigned i = 0; i < n; i++) {
-			look_again(sp, due[i]);
-			table_put(&sp->table, due[i], monotonic_ns());
-		}
+		look_at(sp, due, n);
 	}
+	if (atomic_load(&sp->trims) && holds_too_much(sp))
+		trim(sp);
 	/* From now on, an operation that leaves a file to check wakes this thread. */
 	atomic_store(&sp->keeper_sleeps, true);
-	bool more = atomic_load(&sp->table.idle) || atomic_load(&sp->table.bypassing) ||
-		    atomic_load(&sp->table.pending);
+	bool more = table_has_work(&sp->table);
 	if (more)
 		atomic_store(&sp->keeper_sleeps, false);
 	return more ? TEND_NS : NEVER;
@@ -229,15 +284,14 @@ static void look_at_all(struct space *sp)
 	uint64_t n = atomic_load(&sp->table.idle);
 	struct space_slot **due = n ? malloc(n * sizeof(*due)) : NULL;
 	n = due ? table_due(&sp->table, UINT64_MAX, UINT64_MAX, due, (unsigned)n) : 0;
-	for (uint64_t i = 0; i < n; i++) {
-		look_again(sp, due[i]);
-		table_put(&sp->table, due[i], monotonic_ns());
-	}
+	look_at(sp, due, (unsigned)n);
 	free(due);
 }
 
 static void counted_end(struct space *sp)
 {
+	if (atomic_load(&sp->trims))
+		trim(sp);
 	look_at_all(sp);
 	struct space_total total = total_of(sp);
 	bool sure = atomic_load(&sp->enforcing) && !atomic_load(&sp->table.missed);

@@ -5,6 +5,13 @@
 
 #define PROOF_EVERY 64 /* writes of unknown cost */
 
+static void set_excess_locked(struct space_table *t, struct space_slot *s, int64_t excess)
+{
+	if (excess != s->excess)
+		atomic_fetch_add_explicit(&t->excess, excess - s->excess, memory_order_relaxed);
+	s->excess = excess;
+}
+
 void slot_count_new_locked(struct space_table *t, struct space_slot *s, int64_t bytes)
 {
 	if (!s->known)
@@ -13,6 +20,8 @@ void slot_count_new_locked(struct space_table *t, struct space_slot *s, int64_t 
 		space_add(&t->inodes, 1);
 	space_add(&t->bytes, bytes - s->bytes);
 	s->bytes = bytes;
+	set_excess_locked(t, s, 0);
+	atomic_store_explicit(&s->all_counts, false, memory_order_relaxed);
 	s->known = s->exists = true;
 	s->dirty = bytes != 0;
 	s->gone = false;
@@ -31,6 +40,7 @@ void slot_uncount_locked(struct space_table *t, struct space_slot *s)
 	if (s->exists)
 		space_add(&t->inodes, -1);
 	s->bytes = 0;
+	set_excess_locked(t, s, 0);
 	s->known = true;
 	s->exists = false;
 	s->dirty = false;
@@ -123,15 +133,63 @@ static void set_bytes_locked(struct space_table *t, struct space_slot *s, int64_
 	moved_locked(s, bytes);
 }
 
+static void apply_locked(struct space_table *t, struct space_slot *s, const struct slot_stat *st)
+{
+	/* A closed file that cannot be found again cannot be checked after its excess was freed. */
+	uint64_t closed = s->handle_bytes ? st->cap_closed : UINT64_MAX;
+	uint64_t cap = max_u64(s->handles ? st->cap : closed, s->keep_end);
+	uint64_t all = (uint64_t)st->bytes, counted = slot_counts_all(s) ? all : min_u64(all, cap);
+	set_bytes_locked(t, s, (int64_t)counted);
+	set_excess_locked(t, s, (int64_t)(all - counted));
+}
+
+bool table_is_untouched(struct space_table *t, struct space_slot *s, uint64_t ticket)
+{
+	struct space_shard *sh = lock_of(t, s);
+	bool untouched = !s->handles && s->applied + 1 == ticket;
+	pthread_mutex_unlock(&sh->lock);
+	return untouched;
+}
+
+void table_keep_all(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	if (s->bytes > 0)
+		s->keep_end = max_u64(s->keep_end, (uint64_t)s->bytes);
+	pthread_mutex_unlock(&sh->lock);
+}
+
+bool table_has_waste(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	bool waste = s->excess && !s->handles;
+	pthread_mutex_unlock(&sh->lock);
+	return waste;
+}
+
+void table_check_all(struct space_table *t)
+{
+	for (unsigned i = 0; i < SPACE_SHARDS; i++) {
+		struct space_shard *sh = &t->shard[i];
+		pthread_mutex_lock(&sh->lock);
+		for (size_t b = 0; b < sh->buckets; b++)
+			for (struct space_slot *s = sh->bucket[b]; s; s = s->next) {
+				set_excess_locked(t, s, 0);
+				s->due_ns = 0;
+				s->looks = 0;
+			}
+		pthread_mutex_unlock(&sh->lock);
+	}
+}
+
 bool table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket,
 		  const struct slot_stat *st)
 {
 	struct space_shard *sh = lock_of(t, s);
 	bool fresh = ticket > s->guessed;
 	if (fresh && s->known && ticket > s->applied && (s->exists || s->handles)) {
-		uint64_t cap = s->handles ? max_u64(st->cap, s->keep_end) : UINT64_MAX;
 		s->applied = ticket;
-		set_bytes_locked(t, s, (int64_t)min_u64((uint64_t)st->bytes, cap));
+		apply_locked(t, s, st);
 		note_solid_locked(s, st, ticket);
 		s->unverified = false;
 		s->dirty = !st->final;

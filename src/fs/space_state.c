@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/space_state.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +16,8 @@
 #include "base/cleanup.h"
 #include "base/siphash.h"
 
-#define FORMAT "ratefs-space 1\n"
+#define FORMAT	       "ratefs-space 1\n"
+#define STATE_NAME_LEN 16
 
 /* Identifies the directory.  Device numbers change from boot to boot, so this uses the filesystem's own ID if there is one. */
 static int identify(struct space_state *s, int root_fd)
@@ -63,14 +65,90 @@ static int open_dir(struct space_state *s, const char *dir)
 	return st.st_uid != geteuid() || (st.st_mode & 022) ? -EPERM : 0;
 }
 
-static int take_lock(struct space_state *s)
+/* Returns the fd of the locked file NAME.lock, or -errno. */
+static int lock_total(int dir_fd, const char *total)
 {
 	char name[48];
-	snprintf(name, sizeof(name), "%s.lock", s->name);
-	s->lock_fd = openat(s->dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (s->lock_fd < 0)
-		return -errno;
-	return flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+	struct stat ours, now;
+	snprintf(name, sizeof(name), "%s.lock", total);
+	for (;;) {
+		AUTO_FD fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &ours) < 0)
+			return -errno;
+		/* Another daemon may have removed it between open and flock. */
+		if (fstatat(dir_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    now.st_ino == ours.st_ino)
+			return take_fd(&fd);
+	}
+}
+
+static int take_lock(struct space_state *s)
+{
+	s->lock_fd = lock_total(s->dir_fd, s->name);
+	return s->lock_fd < 0 ? s->lock_fd : 0;
+}
+
+/* --- totals that nobody uses any more ------------------------------------------------------- */
+
+struct old_total {
+	char name[STATE_NAME_LEN + 1];
+	struct timespec saved;
+};
+
+static int by_age(const void *a, const void *b)
+{
+	const struct timespec *x = &((const struct old_total *)a)->saved,
+			      *y = &((const struct old_total *)b)->saved;
+	if (x->tv_sec != y->tv_sec)
+		return x->tv_sec < y->tv_sec ? -1 : 1;
+	return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
+}
+
+static bool is_total(const char *name)
+{
+	return strlen(name) == STATE_NAME_LEN && strspn(name, "0123456789abcdef") == STATE_NAME_LEN;
+}
+
+static void remove_total(int dir_fd, const char *name)
+{
+	char lock[48];
+	AUTO_FD fd = lock_total(dir_fd, name);
+	if (fd < 0)
+		return; /* in use */
+	snprintf(lock, sizeof(lock), "%s.lock", name);
+	unlinkat(dir_fd, name, 0);
+	unlinkat(dir_fd, lock, 0);
+}
+
+/* Sources come and go, those of containers in particular: keeps the newest STATE_TOTALS_MAX totals. */
+static void remove_oldest(const struct space_state *s)
+{
+	struct old_total *old = NULL;
+	size_t n = 0, room = 0;
+	int fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_DIR dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir && fd >= 0)
+		close(fd);
+	for (const struct dirent *e; dir && (e = readdir(dir));) {
+		struct stat st;
+		if (!is_total(e->d_name) ||
+		    fstatat(s->dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (n == room) {
+			room = room ? 2 * room : 64;
+			struct old_total *more = realloc(old, room * sizeof(*more));
+			if (!more)
+				break;
+			old = more;
+		}
+		old[n].saved = st.st_mtim;
+		memcpy(old[n++].name, e->d_name, STATE_NAME_LEN + 1);
+	}
+	if (n > STATE_TOTALS_MAX)
+		qsort(old, n, sizeof(*old), by_age);
+	for (size_t i = 0; i + STATE_TOTALS_MAX < n; i++)
+		remove_total(s->dir_fd, old[i].name);
+	free(old);
 }
 
 int state_open(struct space_state *s, const char *dir, const char *source, int root_fd)
@@ -92,6 +170,8 @@ int state_open(struct space_state *s, const char *dir, const char *source, int r
 		res = -ENOMEM;
 	if (res < 0)
 		state_close(s);
+	else
+		remove_oldest(s);
 	return res;
 }
 

@@ -4,6 +4,8 @@
  * The file says "dirty" while the tree is mounted and "clean" after a clean unmount; it is replaced atomically.  After a crash it
  * says "dirty", and the tree is scanned.  A lock file beside it keeps a second daemon from writing it.
  *
+ * Only the newest STATE_TOTALS_MAX files are kept, and those in use; a source whose total was removed is scanned.
+ *
  * The name of the file is derived from the source's path; its content is used only for the same directory of the same
  * filesystem. */
 #ifndef FS_SPACE_STATE_H
@@ -11,6 +13,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define STATE_TOTALS_MAX 1024
 
 struct space_state {
 	char *path; /* NULL: totals cannot be stored */

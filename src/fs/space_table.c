@@ -11,7 +11,7 @@
 /* After how many seconds a file is checked again: after its last change, then after each check.
  * The kernel writes data to disk at any time within about half a minute, which may allocate blocks
  * for the file's block map; the count is then wrong for at most five seconds.  XFS frees
- * preallocated blocks beyond the end of a file within five minutes. */
+ * preallocated blocks beyond the end of a file within five minutes, if we may not (space_trim.h). */
 static const uint16_t look_after_s[] = {1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 30, 100, 300};
 
 void table_init(struct space_table *t)
@@ -59,6 +59,7 @@ void table_reset(struct space_table *t)
 	_Atomic uint64_t *counts[] = {&t->slots, &t->idle, &t->bypassing, &t->pending, &t->moves};
 	for (unsigned i = 0; i < ARRAY_SIZE(counts); i++)
 		atomic_store(counts[i], 0);
+	atomic_store(&t->excess, 0);
 	atomic_store(&t->scanning, false);
 	atomic_store(&t->missed, false);
 }
@@ -127,6 +128,7 @@ void slot_drop_locked(struct space_table *t, struct space_shard *sh, struct spac
 		atomic_fetch_sub_explicit(&t->idle, 1, memory_order_relaxed);
 	list_remove(&s->idle);
 	sh->n--;
+	atomic_fetch_sub_explicit(&t->excess, s->excess, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&t->slots, 1, memory_order_relaxed);
 	atomic_fetch_add(&t->drops, 1);
 	free(s);
@@ -304,7 +306,7 @@ static unsigned due_idle_locked(struct space_table *t, struct space_shard *sh, u
 	unsigned n = 0;
 	list_for_each_safe (it, &sh->idle) {
 		struct space_slot *s = list_entry(it, struct space_slot, idle);
-		if (atomic_load_explicit(&t->idle, memory_order_relaxed) > keep) {
+		if (atomic_load_explicit(&t->idle, memory_order_relaxed) > keep && !s->excess) {
 			slot_drop_locked(t, sh, s);
 		} else if (s->due_ns <= now_ns && n < max) {
 			slot_ref_locked(t, s);

@@ -59,7 +59,10 @@ struct space_slot {
 	bool base_exists; /* lock */
 	bool unseen;	  /* lock: neither the current scan nor an operation has seen it */
 	int64_t bytes, base; /* lock */
-	uint64_t keep_end; /* lock: blocks up to here were preallocated, even beyond the end of the file */
+	uint64_t keep_end; /* lock: blocks up to here were requested, even beyond the end of the file */
+	int64_t excess; /* lock: preallocated bytes that `bytes` leaves out; added up in table->excess */
+	_Atomic bool
+		all_counts; /* all its blocks are counted, because the filesystem never frees preallocated ones */
 	_Atomic uint64_t ticket;
 	uint64_t born;	   /* lock: the ticket when it was counted as a new file */
 	uint64_t applied;  /* lock: the ticket of the newest stat that was applied */
@@ -93,6 +96,7 @@ struct space_table {
 	struct space_shard shard[SPACE_SHARDS];
 	struct space_count bytes, inodes;
 	_Atomic uint64_t slots, idle, bypassing, pending;
+	_Atomic int64_t excess; /* preallocated bytes that are not counted; see table_settle */
 	_Atomic uint64_t
 		drops; /* slots dropped so far: stats of files without a slot may be outdated */
 	_Atomic bool scanning;
@@ -132,10 +136,11 @@ static inline bool slot_needs_base(const struct space_slot *s)
 /* The result of a stat. */
 struct slot_stat {
 	int64_t bytes;
-	uint64_t size; /* in whole blocks; UINT64_MAX: is no regular file */
-	uint64_t cap;  /* see table_settle */
-	bool exists;   /* has a name */
-	bool final;    /* st_blocks changes by requests only */
+	uint64_t size;	     /* in whole blocks; UINT64_MAX: is no regular file */
+	uint64_t cap;	     /* see table_settle */
+	uint64_t cap_closed; /* the same, for a file that is not open */
+	bool exists;	     /* has a name */
+	bool final;	     /* st_blocks changes by requests only */
 };
 /* Before the first change: sets how much of the total belongs to the file. */
 void table_base(struct space_table *t, struct space_slot *s, const struct slot_stat *st);
@@ -143,8 +148,8 @@ static inline uint64_t slot_ticket(struct space_slot *s)
 {
 	return atomic_fetch_add_explicit(&s->ticket, 1, memory_order_acq_rel) + 1;
 }
-/* Applies the result of a stat with this ticket.  While the file is open, blocks beyond `cap` (UINT64_MAX: no cap) are
- * counted only if they were requested.  False: meanwhile a write was counted that the stat may not include; try again. */
+/* Applies the result of a stat with this ticket.  Blocks beyond `cap` (UINT64_MAX: no cap) are counted only if they were
+ * requested; otherwise they are excess.  False: meanwhile a write was counted that the stat may not include; try again. */
 bool table_settle(struct space_table *t, struct space_slot *s, uint64_t ticket,
 		  const struct slot_stat *st);
 
@@ -180,6 +185,23 @@ static inline bool slot_is_unverified(const struct space_slot *s)
 void table_keep(struct space_table *t, struct space_slot *s, uint64_t end);
 void table_cut(struct space_table *t, struct space_slot *s);
 uint64_t table_kept(struct space_table *t, struct space_slot *s);
+/* The preallocated blocks of this file stay; count them. */
+static inline void slot_count_all(struct space_slot *s)
+{
+	atomic_store_explicit(&s->all_counts, true, memory_order_relaxed);
+}
+static inline bool slot_counts_all(const struct space_slot *s)
+{
+	return atomic_load_explicit(&s->all_counts, memory_order_relaxed);
+}
+/* True: the stat before the one with this ticket was the last; no operation came in between. */
+bool table_is_untouched(struct space_table *t, struct space_slot *s, uint64_t ticket);
+/* Whatever is counted now is no excess. */
+void table_keep_all(struct space_table *t, struct space_slot *s);
+/* The file is not open and has preallocated blocks that are not counted. */
+bool table_has_waste(struct space_table *t, struct space_slot *s);
+/* They were freed, in all files: there is no excess, and every slot is due. */
+void table_check_all(struct space_table *t);
 void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *out);
 
 /* A file that is about to lose its last name.  `st` is the stat by which its inode number was
@@ -227,6 +249,11 @@ enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool has_
 void table_scan_end(struct space_table *t, int64_t bytes, int64_t inodes);
 void table_scan_abort(struct space_table *t);
 
+/* Is there a file to check, now or later? */
+static inline bool table_has_work(struct space_table *t)
+{
+	return atomic_load(&t->idle) || atomic_load(&t->bypassing) || atomic_load(&t->pending);
+}
 /* Returns up to n slots that are due to be checked, with a reference each.  Idle slots beyond `keep` are dropped.  UINT64_MAX
  * as now_ns: all that are dirty. */
 unsigned table_due(struct space_table *t, uint64_t now_ns, uint64_t keep, struct space_slot **out,

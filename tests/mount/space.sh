@@ -154,3 +154,13 @@ fill "$MNT/c"
 equal "$(held)" $((12 << 20)) "by the new limit of the fs"
 equal "$(space used fs:box)" $((12 << 20))
 stop_ratefs
+
+# Mounts that count one source separately are told so.
+sed -i '/^fs = /d; /^\[fs:/,/^size/d; s|^mountpoint|source = '"$SRC"'\nsize = 20M\n&|; /^size = 5M/d' "$TMP/ratefs.conf"
+"$RATEFS" -f -c "$TMP/ratefs.conf" >"$LOG" 2>&1 &
+DAEMON=$!
+within 10s mountpoint -q "$TMP/other" || fail "the mounts did not come up"
+within 10s mountpoint -q "$MNT" || fail "the mounts did not come up"
+grep -q "another mount counts this source separately" "$LOG" || fail "no warning of two counts of one source"
+LOG_EXPECTED="$LOG_EXPECTED|another mount counts this source separately"
+stop_ratefs

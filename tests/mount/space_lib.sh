@@ -25,6 +25,12 @@ backing_xfs() {
 	mount -t xfs -o loop "$TMP/xfs.img" "$BACK" 2>/dev/null || return 1
 	mkdir -p "$SRC" "$PLAIN"
 }
+# backing_indirect: like `backing`, with a filesystem whose block maps take blocks of their own.
+backing_indirect() {
+	truncate -s 1G "$TMP/ext4.img"
+	mount_ext4 -O ^extents,^64bit || return 1
+	mkdir -p "$SRC" "$PLAIN"
+}
 # on_each_counted FUNCTION: calls it on ext4, xfs and tmpfs, as far as these are available.
 on_each_counted() {
 	on_each_backing "$@"

@@ -105,7 +105,7 @@ END_TEST
 
 static struct slot_stat stat_of(int64_t bytes, uint64_t cap, bool exists)
 {
-	return (struct slot_stat){bytes, (uint64_t)bytes, cap, exists, false};
+	return (struct slot_stat){bytes, (uint64_t)bytes, cap, UINT64_MAX, exists, false};
 }
 
 static void settle(struct space_table *t, struct space_slot *s, uint64_t ticket, int64_t bytes,
@@ -475,6 +475,75 @@ START_TEST(blocks_beyond_the_end_count_when_somebody_asked_for_them_or_the_file_
 }
 END_TEST
 
+START_TEST(preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_file)
+{
+	struct space_table t;
+	const struct fhandle handle = {.bytes = 8};
+	table_init(&t);
+	struct space_slot *s = table_get(&t, DEV, 1);
+	table_opened(&t, s, false, &handle);
+	base(&t, s, 0);
+	struct slot_stat st = stat_of(16384, 8192, true);
+	st.cap_closed = 8192;
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.bytes.used, 8192);
+	ck_assert_int_eq(t.excess, 8192);
+	ck_assert(!table_has_waste(&t, s)); /* it is open */
+	table_closed(&t, s, false, 0);
+	ck_assert_ptr_eq(table_find(&t, DEV, 1), s);
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.bytes.used, 8192);
+	ck_assert(table_has_waste(&t, s));
+	/* What could not be freed counts. */
+	st.cap_closed = UINT64_MAX;
+	uint64_t ticket = slot_ticket(s);
+	ck_assert(table_is_untouched(&t, s, ticket));
+	ck_assert(!table_is_untouched(&t, s, ticket + 1));
+	table_settle(&t, s, ticket, &st);
+	ck_assert_int_eq(t.bytes.used, 16384);
+	ck_assert_int_eq(t.excess, 0);
+	ck_assert(!table_has_waste(&t, s));
+	st.cap_closed = 8192;
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.excess, 8192);
+	table_check_all(&t);
+	ck_assert_int_eq(t.excess, 0);
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.excess, 8192);
+	st.bytes = 12288;
+	st.cap_closed = 12288;
+	table_settle(&t, s, slot_ticket(s), &st);
+	table_keep_all(&t, s);
+	st.cap_closed = 8192;
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.bytes.used, 12288);
+	ck_assert_int_eq(t.excess, 0);
+	st.bytes = 16384;
+	slot_count_all(s);
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.bytes.used, 16384);
+	ck_assert_int_eq(t.excess, 0);
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(all_blocks_of_a_closed_file_that_cannot_be_found_again_count)
+{
+	struct space_table t;
+	table_init(&t);
+	struct space_slot *s = table_get(&t, DEV, 1);
+	base(&t, s, 4096);
+	struct slot_stat st = stat_of(8192, 4096, true);
+	st.cap_closed = 4096;
+	table_settle(&t, s, slot_ticket(s), &st);
+	ck_assert_int_eq(t.bytes.used, 4096);
+	ck_assert_int_eq(t.excess, 0);
+	table_put(&t, s, 0);
+	table_destroy(&t);
+}
+END_TEST
+
 START_TEST(a_file_without_a_name_goes_with_its_last_handle)
 {
 	static const struct fhandle none;
@@ -662,6 +731,8 @@ UNIT_MAIN("space", a_reservation_fits_up_to_the_limit_and_not_beyond, no_limit_a
 	  a_stat_that_may_not_have_seen_a_write_is_taken_again,
 	  a_write_beside_a_truncation_is_settled_by_stat,
 	  blocks_beyond_the_end_count_when_somebody_asked_for_them_or_the_file_is_closed,
+	  preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_file,
+	  all_blocks_of_a_closed_file_that_cannot_be_found_again_count,
 	  a_file_without_a_name_goes_with_its_last_handle,
 	  a_file_whose_size_equals_its_blocks_may_still_have_holes,
 	  a_write_beyond_a_hole_leaves_what_is_known_of_the_blocks_before_it,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -172,6 +173,46 @@ START_TEST(a_total_is_believed_only_after_an_orderly_end_and_for_the_same_direct
 }
 END_TEST
 
+static void put_total(int dir, unsigned i, time_t saved)
+{
+	char name[40];
+	const struct timespec times[2] = {{.tv_sec = saved}, {.tv_sec = saved}};
+	snprintf(name, sizeof(name), "%016x.lock", i);
+	close(openat(dir, name, O_CREAT | O_WRONLY, 0600));
+	name[16] = '\0';
+	close(openat(dir, name, O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(utimensat(dir, name, times, 0), 0);
+}
+
+START_TEST(only_the_newest_totals_and_those_in_use_are_kept)
+{
+	int fd = enter_new_dir();
+	char dir[100];
+	struct space_state s;
+	snprintf(dir, sizeof(dir), "%s/space", top);
+	ck_assert_int_eq(mkdir(dir, 0700), 0);
+	int totals = open(dir, O_RDONLY | O_DIRECTORY);
+	for (unsigned i = 0; i < STATE_TOTALS_MAX + 3; i++)
+		put_total(totals, i, 1000 + i);
+	close(openat(totals, "notes", O_CREAT | O_WRONLY, 0600));
+	int used = openat(totals, "0000000000000001.lock", O_RDWR);
+	ck_assert_int_eq(flock(used, LOCK_EX | LOCK_NB), 0);
+	ck_assert_int_eq(state_open(&s, dir, top, fd), 0);
+	ck_assert_int_lt(faccessat(totals, "0000000000000000", F_OK, 0), 0);
+	ck_assert_int_lt(faccessat(totals, "0000000000000000.lock", F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(totals, "0000000000000001", F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(totals, "0000000000000001.lock", F_OK, 0), 0);
+	ck_assert_int_lt(faccessat(totals, "0000000000000002", F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(totals, "0000000000000003", F_OK, 0), 0);
+	ck_assert_int_eq(faccessat(totals, "notes", F_OK, 0), 0);
+	state_close(&s);
+	close(used);
+	close(totals);
+	leave_dir(fd);
+}
+END_TEST
+
 UNIT_MAIN("space_files", a_scan_sees_every_name_once_however_deep, a_scan_can_be_stopped,
 	  a_scan_ends_with_the_error_of_its_visitor, the_map_tells_which_blocks_are_missing,
-	  a_total_is_believed_only_after_an_orderly_end_and_for_the_same_directory)
+	  a_total_is_believed_only_after_an_orderly_end_and_for_the_same_directory,
+	  only_the_newest_totals_and_those_in_use_are_kept)

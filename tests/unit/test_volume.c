@@ -278,7 +278,7 @@ START_TEST(what_set_save_changed_is_kept_while_others_come_and_when_the_volume_g
 	ck_assert_ptr_nonnull(five);
 	five[8] = '7';
 	snprintf(path, sizeof(path), "%s/ratefs.conf", w.state);
-	ck_assert_int_eq(volume_write_file(path, conf, &err), 0);
+	ck_assert_int_eq(volume_write_file(path, conf, SYNC_DATA, &err), 0);
 	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"b\",\"ID\":\"1\"}"), 200);
 	AUTO_FREE char *both = conf_of(&w);
 	ck_assert_ptr_nonnull(strstr(both, "iops = \"7\""));
@@ -489,7 +489,7 @@ START_TEST(a_state_that_cannot_be_read_is_not_replaced)
 		"{\"v\":1,\"next\":1,\"volumes\":{\"x\":{\"id\":1,\"section\":\"\","
 		"\"created\":\"\",\"options\":{\"iops\":1},\"references\":{}}}}"};
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
-		ck_assert_int_eq(volume_write_file(path, bad[i], &err), 0);
+		ck_assert_int_eq(volume_write_file(path, bad[i], SYNC_DATA, &err), 0);
 		ck_assert_msg(volume_state_load(&s, path, &err) < 0, "%s is accepted", bad[i]);
 		AUTO_FREE char *text = volume_read_file(path);
 		ck_assert_str_eq(text, bad[i]);

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# XFS preallocates blocks for files that grow.  They are neither held beyond size nor counted as data.
+. "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
+requires mkfs.xfs python3
+loop_works || skip "no loop devices"
+backing_xfs || skip "no xfs in this kernel"
+
+size=$((64 << 20))
+within_size() { [ "$(held)" -le $size ]; }
+# append FILES WHAT: appends to files in turn until nothing fits; then keeps them open.  Run it in the
+# background.
+append() {
+	exec python3 - "$1" "$2" <<'EOF'
+import ctypes, os, sys, time
+mnt, what = os.environ["MNT"], sys.argv[2]
+fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+files = [os.open(f"{mnt}/f{i}", os.O_CREAT | os.O_WRONLY | os.O_APPEND) for i in range(int(sys.argv[1]))]
+if what == "requested":  # with KEEP_SIZE: from then on XFS frees no preallocated blocks of this file
+    for fd in files:
+        assert fallocate(fd, 1, ctypes.c_long(0), ctypes.c_long(4096)) == 0
+try:
+    while True:
+        for fd in files:
+            os.write(fd, bytes(65536))
+            if what == "requested":
+                os.fsync(fd)
+except OSError as e:
+    print(e.strerror, flush=True)
+time.sleep(1000)
+EOF
+}
+full() { grep -q "No space left" "$TMP/said"; }
+export MNT
+
+# Files that are open: all data fits, and what was preallocated is freed soon.
+mount_ratefs -o "size=$size"
+append 20 plain >"$TMP/said" &
+writer=$!
+within 60s full || fail "it never became full"
+within 10s within_size || fail "20 open files: the source holds $(held) bytes"
+equal "$(space used)" $size "counted with 20 open files"
+kill $writer
+wait $writer 2>/dev/null
+counts_exactly "20 files"
+equal "$(held)" $size "held by 20 files"
+rm -f "$MNT"/*
+
+# Files that are opened, appended to and closed again and again keep what was preallocated; it is
+# freed, and never takes the place of data.
+for _ in $(seq 150); do
+	for i in 1 2 3 4; do
+		head -c 100000 /dev/zero >>"$MNT/g$i" || fail "60 MB do not fit into 64 MiB"
+	done
+done
+counts_exactly "closed files"
+[ "$(held)" -le $((60000000 + 4 * 4096)) ] || fail "closed files: the source holds $(held) bytes for 60 MB"
+rm -f "$MNT"/*
+
+# Files whose preallocated blocks XFS does not free: it gets no opportunity to preallocate any.
+append 3 requested >"$TMP/said" &
+writer=$!
+within 60s full || fail "it never became full"
+equal "$(held)" $size "held by files with requested blocks"
+equal "$(space used)" $size "counted for files with requested blocks"
+kill $writer
+wait $writer 2>/dev/null
+# The file is known after the next mount, too.
+ok truncate -s 10M "$MNT/f0"
+ok rm "$MNT/f1" "$MNT/f2"
+unmount_ratefs
+mount_ratefs -o "size=$size"
+head -c 10M /dev/zero >>"$MNT/f0" || fail "appending"
+ok sync "$MNT/f0"
+# Its block map may need a block or two.
+[ "$(held)" -le $(((20 << 20) + 16384)) ] || fail "the source holds $(held) bytes after appending to a file of the last mount"
+counts_exactly "after appending to a file of the last mount"
+unmount_ratefs
+unbacking
