@@ -34,20 +34,26 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 		m->mid[k].at_ns = m->older[k].at_ns = now_ns;
 }
 
+static bool same_limits(const struct pool_limits *a, const struct pool_limits *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
 {
 	m->cfg.limits = *limits;
-	m->set = true;
+	m->set = !m->version || !same_limits(limits, &m->limits);
 	m->next_ns = now_ns;
 }
 
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns)
 {
-	bool changed = memcmp(&m->cfg.limits, &cfg->limits, sizeof(cfg->limits)) != 0;
+	bool changed = !same_limits(&m->cfg.limits, &cfg->limits);
 	m->cfg = *cfg;
-	m->set |= changed;
 	m->next_ns = now_ns;
+	if (changed)
+		pool_member_set(m, &cfg->limits, now_ns);
 }
 
 uint64_t pool_member_due_ns(const struct pool_member *m)
@@ -328,7 +334,7 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 	m->retried = m->pending = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
-	if (m->set && memcmp(&a->limits, &m->cfg.limits, sizeof(a->limits)) == 0)
+	if (m->set && same_limits(&a->limits, &m->cfg.limits))
 		m->set = false;
 }
 

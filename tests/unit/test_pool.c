@@ -649,6 +649,31 @@ START_TEST(new_limits_reach_all_within_a_lease)
 }
 END_TEST
 
+/* Another member has set new limits; this one sets those that it began with. */
+START_TEST(a_member_can_set_the_limits_of_its_own_configuration_again)
+{
+	struct world *w = world_new(2);
+	const struct pool_limits first = w->user[0].m.cfg.limits;
+	struct pool_limits half = first;
+	half.rate[0] = RATE / 2;
+	run(w, 4 * LEASE);
+	pool_member_set(&w->user[1].m, &half, w->now_ns);
+	run(w, LEASE);
+	ck_assert_uint_eq(w->user[0].m.limits.rate[0], RATE / 2);
+	pool_member_configure(&w->user[0].m, &w->user[0].m.cfg,
+			      w->now_ns); /* an unchanged reload */
+	run(w, LEASE);
+	ck_assert_uint_eq(w->user[1].m.limits.rate[0], RATE / 2);
+	pool_member_set(&w->user[0].m, &half, w->now_ns);
+	ck_assert(!w->user[0].m.set); /* in force already: an older set must not be repeated */
+	pool_member_set(&w->user[0].m, &first, w->now_ns);
+	run(w, LEASE);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE);
+	world_free(w);
+}
+END_TEST
+
 START_TEST(a_late_or_repeated_answer_changes_nothing)
 {
 	struct world *w = world_new(1);
@@ -734,6 +759,7 @@ UNIT_MAIN("pool", max_min_meets_small_demands_and_levels_the_rest,
 	  one_who_leaves_frees_its_share_at_once_one_who_dies_after_a_lease,
 	  without_a_server_a_lease_runs_out_and_then_the_fallback_holds,
 	  a_member_that_never_reached_the_server_has_no_share, new_limits_reach_all_within_a_lease,
+	  a_member_can_set_the_limits_of_its_own_configuration_again,
 	  a_late_or_repeated_answer_changes_nothing, a_thousand_members_share_ten_operations,
 	  a_failed_call_is_repeated_immediately_but_once,
 	  a_share_is_divided_by_the_members_of_the_last_leases,
