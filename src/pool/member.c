@@ -344,14 +344,17 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	if (a->seq != m->seq || a->seq == m->answered || a->status > POOL_LEARNING ||
 	    now_ns >= ends_ns)
 		return false;
-	bool held = lease_holds(m, now_ns), shrunk = false, any = false;
+	enum pool_mode mode = mode_of(m, now_ns);
+	bool shrunk = false, any = false;
 	take_note(m, a, now_ns);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		any |= a->grant[k] || m->grant[k];
 		shrunk |= a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
-	/* A server that is learning grants nothing to members that hold nothing: no change. */
-	if (m->learning && !held && !any) {
+	/* A server that is learning grants what the member held when it called.  That is nothing, or not the member's any more
+	 * if its lease has ended since: no change. */
+	bool holds = mode == POOL_MODE_LEASED || (mode == POOL_MODE_SHARE && any);
+	if (m->learning && !holds) {
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 		return true;
 	}
