@@ -159,3 +159,18 @@ void pool_config_limits(const struct settings *pool, struct pool_limits *out)
 			min_u64(limit_capacity(l, pool->limits.window_ns), POOL_CAPACITY_MAX);
 	}
 }
+
+void pool_config_take(struct settings *pool, const struct pool_limits *limits)
+{
+	struct pool_limits now;
+	pool_config_limits(pool, &now);
+	for (unsigned k = 0; k < LIMIT_KINDS; k++) {
+		struct limit_config *l = &pool->limits.limit[k];
+		if (limits->rate[k] == now.rate[k] && limits->capacity[k] == now.capacity[k])
+			continue;
+		*l = (struct limit_config){.enabled = limits->rate[k],
+					   .rate_per_sec = limits->rate[k] / POOL_MILLI};
+		uint64_t steady = limit_capacity(l, pool->limits.window_ns);
+		l->burst = limits->capacity[k] > steady ? limits->capacity[k] - steady : 0;
+	}
+}

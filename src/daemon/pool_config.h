@@ -22,5 +22,7 @@ int pool_config_nested(const struct settings *s, const struct settings *fs,
 
 /* The limits of a pool in the units of the server. */
 void pool_config_limits(const struct settings *pool, struct pool_limits *out);
+/* Changes the limits of the pool to `limits`. */
+void pool_config_take(struct settings *pool, const struct pool_limits *limits);
 
 #endif

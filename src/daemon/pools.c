@@ -32,12 +32,13 @@ const char *pool_mode_name(enum pool_mode mode)
 
 /* --- calls and answers --- */
 
-/* Divides what this daemon may use now between its scopes. */
-static void apply(struct pool *p)
+/* Divides what this daemon may use now between its scopes.  False: out of memory. */
+static bool apply(struct pool *p)
 {
 	pool_member_rates(&p->member, monotonic_ns(), &p->rates);
-	pool_scopes_lease(p);
+	bool ok = pool_scopes_lease(p);
 	pool_tell_mode(p);
+	return ok;
 }
 
 static void call_server(struct pool *p, const struct pool_use *use, uint64_t now_ns)
@@ -45,8 +46,8 @@ static void call_server(struct pool *p, const struct pool_use *use, uint64_t now
 	struct pool_call call;
 	pool_scopes_demand(p, max_u64(now_ns - p->member.sent_ns, 1));
 	pool_member_call(&p->member, use, now_ns, &call);
-	apply(p); /* rates that the call promises to keep are in force before it is sent */
-	pool_helper_send(p, &call);
+	if (apply(p)) /* rates that the call promises to keep are in force before it is sent */
+		pool_helper_send(p, &call);
 }
 
 static void take_listing(struct pool *p, const struct pool_report *r)
@@ -76,6 +77,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 	p->answered = true;
 	p->error[0] = '\0';
 	take_listing(p, r);
+	pool_take_limits(p);
 	pool_tell_limits(p);
 	apply(p);
 }
@@ -186,6 +188,8 @@ struct pool *pool_new(struct pools *ps, const struct settings *s)
 	pool_helper_renew(p);
 	pool_member_config_of(s, &cfg);
 	pool_member_init(&p->member, &cfg, monotonic_ns());
+	p->configured = s->limits;
+	p->told_limits = cfg.limits;
 	return p;
 }
 
@@ -194,8 +198,8 @@ void pool_leave(struct pool *p)
 	struct pool_call call;
 	pool_member_leave(&p->member, monotonic_ns(), &call);
 	pool_member_rates(&p->member, monotonic_ns(), &p->rates);
-	pool_scopes_lease(p); /* stop using the lease before it is returned */
-	pool_helper_send(p, &call);
+	if (pool_scopes_lease(p)) /* stop using the lease before it is returned */
+		pool_helper_send(p, &call);
 	pool_helper_drop(p);
 }
 
@@ -262,7 +266,7 @@ void pools_look(const struct pools *ps, unsigned i, struct pool_look *out)
 		.member = &p->member,
 		.mode = p->rates.mode,
 		.now_ns = monotonic_ns(),
-		.scopes = p->n_attached,
+		.scopes = pool_scopes_count(p),
 		.error = p->error,
 		.errors = p->errors,
 		.restarts = p->restarts,

@@ -11,15 +11,32 @@
 #include "daemon/pools_internal.h"
 #include "daemon/registry.h"
 
-int pools_join(const struct pools *ps, struct settings *s, struct error *err)
+/* pool_config_join, as if `changed` (NULL: none) had the settings new. */
+static int join(const struct pools *ps, const struct pool *changed, const struct settings *new,
+		struct settings *s, struct error *err)
 {
 	unsigned n = ps ? ps->n : 0;
 	AUTO_FREE struct settings *all = calloc(n + 1, sizeof(*all));
 	if (!all)
 		return error_set(err, "out of memory");
-	for (unsigned i = 0; i < n; i++)
-		all[i] = ps->pool[i]->s; /* borrowed: not to be freed */
+	for (unsigned i = 0; i < n; i++) { /* borrowed: not to be freed */
+		const struct pool *p = ps->pool[i];
+		all[i] = p == changed ? *new : p->s;
+		if (p != changed)
+			all[i].limits = p->configured;
+	}
 	return pool_config_join(s, all, n, err);
+}
+
+int pools_join(const struct pools *ps, struct settings *s, struct error *err)
+{
+	return join(ps, NULL, NULL, s, err);
+}
+
+void pool_take_limits(struct pool *p)
+{
+	const struct pool_member *m = &p->member;
+	pool_config_take(&p->s, m->set ? &m->cfg.limits : &m->limits);
 }
 
 static bool differs(const struct settings *a, const struct settings *b, const char *option)
@@ -36,7 +53,9 @@ static void move(struct pool *p, const struct pool_member_config *cfg)
 	pool_member_init(&p->member, cfg, monotonic_ns());
 	p->member.seq = seq;
 	p->member.lost_sum_ns = lost_ns;
-	p->told_version = p->listed_ns = 0;
+	p->told_limits = cfg->limits;
+	p->told_answer = false;
+	p->listed_ns = 0;
 	p->error[0] = '\0';
 	p->was_leased = false;
 	pool_helper_renew(p);
@@ -56,7 +75,9 @@ static void change(struct pool *p, struct settings *s)
 		pool_member_configure(&p->member, &cfg, monotonic_ns());
 	settings_free(&p->s);
 	p->s = *s;
+	p->configured = s->limits;
 	settings_init(s);
+	pool_take_limits(p);
 }
 
 /* The pools of a configuration file that is about to take effect. */
@@ -140,39 +161,63 @@ void pools_reload(struct pools *ps, struct pools_plan *plan)
 	pools_set_timer(ps);
 }
 
-/* Applies all settings again, because the pool has limits of other kinds now, which its scopes need
- * as well. */
-static int join_again(struct registry *r, struct error *err)
+/* --- ratefsctl set --- */
+
+static bool takes_part(const struct settings *s, const char *pool)
 {
-	struct settings s;
-	int rc = settings_copy(&s, &r->global) ? registry_set_global(r, &s, err) : -1;
-	settings_free(&s);
-	list_for_each (it, &r->fs) {
-		struct served_fs *fs = list_entry(it, struct served_fs, link);
+	bool any = s->pool && strcmp(s->pool, pool) == 0;
+	for (unsigned i = 0; i < s->n_classes; i++)
+		any |= s->class[i].pool && strcmp(s->class[i].pool, pool) == 0;
+	return any;
+}
+
+/* Adds a scope that takes part in the pool to the change: the limits that it enforces follow those
+ * of the pool. */
+static int add_scope(struct registry_change *c, struct served_fs *fs, struct served_mount *m,
+		     const struct pool *p, const struct settings *new, struct error *err)
+{
+	const struct settings *s = m ? &m->s : fs ? &fs->s : &c->registry->global;
+	if (!takes_part(s, p->s.name))
+		return 0;
+	if (!registry_change_add(c, fs, m, s))
+		return error_set(err, "out of memory");
+	return join(p->all, p, new, &c->scope[c->n - 1].s, err);
+}
+
+static int add_scopes(struct registry_change *c, const struct pool *p, const struct settings *new,
+		      struct error *err)
+{
+	int rc = add_scope(c, NULL, NULL, p, new, err);
+	list_for_each (it, &c->registry->fs)
 		if (rc == 0)
-			rc = settings_copy(&s, &fs->s) ? registry_set_fs(r, fs, &s, err) : -1;
-		settings_free(&s);
-	}
-	list_for_each (it, &r->mounts) {
-		struct served_mount *m = list_entry(it, struct served_mount, link);
+			rc = add_scope(c, list_entry(it, struct served_fs, link), NULL, p, new,
+				       err);
+	list_for_each (it, &c->registry->mounts)
 		if (rc == 0)
-			rc = settings_copy(&s, &m->s) ? registry_set_mount(m, &s, err) : -1;
-		settings_free(&s);
-	}
-	if (rc < 0 && !error_is_set(err))
-		error_set(err, "out of memory");
+			rc = add_scope(c, NULL, list_entry(it, struct served_mount, link), p, new,
+				       err);
 	return rc;
 }
 
+/* The scopes are prepared first; once the gate has taken their limits, nothing can fail. */
 int pools_set(struct pools *ps, const char *name, struct settings *s, struct error *err)
 {
+	struct registry_change c;
 	struct pool *p = pool_find(ps, name);
 	if (!p)
 		return error_set(err, "there is no pool '%s'", name);
 	if (pool_config_check(s, err) < 0)
 		return -1;
-	uint32_t kinds = limiter_config_kinds(&p->s.limits);
+	registry_change_init(&c, ps->registry);
+	if (add_scopes(&c, p, s, err) < 0 || registry_change_apply(&c, err) < 0) {
+		registry_change_free(&c);
+		return -1;
+	}
+	registry_change_finish(&c);
 	change(p, s);
+	const struct pool_limits limits = p->member.cfg.limits;
+	pool_member_set(&p->member, &limits, monotonic_ns());
+	pool_take_limits(p);
 	pools_set_timer(ps);
-	return limiter_config_kinds(&p->s.limits) == kinds ? 0 : join_again(ps->registry, err);
+	return 0;
 }

@@ -17,7 +17,8 @@ struct attached {
 
 struct pool {
 	struct pools *all;
-	struct settings s;
+	struct settings s; /* its limits: those in force, which another host may have set */
+	struct limiter_config configured; /* the limits of this host, whose kinds it enforces */
 	struct pool_member member;
 	struct pool_rates rates;
 	struct attached *attached;
@@ -31,7 +32,9 @@ struct pool {
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
 	uint64_t errors; /* calls that failed */
 	enum pool_mode told_mode;
-	uint64_t told_ns, told_version, told_learning_ns;
+	uint64_t told_ns, told_learning_ns;
+	struct pool_limits told_limits; /* the last that were logged; at first as configured */
+	bool told_answer;		/* limits of this server have been compared */
 	struct pool_listing listing;
 	uint64_t listed_ns; /* 0: never */
 };
@@ -50,8 +53,9 @@ struct pools {
 void pool_scopes_look(struct pool *p, struct pool_use *sum);
 /* Notes what each of them wanted in the last dt_ns; the lease is divided in proportion. */
 void pool_scopes_demand(struct pool *p, uint64_t dt_ns);
-/* Divides p->rates between them. */
-void pool_scopes_lease(struct pool *p);
+/* Divides p->rates between them.  False: out of memory; their old leases hold until they end. */
+bool pool_scopes_lease(struct pool *p);
+unsigned pool_scopes_count(const struct pool *p);
 
 /* --- pools_helper.c: the process that talks to the server --- */
 
@@ -72,6 +76,7 @@ void pool_helpers_end(void);
 /* --- pools_tell.c: the log --- */
 
 void pool_tell_mode(struct pool *p);
+/* Call after an answer: logs limits that have changed, and who set them. */
 void pool_tell_limits(struct pool *p);
 /* Call after an answer; `before`: the server was already learning before it. */
 void pool_tell_learning(struct pool *p, bool before);
@@ -87,5 +92,10 @@ struct pool *pool_find(const struct pools *ps, const char *name);
 void pool_member_config_of(const struct settings *s, struct pool_member_config *out);
 void pools_set_timer(struct pools *ps);
 void pool_on_helper(struct watch *w, uint32_t events);
+
+/* --- pools_change.c --- */
+
+/* Updates the limits of p->s: those of the last answer, or those that this host is about to set. */
+void pool_take_limits(struct pool *p);
 
 #endif

@@ -56,24 +56,32 @@ static void attach_mount(struct search *f, const struct served_mount *m)
 	}
 }
 
-static unsigned count_scopes(const struct registry *r)
+unsigned pool_scopes_count(const struct pool *p)
 {
-	unsigned n = 1;
-	list_for_each (it, (struct list *)&r->fs)
-		n++;
-	list_for_each (it, (struct list *)&r->mounts)
-		n += 1 + list_entry(it, struct served_mount, link)->s.n_classes;
+	struct registry *r = p->all->registry;
+	unsigned n = takes_part(p, &r->global);
+	list_for_each (it, &r->fs)
+		n += takes_part(p, &list_entry(it, struct served_fs, link)->s);
+	list_for_each (it, &r->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		if (!m->gate_mount)
+			continue;
+		n += takes_part(p, &m->s);
+		for (unsigned i = 0; i < m->s.n_classes; i++)
+			n += takes_part(p, &m->s.class[i]);
+	}
 	return n;
 }
 
-/* Searches for the scopes anew each time, since scopes come and go. */
-static void find_scopes(struct pool *p)
+/* Searches for the scopes anew each time, since scopes come and go.  False: out of memory, and no
+ * scope gets a lease for now. */
+static bool find_scopes(struct pool *p)
 {
 	struct registry *r = p->all->registry;
 	struct gate_pool_scope scope = {.gate = r->gate};
 	struct search f = {.pool = p, .old = p->attached, .n_old = p->n_attached};
-	f.found = calloc(count_scopes(r), sizeof(*f.found));
-	if (f.found) { /* NULL: out of memory, so no scope gets a lease for now */
+	f.found = calloc(pool_scopes_count(p) + 1, sizeof(*f.found));
+	if (f.found) {
 		attach(&f, &r->global, &scope);
 		list_for_each (it, &r->fs) {
 			const struct served_fs *fs = list_entry(it, struct served_fs, link);
@@ -86,6 +94,7 @@ static void find_scopes(struct pool *p)
 	free(p->attached);
 	p->attached = f.found;
 	p->n_attached = f.n;
+	return f.found;
 }
 
 /* --- use --- */
@@ -155,13 +164,15 @@ static bool split(const struct pool *p, unsigned k, struct gate_lease *lease)
 	return true;
 }
 
-void pool_scopes_lease(struct pool *p)
+bool pool_scopes_lease(struct pool *p)
 {
-	find_scopes(p); /* since the last search a mount may have gone */
+	if (!find_scopes(p)) /* since the last search a mount may have gone */
+		return false;
 	AUTO_FREE struct gate_lease *lease = calloc(p->n_attached + 1, sizeof(*lease));
 	bool ok = lease;
 	for (unsigned k = 0; ok && k < POOL_LIMITS; k++)
 		ok = split(p, k, lease);
-	for (unsigned i = 0; ok && i < p->n_attached; i++) /* else the old ones expire */
+	for (unsigned i = 0; ok && i < p->n_attached; i++)
 		gate_lease(&p->attached[i].scope, &lease[i]);
+	return ok;
 }

@@ -50,16 +50,14 @@ void pool_tell_learning(struct pool *p, bool before)
 void pool_tell_limits(struct pool *p)
 {
 	const struct pool_member *m = &p->member;
-	bool first = !p->told_version;
-	if (p->told_version == m->version)
-		return;
-	p->told_version = m->version;
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		uint64_t rate = m->limits.rate[k] / POOL_MILLI;
-		if (m->limits.rate[k] == m->cfg.limits.rate[k])
+		if (m->limits.rate[k] == p->told_limits.rate[k])
 			continue;
 		log_info("pool '%s': %s=%llu%s, set by %s", p->s.name, limit_kind_name(k),
 			 (unsigned long long)rate,
-			 first ? " on the server, not as configured here" : "", m->set_by);
+			 p->told_answer ? "" : " on the server, not as configured here", m->set_by);
 	}
+	p->told_limits = m->limits;
+	p->told_answer = true;
 }

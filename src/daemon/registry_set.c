@@ -184,6 +184,40 @@ void registry_change_finish(struct registry_change *c)
 
 /* --- one scope ------------------------------------------------------------------------------- */
 
+/* The settings of a scope (both NULL: global) after the change. */
+static const struct settings *settings_after(const struct registry_change *c,
+					     const struct served_fs *fs,
+					     const struct served_mount *m)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->scope[i].fs == fs && c->scope[i].mount == m)
+			return &c->scope[i].s;
+	return m ? &m->s : fs ? &fs->s : &c->registry->global;
+}
+
+/* A scope must not take part in a pool that a wider scope takes part in, whichever of the two changes. */
+static int check_nested_pools(const struct registry_change *c, struct error *err)
+{
+	struct registry *r = c->registry;
+	const struct settings *global = settings_after(c, NULL, NULL);
+	list_for_each (it, &r->fs) {
+		const struct served_fs *fs = list_entry(it, struct served_fs, link);
+		const struct settings *s = settings_after(c, fs, NULL);
+		if (pool_config_nested(s, NULL, global, err) < 0)
+			return error_prefix(err, "fs '%s'", s->name);
+	}
+	list_for_each (it, &r->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		const struct settings *s = settings_after(c, NULL, m);
+		const struct served_fs *fs = m->fs     ? m->fs
+					     : m->s.fs ? registry_find_fs(r, m->s.fs)
+						       : NULL;
+		if (pool_config_nested(s, fs ? settings_after(c, fs, NULL) : NULL, global, err) < 0)
+			return error_prefix(err, "mount '%s'", s->name);
+	}
+	return 0;
+}
+
 static int set_one(struct registry *r, struct served_fs *fs, struct served_mount *m,
 		   struct settings *s, struct error *err)
 {
@@ -191,9 +225,9 @@ static int set_one(struct registry *r, struct served_fs *fs, struct served_mount
 	if (pools_join(r->pools, s, err) < 0)
 		return -1;
 	registry_change_init(&c, r);
-	int rc = registry_change_add(&c, fs, m, s) ? registry_change_apply(&c, err)
+	int rc = registry_change_add(&c, fs, m, s) ? check_nested_pools(&c, err)
 						   : error_set(err, "out of memory");
-	if (rc < 0) {
+	if (rc < 0 || registry_change_apply(&c, err) < 0) {
 		registry_change_free(&c);
 		return -1;
 	}
@@ -215,8 +249,7 @@ int registry_set_fs(struct registry *r, struct served_fs *fs, struct settings *s
 
 int registry_set_mount(struct served_mount *m, struct settings *s, struct error *err)
 {
-	if (classes_check_one(s, err) < 0 ||
-	    pool_config_nested(s, m->fs ? &m->fs->s : NULL, &m->registry->global, err) < 0)
+	if (classes_check_one(s, err) < 0)
 		return -1;
 	return set_one(m->registry, NULL, m, s, err);
 }

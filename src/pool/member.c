@@ -34,20 +34,26 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 		m->mid[k].at_ns = m->older[k].at_ns = now_ns;
 }
 
+static bool same_limits(const struct pool_limits *a, const struct pool_limits *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
 {
 	m->cfg.limits = *limits;
-	m->set = true;
+	m->set = !m->version || !same_limits(limits, &m->limits);
 	m->next_ns = now_ns;
 }
 
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns)
 {
-	bool changed = memcmp(&m->cfg.limits, &cfg->limits, sizeof(cfg->limits)) != 0;
+	bool changed = !same_limits(&m->cfg.limits, &cfg->limits);
 	m->cfg = *cfg;
-	m->set |= changed;
 	m->next_ns = now_ns;
+	if (changed)
+		pool_member_set(m, &cfg->limits, now_ns);
 }
 
 uint64_t pool_member_due_ns(const struct pool_member *m)
@@ -328,7 +334,7 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 	m->retried = m->pending = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
-	if (m->set && memcmp(&a->limits, &m->cfg.limits, sizeof(a->limits)) == 0)
+	if (m->set && same_limits(&a->limits, &m->cfg.limits))
 		m->set = false;
 }
 
@@ -338,14 +344,17 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	if (a->seq != m->seq || a->seq == m->answered || a->status > POOL_LEARNING ||
 	    now_ns >= ends_ns)
 		return false;
-	bool held = lease_holds(m, now_ns), shrunk = false, any = false;
+	enum pool_mode mode = mode_of(m, now_ns);
+	bool shrunk = false, any = false;
 	take_note(m, a, now_ns);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		any |= a->grant[k] || m->grant[k];
 		shrunk |= a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
-	/* A server that is learning grants nothing to members that hold nothing: no change. */
-	if (m->learning && !held && !any) {
+	/* A server that is learning grants what the member held when it called.  That is nothing, or not the member's any more
+	 * if its lease has ended since: no change. */
+	bool holds = mode == POOL_MODE_LEASED || (mode == POOL_MODE_SHARE && any);
+	if (m->learning && !holds) {
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 		return true;
 	}

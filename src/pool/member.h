@@ -87,10 +87,10 @@ struct pool_member {
 };
 
 void pool_member_init(struct pool_member *m, const struct pool_member_config *cfg, uint64_t now_ns);
-/* Changes the settings of the member.  If its limits changed, they become the pool's. */
+/* Changes the settings of the member.  If its limits differ from those that it had, they become the pool's. */
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns);
-/* Sets the pool's limits, for all members, with the next call. */
+/* Sets the pool's limits, for all members, with the next call, unless they are in force already. */
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns);
 
 uint64_t pool_member_due_ns(const struct pool_member *m);

@@ -65,6 +65,17 @@ ctl stats >"$TMP/stats" || fail "stats"
 grep -q '^pool p at unix:.*: leased, 2 members' "$TMP/stats" || fail "stats do not show the pool"
 says 'no daemon has' ctl set pool:x bps=1M
 says 'between 1 and|no limit' ctl set pool:p bps=off
+# The other host sees the limits that are in force, can set its own configuration's again, and does not change limits of
+# kinds that it was not asked to change.
+equal "$(ctl show pool:there -j | jq -r .options.bps.value)" 8M "show on the other host"
+ok ctl set pool:p iops=900 >/dev/null
+within 5s host_said 2 "pool 'there': iops=900, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
+ok ctl set pool:there bps=4M >/dev/null
+pool_is() { [ "$(ctl stats pool:p -j | jq -c '.pools[0].limits | [.bps.rate, .iops.rate] | map(floor)')" = "$1" ]; }
+within 5s pool_is '[4194304,900]' || fail "set on host 2: $(ctl stats pool:p -j)"
+within 5s grep -q "pool 'p': bps=4194304, set by" "$LOG" || fail "host 1 does not say who changed it: $(cat "$LOG")"
+ok ctl set pool:p bps=8M iops=off >/dev/null
+within 5s host_said 2 "pool 'there': iops=0, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
 # A limit of another kind is enforced, too.
 ok ctl set pool:p iops=20 >/dev/null
 nap 1s

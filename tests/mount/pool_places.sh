@@ -108,6 +108,17 @@ says 'neither redis' ctl set pool:p server=nowhere
 sed '0,/^fs = data/s//&\npool = p/' "$TMP/conf" >"$TMP/conf2"
 says "already takes part in pool 'p' by \[fs:data\]" "$RATEFS" --check -c "$TMP/conf2"
 
+# The same while serving, whichever of the two scopes changes; nothing is changed then.
+says "mount 'a': class 'some': pool: already takes part in pool 'p' by \[fs:data\]" ctl set a/some pool=p
+says "mount 'a': pool: already takes part in pool 'p' by \[fs:data\]" ctl set a pool=p
+says "fs 'data': pool: already takes part in pool 'p' by \[global\]" ctl set global pool=p
+ok ctl set fs:data pool=none >/dev/null
+ok ctl set a/some pool=p >/dev/null
+says "mount 'a': class 'some': pool: already takes part in pool 'p' by \[fs:data\]" ctl set fs:data pool=p
+says "mount 'a': class 'some': pool: already takes part in pool 'p' by \[global\]" ctl set global pool=p
+equal "$(ctl show global -j | jq -r .options.pool.value) $(ctl show fs:data -j | jq -r .options.pool.value)" "none none" "after refusals"
+free b
+
 # Without the pool, nothing is limited any more; a scope cannot name a pool that does not exist.
 conf '' '' '' '' ''
 free a

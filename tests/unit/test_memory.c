@@ -13,7 +13,9 @@
 #include "daemon/classes.h"
 #include "daemon/commands.h"
 #include "daemon/config_file.h"
+#include "daemon/loop.h"
 #include "daemon/options.h"
+#include "daemon/pools.h"
 #include "daemon/registry.h"
 #include "daemon/serve_mount.h"
 #include "proto/proto.h"
@@ -123,18 +125,23 @@ static char path[] = "/tmp/ratefs-memory.XXXXXX";
 static const char first_text[] = "[global]\niops = 1k\n"
 				 "[fs:shared]\nsource = /nonexistent/source\nwrite_bps = 5M\n"
 				 "[mount:data]\nfs = shared\nmountpoint = /nonexistent/data\n"
-				 "weight = uid:1=2+uid:2=3\noptions = noexec\n"
+				 "weight = uid:1=2+uid:2=3\noptions = noexec\npool = p\n"
 				 "[mount:more]\nfs = shared\nmountpoint = /nonexistent/more\n"
 				 "[class:heavy]\nmounts = data\nmatch = uid:7\nbps = 1M\n"
+				 "[class:far]\nmounts = more\nmatch = uid:9\npool = p\n"
+				 "[pool:p]\nserver = unix:/nonexistent/p\nbps = 4M\n"
 				 "[weights]\nuid:1000 = 4\nuid:1001 = 5\n";
 static const char second_text[] = "[global]\niops = 2k\nmeta_iops = 100\n"
 				  "[fs:shared]\nsource = /nonexistent/source\nwrite_bps = 6M\n"
 				  "[mount:data]\nfs = shared\nmountpoint = /nonexistent/data\n"
-				  "read_bps = 3M\nweight = uid:1=3\n"
+				  "read_bps = 3M\nweight = uid:1=3\npool = p\n"
 				  "[mount:more]\nfs = shared\nmountpoint = /nonexistent/more\n"
 				  "[fs:other]\nsource = /nonexistent/other\nbps = 9M\n"
 				  "[class:heavy]\nmounts = data\nmatch = uid:7\nbps = 2M\n"
 				  "[class:light]\nmounts = data\nmatch = uid:8\n"
+				  "[class:far]\nmounts = more\nmatch = uid:9\npool = q\n"
+				  "[pool:p]\nserver = unix:/nonexistent/p\nbps = 3M\niops = 9\n"
+				  "[pool:q]\nserver = unix:/nonexistent/q\nkey = x\niops = 8\n"
 				  "[weights]\nuid:1000 = 7\n";
 
 static void drop_file(void)
@@ -184,6 +191,7 @@ END_TEST
 
 static struct fake_clock fake;
 static struct registry r;
+static struct loop loop; /* never runs: helpers of pools are not started */
 
 static void on_ready(void *ctx, struct list *ready)
 {
@@ -221,6 +229,8 @@ static void up(void)
 	ck_assert_ptr_nonnull(registry_add_fs(&r, &c.fs[0], false));
 	for (unsigned i = 0; i < c.n_mounts; i++)
 		attach(registry_add_mount(&r, &c.mount[i]));
+	ck_assert_int_eq(loop_init(&loop), 0);
+	ck_assert_int_eq(pools_open(&r, &c, &loop), 0);
 	configuration_free(&c);
 	fake.now += NSEC_PER_SEC / 3;
 }
@@ -236,6 +246,8 @@ static void detach(struct served_mount *m)
 
 static void down(void)
 {
+	pools_close(&r);
+	loop_free(&loop);
 	list_for_each_safe (it, &r.mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
 		detach(m);
@@ -293,9 +305,10 @@ static char *ask(const char *command, const char *target, int *code)
 static char *all_state(void)
 {
 	static const char *const questions[][2] = {
-		{"list", NULL},		{"show", "global"}, {"show", "fs:shared"},
-		{"show", "data"},	{"show", "more"},   {"stats", "global"},
-		{"stats", "fs:shared"}, {"stats", "data"},  {"stats", "more"},
+		{"list", NULL},		{"show", "global"},  {"show", "fs:shared"},
+		{"show", "data"},	{"show", "more"},    {"show", "pool:p"},
+		{"show", "more/far"},	{"stats", "global"}, {"stats", "pool:p"},
+		{"stats", "fs:shared"}, {"stats", "data"},   {"stats", "more"},
 	};
 	char *all = NULL;
 	size_t size = 0;
@@ -388,6 +401,8 @@ START_TEST(a_command_works_or_says_that_it_failed)
 		"\"write_iops\":7,\"max_inflight\":4}}");
 	obeys_or_changes_nothing("{\"v\":1,\"do\":\"set\",\"target\":\"global\",\"values\":"
 				 "{\"iops\":\"2k\",\"meta_iops\":5}}");
+	obeys_or_changes_nothing("{\"v\":1,\"do\":\"set\",\"target\":\"pool:p\",\"values\":"
+				 "{\"bps\":\"2M\",\"iops\":70,\"key\":\"other\"}}");
 	obeys_or_changes_nothing("{\"v\":1,\"do\":\"pause\",\"target\":\"data\"}");
 	obeys_or_changes_nothing("{\"v\":1,\"do\":\"pause\",\"target\":\"fs:shared\"}");
 	obeys_or_changes_nothing("{\"v\":1,\"do\":\"pause\",\"target\":\"global\"}");
