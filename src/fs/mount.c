@@ -327,6 +327,14 @@ static bool none_remains(struct fs_mount *m, const void *seen)
 	return runners_remain(m, seen) == 0;
 }
 
+/* Workers also carry out requests that never waited: those that a ring thread hands to them. */
+static bool source_is_idle(struct fs_mount *m, const void *arg)
+{
+	struct fs_source_look look;
+	fs_mount_look_source(m, &look);
+	return look.n + look.queued == 0;
+}
+
 static bool all_left(struct fs_mount *m, const void *arg)
 {
 	return receivers_alive(m) == 0;
@@ -411,7 +419,8 @@ static bool finish(struct fs_mount *m, uint64_t limit_ns)
 	/* Nothing is parked from here on. */
 	gate_mount_drain(m->gate_mount, false);
 	delayed_answer(m, NEVER, UINT_MAX);
-	return wait_for(m, nothing_waits, NULL, limit_ns) && away;
+	return wait_for(m, nothing_waits, NULL, limit_ns) &&
+	       wait_for(m, source_is_idle, NULL, limit_ns) && away;
 }
 
 bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_look *left)
