@@ -164,7 +164,7 @@ static int open_dead_fd(void)
 	return fds[1];
 }
 
-/* --- the answer to INIT, if io_uring is wanted ---
+/* --- the answer to INIT, if io_uring may be used ---
  * libfuse composes the answer, but does not know io_uring: write_init adds its flag before the
  * answer is sent to the kernel. */
 
@@ -216,7 +216,7 @@ void mount_init(struct fs_mount *m, void *message, size_t len)
 const char *fs_mount_transport(const struct fs_mount *m, const char **why_not)
 {
 	bool uring = atomic_load(&m->uses_uring);
-	*why_not = uring || m->wanted != TRANSPORT_URING ? "" : m->why_not_uring;
+	*why_not = uring ? "" : m->why_not_uring;
 	return uring ? "uring" : "dev";
 }
 
@@ -238,7 +238,7 @@ int fs_mount_mount(struct fs_mount *m, struct error *err)
 		return -1;
 	}
 	fs_attach(m->fs, m->se);
-	return m->wanted == TRANSPORT_URING ? listen_to_init(m, err) : 0;
+	return m->wanted == TRANSPORT_DEV ? 0 : listen_to_init(m, err);
 }
 
 int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *ctx), void *ctx,
@@ -247,7 +247,7 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 	m->on_end = ended;
 	m->on_end_ctx = ctx;
 	m->started = true;
-	if (m->wanted == TRANSPORT_URING)
+	if (m->wanted != TRANSPORT_DEV)
 		rings_start(m);
 	int rc = receivers_start(m);
 	if (rc == 0)

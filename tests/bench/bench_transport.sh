@@ -157,9 +157,39 @@ limit_rows() {
 	done
 }
 
+# A source on a disk, which ring threads may not wait for; its data is in the page cache.
+disk_rows() {
+	local op size clients row
+	wanted "ext4: read 4K x1" || wanted "ext4: write 4K x1" || return 0
+	targets_forget
+	unbacking
+	backing ext4 1G
+	fill
+	target dev "$RATEFS" -o allow_other,cache=strict,transport=dev
+	target uring "$RATEFS" -o allow_other,cache=strict,transport=uring
+	targets_up
+	for op in read write; do
+		for size in 4K 128K; do
+			for clients in 1 4; do
+				row="ext4: $op $size x$clients"
+				load "$row" --op $op --size $size --random --clients $clients && compare "$row" uring dev 0.97
+			done
+		done
+	done
+	for op in stat open; do
+		row="ext4: $op x1"
+		load "$row" --op $op && compare "$row" uring dev 0.97
+	done
+}
+
+fill() {
+	local i
+	for i in {0..15}; do head -c 16M /dev/zero >"$SRC/w.$i"; done
+	cp "$SRC/w.0" "$SRC/w"
+}
+
 backing tmpfs 1G
-for i in {0..15}; do head -c 16M /dev/zero >"$SRC/w.$i"; done
-cp "$SRC/w.0" "$SRC/w"
+fill
 # Before 1.17 it is libfuse's option only.
 bindfs --help | grep -q -- --direct-io && direct=--direct-io || direct='-o direct_io'
 target dev "$RATEFS" -o allow_other,cache=strict,transport=dev
@@ -174,6 +204,7 @@ name_rows
 large_rows
 hog_rows
 limit_rows
+disk_rows
 targets_down
 matrix
 table
