@@ -319,7 +319,7 @@ static bool nothing_waits(struct fs_mount *m, const void *arg)
 
 static bool nothing_queued(struct fs_mount *m, const void *arg)
 {
-	return workers_queued(m->workers) == 0;
+	return workers_queued(m->workers) + rings_queued(m) == 0;
 }
 
 static bool none_remains(struct fs_mount *m, const void *seen)
@@ -449,6 +449,7 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	cut_connection(m);
 	if (!clean) {
 		workers_run_queued(m->workers); /* refuses them */
+		rings_run_queued(m);
 		runners_give_up(m);
 	}
 	wait_for(m, is_detached, NULL, max_u64(limit_ns, monotonic_ns() + KICK_NS));

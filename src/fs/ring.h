@@ -55,8 +55,8 @@ struct ring {
 	bool started;
 	struct uring u;
 	int wake_fd;
-	uint64_t wakes;			  /* buffer for reading wake_fd */
 	_Atomic(struct entry *) answered; /* by other threads */
+	struct workers *workers;	  /* carry out what may block, on the same CPU */
 	struct chunk *chunks;
 	struct entry *unused;	    /* not registered yet */
 	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */

@@ -8,6 +8,7 @@
  *	  wait already: only a commit fetches these, one at a time.  The kernel does not say whether any wait.  But when they
  *	  arrived, all spare entries held requests that the daemon had not taken yet; so the queue is kicked whenever it has
  *	  kept a part of that number, and again as long as the commit of a kick fetches a request. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -156,10 +157,11 @@ bool ring_wait_to_be_woken(struct ring *ring)
 	struct io_uring_sqe *sqe = uring_get(&ring->u);
 	if (!sqe)
 		return false;
-	sqe->opcode = IORING_OP_READ;
+	/* Every write to the descriptor counts, so nobody has to read it. */
+	sqe->opcode = IORING_OP_POLL_ADD;
+	sqe->len = IORING_POLL_ADD_MULTI;
 	sqe->fd = ring->wake_fd;
-	sqe->addr = (uintptr_t)&ring->wakes;
-	sqe->len = sizeof(ring->wakes);
+	sqe->poll32_events = POLLIN;
 	sqe->user_data = 0;
 	return true;
 }

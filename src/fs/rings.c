@@ -19,6 +19,7 @@
 #define SPARES_MAX  1024
 #define SPARES_MIN  64
 #define THREADS_MAX 32 /* of all mounts, unless transport=uring asks for more */
+#define WORKERS_MIN 8  /* of a ring */
 #define SUBMISSIONS 256
 #define COMPLETIONS 1024
 #define PARAMETER   "/sys/module/fuse/parameters/enable_uring"
@@ -123,6 +124,20 @@ static int wait_until_ready(struct rings *rings)
 	return error;
 }
 
+/* A worker on the CPU of its ring is woken faster, and finds the request's data in the CPU's caches. */
+static bool start_worker(void *ctx)
+{
+	struct ring *ring = ctx;
+	settle_on(ring->queue);
+	return runner_start_worker(ring->mount);
+}
+
+static void stop_worker(void *ctx)
+{
+	struct ring *ring = ctx;
+	runner_stop_worker(ring->mount);
+}
+
 static int start_ring(struct fs_mount *m, unsigned i)
 {
 	struct ring *ring = &m->rings->ring[i];
@@ -135,6 +150,10 @@ static int start_ring(struct fs_mount *m, unsigned i)
 	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (ring->wake_fd < 0)
 		return -errno;
+	ring->workers =
+		workers_new(WORKERS_MAX, &(struct workers_hooks){start_worker, stop_worker, ring});
+	if (!ring->workers)
+		return -ENOMEM;
 	int rc = pthread_create(&ring->thread, NULL, ring_main, ring);
 	ring->started = rc == 0;
 	return -rc;
@@ -222,6 +241,20 @@ void rings_go(struct fs_mount *m, bool go)
 	atomic_store(&m->uses_uring, go);
 }
 
+unsigned rings_queued(struct fs_mount *m)
+{
+	unsigned sum = 0;
+	for (unsigned i = 0; m->rings && i < m->rings->n; i++)
+		sum += workers_queued(m->rings->ring[i].workers);
+	return sum;
+}
+
+void rings_run_queued(struct fs_mount *m)
+{
+	for (unsigned i = 0; m->rings && i < m->rings->n; i++)
+		workers_run_queued(m->rings->ring[i].workers);
+}
+
 bool rings_are_gone(struct fs_mount *m)
 {
 	for (unsigned i = 0; m->rings && i < m->rings->n; i++)
@@ -252,6 +285,7 @@ void rings_free(struct fs_mount *m)
 		struct ring *ring = &m->rings->ring[i];
 		if (ring->started)
 			pthread_join(ring->thread, NULL);
+		workers_free(ring->workers);
 		ring_free_entries(ring);
 		if (ring->wake_fd >= 0)
 			close(ring->wake_fd);
