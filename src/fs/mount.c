@@ -397,7 +397,9 @@ static void cut_connection(struct fs_mount *m)
 	fuse_session_exit(m->se); /* libfuse does not report failing replies any more */
 	atomic_store(&m->cut, true);
 	rings_stop(m);
-	while (!rings_are_gone(m) && !atomic_load(&m->abandon) && monotonic_ns() < until_ns)
+	/* They hold the connection open.  If the process exited earlier, it would stay open as long as threads hang in
+	 * the source. */
+	while (!rings_are_gone(m) && monotonic_ns() < until_ns)
 		nanosleep(&nap, NULL);
 	if (fuse_session_fd(m->se) >= 0)
 		dup3(m->dead_fd, fuse_session_fd(m->se), O_CLOEXEC);
