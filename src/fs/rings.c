@@ -200,7 +200,11 @@ static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
 	const char *disabled = uring_why_disabled();
-	if (disabled) {
+	/* What may block costs two more switches of threads, and large reads are copied twice. */
+	if (m->wanted == TRANSPORT_AUTO && m->fs->kind != SOURCE_MEMORY) {
+		snprintf(why_not, size,
+			 "the source is not in memory; transport=uring uses it nevertheless");
+	} else if (disabled) {
 		snprintf(why_not, size, "%s", disabled);
 	} else if (atomic_load(&forbidden)) {
 		snprintf(why_not, size, "no mount could use it when the daemon was started");

@@ -19,7 +19,7 @@ cmp "$SRC/file" "$MNT/file" || fail "data by /dev/fuse"
 unmount_ratefs
 
 mount_ratefs -o transport=auto
-equal "$(used)" dev
+equal "$(used)" dev "transport=auto"
 grep -q "^ratefs: serving .* at $MNT, requests by /dev/fuse; no io_uring: .*: echo Y > $parameter" "$LOG" ||
 	fail "auto: the log gives no reason"
 ctl show "$MNT" | grep -q "no io_uring.*enable_uring" || fail "auto: show gives no reason"
@@ -34,6 +34,14 @@ mount_ratefs -o transport=auto
 equal "$(used)" uring "transport=auto"
 grep -q "serving .*, requests by io_uring" "$LOG" || fail "auto: the log does not say that io_uring is used"
 cmp "$SRC/file" "$MNT/file" || fail "data, transport=auto"
+# For a source that is not in memory, /dev/fuse is better in most cases.
+mkdir "$TMP/second"
+"$RATEFS" -f "$MNT" "$TMP/second" -o allow_other >"$TMP/second.log" 2>&1 &
+second=$!
+within 10s grep -q "serving .*, requests by /dev/fuse; no io_uring: the source is not in memory; transport=uring" "$TMP/second.log" ||
+	fail "auto: a source that is not in memory: $(cat "$TMP/second.log")"
+umount "$TMP/second"
+ends 10s $second
 unmount_ratefs
 (ulimit -v 300000; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other) >"$LOG" 2>&1 &
 DAEMON=$!
