@@ -65,6 +65,9 @@ bars() {
 	compare "$1" uring bindfs_dio ${3:+"$3"}
 	compare "$1" uring floor_uring 0.9
 	compare "$1" dev floor_dev 0.9
+	# The same, if the floor makes the calls to the source that every mirror has to make.
+	compare "$1" uring floor_uring_calls 0.9
+	compare "$1" dev floor_dev_calls 0.9
 	compare "$1" floor_uring floor_dev
 }
 
@@ -197,6 +200,8 @@ target uring "$RATEFS" -o allow_other,cache=strict,transport=uring
 target bindfs_dio bindfs --multithreaded "$direct" -o attr_timeout=0,entry_timeout=0
 target floor_dev "$BENCH_HELPERS/floor" dev
 target floor_uring "$BENCH_HELPERS/floor" uring
+target floor_dev_calls "$BENCH_HELPERS/floor" dev calls
+target floor_uring_calls "$BENCH_HELPERS/floor" uring calls
 targets_up
 small_rows "" 1.3 1.7 1.25
 attribute_rows
