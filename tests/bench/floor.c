@@ -150,9 +150,10 @@ static int lookup(const char *name, struct fuse_entry_out *out)
 	long n = number_of(name);
 	if (n >= 0 && !atomic_load_explicit(&created[n], memory_order_relaxed))
 		return -ENOENT;
-	*out = entry_of(name, false);
+	struct fuse_entry_out entry = entry_of(name, false);
 	if (source >= 0)
-		call_lookup(out->nodeid, name);
+		call_lookup(entry.nodeid, name);
+	*out = entry; /* with io_uring, in the place of the name */
 	return sizeof(*out);
 }
 

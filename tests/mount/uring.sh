@@ -43,12 +43,14 @@ within 10s grep -q "serving .*, requests by /dev/fuse; no io_uring: the source i
 umount "$TMP/second"
 ends 10s $second
 unmount_ratefs
-(ulimit -v 300000; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other) >"$LOG" 2>&1 &
-DAEMON=$!
-within 10s answers || fail "no mount without memory"
-sanitized || grep -q "requests by /dev/fuse; no io_uring: cannot set it up: Cannot allocate memory" "$LOG" || fail "without memory"
-before 5s cmp "$SRC/file" "$MNT/file" || fail "data, without memory"
-unmount_ratefs
+if ! sanitized; then # a sanitizer needs all addresses
+	(ulimit -v 300000; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other) >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s answers || fail "no mount without memory"
+	grep -q "requests by /dev/fuse; no io_uring: cannot set it up: Cannot allocate memory" "$LOG" || fail "without memory"
+	before 5s cmp "$SRC/file" "$MNT/file" || fail "data, without memory"
+	unmount_ratefs
+fi
 
 cpus=$(getconf _NPROCESSORS_CONF) most=32
 for ((i = 0; i < most / cpus + 3; i++)); do
