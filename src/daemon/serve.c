@@ -280,11 +280,13 @@ static int open_control(struct server *s, const struct configuration *c, struct 
 }
 
 /* The system call filter cannot be extended later: a mount that is added by a reload can use
- * io_uring only if one at startup did. */
-static bool wants_uring(const struct configuration *c)
+ * io_uring only if one at startup could. */
+static bool may_use_uring(const struct configuration *c)
 {
+	bool enabled = !uring_why_disabled();
 	for (unsigned i = 0; i < c->n_mounts; i++)
-		if (c->mount[i].transport == TRANSPORT_URING)
+		if (c->mount[i].transport == TRANSPORT_URING ||
+		    (c->mount[i].transport == TRANSPORT_AUTO && enabled))
 			return true;
 	if (privileges_privileged())
 		uring_forbid();
@@ -302,7 +304,7 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		return -1;
 	}
 	if (open_control(s, c, &err) < 0 || names_close(c->file != NULL, &err) < 0 ||
-	    pools_prepare(c, &err) < 0 || privileges_drop(wants_uring(c), &err) < 0 ||
+	    pools_prepare(c, &err) < 0 || privileges_drop(may_use_uring(c), &err) < 0 ||
 	    registry_init(&s->registry, c, debug, &err) < 0) {
 		log_error("%s", err.text);
 		return -1;

@@ -214,10 +214,15 @@ void serve_mount_announce(const struct served_mount *m)
 	size_t size;
 	if (!log_enabled(LOG_LEVEL_INFO))
 		return;
-	const char *why_not;
+	const char *why_not = "";
 	bool uring = m->session && !strcmp(fs_mount_transport(m->session, &why_not), "uring");
-	log_info("serving %s at %s%s", served_source(m), m->s.mountpoint,
-		 uring ? ", requests by io_uring" : "");
+	/* If transport=uring asked for it, the log has the reason already. */
+	bool explain = *why_not && m->s.transport == TRANSPORT_AUTO;
+	log_info("serving %s at %s%s%s", served_source(m), m->s.mountpoint,
+		 uring	   ? ", requests by io_uring"
+		 : explain ? ", requests by /dev/fuse; no io_uring: "
+			   : "",
+		 explain ? why_not : "");
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return;

@@ -195,49 +195,62 @@ void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct st
 	e->entry_timeout = fs->entry_timeout_s;
 }
 
-/* Looks up by inode number and file handle: a file that is only looked at needs no fd. */
+/* Makes an inode that is not known yet.  *st: its attributes, read before its handle; updated. */
+static int intern_by_handle(struct fs *fs, const struct inode_ref *dir, const char *name,
+			    const struct fhandle *fh, struct stat *st, struct inode **out)
+{
+	struct stat again;
+	int res = mirror_stat_child(fs, dir->fd, name, &again);
+	if (res < 0)
+		return res;
+	/* If the file has been replaced meanwhile, numbers and handle may not belong together. */
+	if (!fh->bytes || again.st_ino != st->st_ino || again.st_dev != st->st_dev)
+		return -EAGAIN;
+	int no_fd = -1;
+	*out = inode_intern(fs, &again, &no_fd, fh, dir->inode, name);
+	*st = again;
+	return *out ? 0 : -ENOMEM;
+}
+
+/* Looks up by inode number and file handle: a file that is only looked at needs no fd.  -EAGAIN: it
+ * needs one. */
 static int lookup_by_handle(struct fs *fs, const struct inode_ref *dir, const char *name,
 			    struct fuse_entry_param *e)
 {
 	struct stat st;
+	struct inode *inode;
 	int res = mirror_stat_child(fs, dir->fd, name, &st);
 	if (res < 0)
 		return res;
-	struct inode *inode = inode_find_pinned(fs, &st);
-	if (!inode) {
+	res = inode_find(fs, &st, NULL, &inode);
+	if (res == -ENOENT) {
 		struct fhandle fh;
-		struct stat again;
 		fhandle_of(fs, dir->fd, name, &fh);
-		res = mirror_stat_child(fs, dir->fd, name, &again);
-		if (res < 0)
-			return res;
-		/* If the file has been replaced meanwhile, numbers and handle may not belong
-		 * together. */
-		if (!fh.bytes || again.st_ino != st.st_ino || again.st_dev != st.st_dev)
-			return -EAGAIN;
-		int no_fd = -1;
-		inode = inode_intern(fs, &again, &no_fd, &fh, dir->inode, name);
-		st = again;
+		res = inode_find(fs, &st, &fh, &inode);
+		if (res == -ENOENT)
+			res = intern_by_handle(fs, dir, name, &fh, &st, &inode);
 	}
-	if (!inode)
-		return -ENOMEM;
-	mirror_fill_entry(fs, inode, &st, e);
-	return 0;
+	if (res == 0)
+		mirror_fill_entry(fs, inode, &st, e);
+	return res;
 }
 
 int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 		  struct fuse_entry_param *e)
 {
-	if (fs->by_handle && !files_are_replaced(fs)) {
-		int res = lookup_by_handle(fs, dir, name, e);
-		if (res != -EAGAIN)
-			return res;
-	}
+	bool by_handle = fs->by_handle && !files_are_replaced(fs);
+	int res = by_handle ? lookup_by_handle(fs, dir, name, e) : -EAGAIN;
+	if (res != -EAGAIN)
+		return res;
 	AUTO_FD fd = mirror_open_child(fs, dir->fd, name);
+	if (by_handle && (fd == -EMFILE || fd == -ENFILE)) { /* perhaps it is not necessary */
+		res = lookup_by_handle(fs, dir, name, e);
+		return res == -EAGAIN ? fd : res;
+	}
 	if (fd < 0)
 		return fd;
 	struct stat st;
-	int res = mirror_stat(fd, &st);
+	res = mirror_stat(fd, &st);
 	if (res < 0)
 		return res;
 	struct fhandle none = {0};

@@ -164,7 +164,7 @@ static int open_dead_fd(void)
 	return fds[1];
 }
 
-/* --- the answer to INIT, if io_uring is wanted ---
+/* --- the answer to INIT, if io_uring may be used ---
  * libfuse composes the answer, but does not know io_uring: write_init adds its flag before the
  * answer is sent to the kernel. */
 
@@ -216,7 +216,7 @@ void mount_init(struct fs_mount *m, void *message, size_t len)
 const char *fs_mount_transport(const struct fs_mount *m, const char **why_not)
 {
 	bool uring = atomic_load(&m->uses_uring);
-	*why_not = uring || m->wanted != TRANSPORT_URING ? "" : m->why_not_uring;
+	*why_not = uring ? "" : m->why_not_uring;
 	return uring ? "uring" : "dev";
 }
 
@@ -238,7 +238,7 @@ int fs_mount_mount(struct fs_mount *m, struct error *err)
 		return -1;
 	}
 	fs_attach(m->fs, m->se);
-	return m->wanted == TRANSPORT_URING ? listen_to_init(m, err) : 0;
+	return m->wanted == TRANSPORT_DEV ? 0 : listen_to_init(m, err);
 }
 
 int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *ctx), void *ctx,
@@ -247,7 +247,7 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 	m->on_end = ended;
 	m->on_end_ctx = ctx;
 	m->started = true;
-	if (m->wanted == TRANSPORT_URING)
+	if (m->wanted != TRANSPORT_DEV)
 		rings_start(m);
 	int rc = receivers_start(m);
 	if (rc == 0)
@@ -319,12 +319,20 @@ static bool nothing_waits(struct fs_mount *m, const void *arg)
 
 static bool nothing_queued(struct fs_mount *m, const void *arg)
 {
-	return workers_queued(m->workers) == 0;
+	return workers_queued(m->workers) + rings_queued(m) == 0;
 }
 
 static bool none_remains(struct fs_mount *m, const void *seen)
 {
 	return runners_remain(m, seen) == 0;
+}
+
+/* Workers also carry out requests that never waited: those that a ring thread hands to them. */
+static bool source_is_idle(struct fs_mount *m, const void *arg)
+{
+	struct fs_source_look look;
+	fs_mount_look_source(m, &look);
+	return look.n + look.queued == 0;
 }
 
 static bool all_left(struct fs_mount *m, const void *arg)
@@ -389,7 +397,9 @@ static void cut_connection(struct fs_mount *m)
 	fuse_session_exit(m->se); /* libfuse does not report failing replies any more */
 	atomic_store(&m->cut, true);
 	rings_stop(m);
-	while (!rings_are_gone(m) && !atomic_load(&m->abandon) && monotonic_ns() < until_ns)
+	/* They hold the connection open.  If the process exited earlier, it would stay open as long as threads hang in
+	 * the source. */
+	while (!rings_are_gone(m) && monotonic_ns() < until_ns)
 		nanosleep(&nap, NULL);
 	if (fuse_session_fd(m->se) >= 0)
 		dup3(m->dead_fd, fuse_session_fd(m->se), O_CLOEXEC);
@@ -411,7 +421,8 @@ static bool finish(struct fs_mount *m, uint64_t limit_ns)
 	/* Nothing is parked from here on. */
 	gate_mount_drain(m->gate_mount, false);
 	delayed_answer(m, NEVER, UINT_MAX);
-	return wait_for(m, nothing_waits, NULL, limit_ns) && away;
+	return wait_for(m, nothing_waits, NULL, limit_ns) &&
+	       wait_for(m, source_is_idle, NULL, limit_ns) && away;
 }
 
 bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_look *left)
@@ -440,6 +451,7 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	cut_connection(m);
 	if (!clean) {
 		workers_run_queued(m->workers); /* refuses them */
+		rings_run_queued(m);
 		runners_give_up(m);
 	}
 	wait_for(m, is_detached, NULL, max_u64(limit_ns, monotonic_ns() + KICK_NS));

@@ -30,6 +30,7 @@
 #define RINGS_MAX     64
 #define RECEIVERS_ALL (RECEIVERS_MAX + RINGS_MAX) /* ring threads are receivers, too */
 #define WORKERS_MAX   64
+#define WORKERS_ALL   (2 * WORKERS_MAX)	  /* of the mount, and of all its rings */
 #define READY_NS      (10 * NSEC_PER_SEC) /* until the kernel has sent its first message */
 /* grace period for parked requests and open files at the end */
 #define STOP_GRACE_NS (500 * NSEC_PER_MSEC)
@@ -99,7 +100,7 @@ struct fs_mount {
 	struct mount_place place;
 	char *mountpoint, *fuse_options;
 	struct workers *workers;
-	struct runner worker[WORKERS_MAX];
+	struct runner worker[WORKERS_ALL];
 	struct gate *gate;
 	struct gate_mount *gate_mount;
 
@@ -251,7 +252,7 @@ void runners_note(struct fs_mount *m, uint64_t now_ns);
 void runners_give_up(struct fs_mount *m);
 /* Records which requests are in the source now, to count later how many of them still are. */
 struct runners_seen {
-	uint64_t entered[RECEIVERS_ALL + WORKERS_MAX]; /* 0: was not there */
+	uint64_t entered[RECEIVERS_ALL + WORKERS_ALL]; /* 0: was not there */
 };
 void runners_see(struct fs_mount *m, struct runners_seen *seen);
 unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);
@@ -290,6 +291,9 @@ bool rings_at_init(struct fs_mount *m, bool offered);
 void rings_go(struct fs_mount *m, bool go);
 void rings_stop(struct fs_mount *m); /* returns immediately */
 bool rings_are_gone(struct fs_mount *m);
+/* The same as for the mount's own workers; see workers.h. */
+unsigned rings_queued(struct fs_mount *m);
+void rings_run_queued(struct fs_mount *m);
 void rings_free(struct fs_mount *m); /* waits for their threads; no request may be held any more */
 
 /* receive.c */

@@ -33,12 +33,13 @@ struct ring_header {
 	uint64_t reserved;
 };
 
+struct chunk;
+
 struct entry {
 	struct request req;
 	struct fuse_in_header in; /* a copy: the answer overwrites the original */
 	struct ring *ring;
-	struct entry *next;	 /* in ring->answered */
-	struct entry *next_made; /* in ring->made */
+	struct entry *next; /* in ring->answered or ring->unused */
 	_Atomic int holds;
 	bool answered, was_kept;
 	uint64_t commit_id;
@@ -54,10 +55,10 @@ struct ring {
 	bool started;
 	struct uring u;
 	int wake_fd;
-	uint64_t wakes;			  /* buffer for reading wake_fd */
 	_Atomic(struct entry *) answered; /* by other threads */
-	struct entry *made;
-	struct entry *unused;	    /* could not be registered; NULL: none */
+	struct workers *workers;	  /* carry out what may block, on the same CPU */
+	struct chunk *chunks;
+	struct entry *unused;	    /* not registered yet */
 	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
 	unsigned spares;	    /* how many should wait */
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
@@ -85,6 +86,9 @@ void ring_serve(struct ring *ring);
 
 #define RING_LARGE (64U << 10) /* payload memory beyond it is released after a wait */
 
+/* Makes entries if none is left to be registered.  Call before INIT is answered: after that, the kernel holds back all
+ * requests until each queue has an entry.  False: out of memory. */
+bool ring_make_entries(struct ring *ring);
 /* Registers entries until enough wait in the kernel. */
 void ring_keep_spares(struct ring *ring);
 /* Answers, and makes the entry wait for another request. */

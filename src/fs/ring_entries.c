@@ -8,6 +8,7 @@
  *	  wait already: only a commit fetches these, one at a time.  The kernel does not say whether any wait.  But when they
  *	  arrived, all spare entries held requests that the daemon had not taken yet; so the queue is kicked whenever it has
  *	  kept a part of that number, and again as long as the commit of a kick fetches a request. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,15 @@
 #define ENTRIES_MAX  65536 /* of a queue */
 #define KICK_PART    4
 #define HEADER_SIZE  4096
-#define ENTRY_MEMORY (HEADER_SIZE + FS_BUFFER_SIZE)
+#define ENTRY_MEMORY ((size_t)HEADER_SIZE + FS_BUFFER_SIZE)
+#define CHUNK	     64
+
+/* Entries that are allocated together: there are thousands of them. */
+struct chunk {
+	struct chunk *next;
+	char *memory;
+	struct entry entry[CHUNK];
+};
 
 struct ring_command {
 	uint64_t flags, commit_id;
@@ -48,49 +57,55 @@ static bool prepare(struct ring *ring, struct entry *e, uint32_t command)
 	return true;
 }
 
-static struct entry *entry_new(struct ring *ring)
+/* Makes CHUNK entries, which are not registered yet. */
+static bool make_chunk(struct ring *ring)
 {
-	struct entry *e = calloc(1, sizeof(*e));
-	char *memory = mmap(NULL, ENTRY_MEMORY, PROT_READ | PROT_WRITE,
+	struct chunk *c = calloc(1, sizeof(*c));
+	char *memory = mmap(NULL, CHUNK * ENTRY_MEMORY, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!e || memory == MAP_FAILED) {
-		free(e);
+	if (!c || memory == MAP_FAILED) {
+		free(c);
 		if (memory != MAP_FAILED)
-			munmap(memory, ENTRY_MEMORY);
-		return NULL;
+			munmap(memory, CHUNK * ENTRY_MEMORY);
+		return false;
 	}
-	e->ring = ring;
-	e->header = (struct ring_header *)memory;
-	e->iov[0] = (struct iovec){memory, sizeof(*e->header)};
-	e->iov[1] = (struct iovec){memory + HEADER_SIZE, FS_BUFFER_SIZE};
-	e->next_made = ring->made;
-	ring->made = e;
-	ring->n_made++;
-	return e;
+	c->memory = memory;
+	c->next = ring->chunks;
+	ring->chunks = c;
+	ring->n_made += CHUNK;
+	for (unsigned i = 0; i < CHUNK; i++, memory += ENTRY_MEMORY) {
+		struct entry *e = &c->entry[i];
+		e->ring = ring;
+		e->header = (struct ring_header *)memory;
+		e->iov[0] = (struct iovec){memory, sizeof(*e->header)};
+		e->iov[1] = (struct iovec){memory + HEADER_SIZE, FS_BUFFER_SIZE};
+		e->next = ring->unused;
+		ring->unused = e;
+	}
+	return true;
+}
+
+bool ring_make_entries(struct ring *ring)
+{
+	return ring->unused || (ring->n_made < ENTRIES_MAX && make_chunk(ring));
 }
 
 void ring_keep_spares(struct ring *ring)
 {
-	while (ring->n_waiting < ring->spares && ring->n_made < ENTRIES_MAX) {
-		struct entry *e = ring->unused ? ring->unused : entry_new(ring);
-		ring->unused = NULL;
-		if (!e)
-			return; /* a later call may succeed */
-		if (!prepare(ring, e, RING_REGISTER)) {
-			ring->unused = e;
-			return;
-		}
-	}
+	/* What fails now may succeed in a later call. */
+	while (ring->n_waiting < ring->spares && ring_make_entries(ring) &&
+	       prepare(ring, ring->unused, RING_REGISTER))
+		ring->unused = ring->unused->next;
 }
 
 void ring_free_entries(struct ring *ring)
 {
-	for (struct entry *e = ring->made, *next; e; e = next) {
-		next = e->next_made;
-		munmap(e->iov[0].iov_base, ENTRY_MEMORY);
-		free(e);
+	for (struct chunk *c = ring->chunks, *next; c; c = next) {
+		next = c->next;
+		munmap(c->memory, CHUNK * ENTRY_MEMORY);
+		free(c);
 	}
-	ring->made = NULL;
+	ring->chunks = NULL;
 }
 
 void entry_give_back_payload(struct entry *e)
@@ -142,10 +157,11 @@ bool ring_wait_to_be_woken(struct ring *ring)
 	struct io_uring_sqe *sqe = uring_get(&ring->u);
 	if (!sqe)
 		return false;
-	sqe->opcode = IORING_OP_READ;
+	/* Every write to the descriptor counts, so nobody has to read it. */
+	sqe->opcode = IORING_OP_POLL_ADD;
+	sqe->len = IORING_POLL_ADD_MULTI;
 	sqe->fd = ring->wake_fd;
-	sqe->addr = (uintptr_t)&ring->wakes;
-	sqe->len = sizeof(ring->wakes);
+	sqe->poll32_events = POLLIN;
 	sqe->user_data = 0;
 	return true;
 }

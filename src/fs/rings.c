@@ -18,11 +18,14 @@
 #define SPARES_ALL  4096
 #define SPARES_MAX  1024
 #define SPARES_MIN  64
+#define THREADS_MAX 32 /* of all mounts, unless transport=uring asks for more */
+#define WORKERS_MIN 8  /* of a ring */
 #define SUBMISSIONS 256
 #define COMPLETIONS 1024
 #define PARAMETER   "/sys/module/fuse/parameters/enable_uring"
 
 static _Atomic bool forbidden;
+static _Atomic unsigned n_threads; /* of all rings of this process */
 
 void uring_forbid(void)
 {
@@ -45,7 +48,7 @@ static void settle_on(unsigned cpu)
 
 static int open_ring(struct ring *ring)
 {
-	if (!fs_thread_start())
+	if (!fs_thread_start() || !ring_make_entries(ring))
 		return -ENOMEM;
 	return uring_open(&ring->u, SUBMISSIONS, COMPLETIONS, ring->mount->fd);
 }
@@ -86,11 +89,19 @@ static void *ring_main(void *arg)
 
 /* --- all of a mount --------------------------------------------------------------------------------- */
 
-static bool is_enabled(void)
+const char *uring_why_disabled(void)
 {
 	char text[4] = "";
 	AUTO_FD fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
-	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] == 'Y';
+	if (fd < 0) {
+		AUTO_FD dev = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* loads the kernel module */
+		fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return "this kernel does not have it";
+	if (read(fd, text, sizeof(text) - 1) <= 0 || text[0] != 'Y')
+		return "it is disabled in the kernel: echo Y > " PARAMETER;
+	return NULL;
 }
 
 static void decide(struct rings *rings, bool go)
@@ -113,6 +124,20 @@ static int wait_until_ready(struct rings *rings)
 	return error;
 }
 
+/* A worker on the CPU of its ring is woken faster, and finds the request's data in the CPU's caches. */
+static bool start_worker(void *ctx)
+{
+	struct ring *ring = ctx;
+	settle_on(ring->queue);
+	return runner_start_worker(ring->mount);
+}
+
+static void stop_worker(void *ctx)
+{
+	struct ring *ring = ctx;
+	runner_stop_worker(ring->mount);
+}
+
 static int start_ring(struct fs_mount *m, unsigned i)
 {
 	struct ring *ring = &m->rings->ring[i];
@@ -125,16 +150,23 @@ static int start_ring(struct fs_mount *m, unsigned i)
 	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (ring->wake_fd < 0)
 		return -errno;
+	ring->workers =
+		workers_new(WORKERS_MAX, &(struct workers_hooks){start_worker, stop_worker, ring});
+	if (!ring->workers)
+		return -ENOMEM;
 	int rc = pthread_create(&ring->thread, NULL, ring_main, ring);
 	ring->started = rc == 0;
 	return -rc;
 }
 
+/* Starts n threads, which have been reserved. */
 static int start_all(struct fs_mount *m, unsigned n)
 {
 	struct rings *rings = calloc(1, sizeof(*rings) + n * sizeof(struct ring));
-	if (!rings)
+	if (!rings) {
+		atomic_fetch_sub(&n_threads, n);
 		return -ENOMEM;
+	}
 	pthread_mutex_init(&rings->lock, NULL);
 	pthread_cond_init(&rings->change, NULL);
 	for (unsigned i = 0; i < n; i++)
@@ -154,25 +186,47 @@ static int start_all(struct fs_mount *m, unsigned n)
 	return wait_until_ready(rings);
 }
 
-void rings_start(struct fs_mount *m)
+/* A mount that does not insist on io_uring must not add many threads.  False: there would be too many. */
+static bool reserve_threads(const struct fs_mount *m, unsigned n)
+{
+	unsigned others = atomic_fetch_add(&n_threads, n);
+	if (m->wanted == TRANSPORT_URING || !others || others + n <= THREADS_MAX)
+		return true;
+	atomic_fetch_sub(&n_threads, n);
+	return false;
+}
+
+static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
-	if (atomic_load(&forbidden)) {
-		snprintf(m->why_not_uring, sizeof(m->why_not_uring),
-			 "no mount had transport=uring when the daemon was started");
-	} else if (!is_enabled()) {
-		snprintf(m->why_not_uring, sizeof(m->why_not_uring),
-			 "it is disabled in the kernel: echo Y > " PARAMETER);
+	const char *disabled = uring_why_disabled();
+	/* What may block costs two more switches of threads, and large reads are copied twice. */
+	if (m->wanted == TRANSPORT_AUTO && m->fs->kind != SOURCE_MEMORY) {
+		snprintf(why_not, size,
+			 "the source is not in memory; transport=uring uses it nevertheless");
+	} else if (disabled) {
+		snprintf(why_not, size, "%s", disabled);
+	} else if (atomic_load(&forbidden)) {
+		snprintf(why_not, size, "no mount could use it when the daemon was started");
 	} else if (n < 1 || n > RINGS_MAX) {
-		snprintf(m->why_not_uring, sizeof(m->why_not_uring), "too many CPUs (%ld)", n);
+		snprintf(why_not, size, "too many CPUs (%ld)", n);
+	} else if (!reserve_threads(m, (unsigned)n)) {
+		snprintf(why_not, size,
+			 "other mounts of this daemon have %u threads for it; transport=uring adds "
+			 "more",
+			 atomic_load(&n_threads));
 	} else {
 		int res = start_all(m, (unsigned)n);
 		if (res == 0)
 			return;
-		snprintf(m->why_not_uring, sizeof(m->why_not_uring), "cannot set it up: %s",
-			 strerror(-res));
-		rings_stop(m);
+		snprintf(why_not, size, "cannot set it up: %s", strerror(-res));
+		rings_free(m);
 	}
+}
+
+void rings_start(struct fs_mount *m)
+{
+	try_to_start(m, m->why_not_uring, sizeof(m->why_not_uring));
 }
 
 bool rings_at_init(struct fs_mount *m, bool offered)
@@ -189,6 +243,20 @@ void rings_go(struct fs_mount *m, bool go)
 	if (m->rings)
 		decide(m->rings, go);
 	atomic_store(&m->uses_uring, go);
+}
+
+unsigned rings_queued(struct fs_mount *m)
+{
+	unsigned sum = 0;
+	for (unsigned i = 0; m->rings && i < m->rings->n; i++)
+		sum += workers_queued(m->rings->ring[i].workers);
+	return sum;
+}
+
+void rings_run_queued(struct fs_mount *m)
+{
+	for (unsigned i = 0; m->rings && i < m->rings->n; i++)
+		workers_run_queued(m->rings->ring[i].workers);
 }
 
 bool rings_are_gone(struct fs_mount *m)
@@ -221,12 +289,14 @@ void rings_free(struct fs_mount *m)
 		struct ring *ring = &m->rings->ring[i];
 		if (ring->started)
 			pthread_join(ring->thread, NULL);
+		workers_free(ring->workers);
 		ring_free_entries(ring);
 		if (ring->wake_fd >= 0)
 			close(ring->wake_fd);
 	}
 	pthread_mutex_destroy(&m->rings->lock);
 	pthread_cond_destroy(&m->rings->change);
+	atomic_fetch_sub(&n_threads, m->rings->n);
 	free(m->rings);
 	m->rings = NULL;
 }

@@ -10,7 +10,7 @@
 
 #include "fs/mount_internal.h"
 
-#define RUNNERS (RECEIVERS_ALL + WORKERS_MAX)
+#define RUNNERS (RECEIVERS_ALL + WORKERS_ALL)
 
 _Thread_local struct runner *runner_self;
 
@@ -39,7 +39,7 @@ bool runner_start_worker(void *mount)
 	struct fs_mount *m = mount;
 	if (!fs_thread_start())
 		return false;
-	for (unsigned i = 0; i < WORKERS_MAX && !runner_self; i++)
+	for (unsigned i = 0; i < WORKERS_ALL && !runner_self; i++)
 		if (!atomic_exchange(&m->worker[i].taken, true))
 			runner_self = &m->worker[i];
 	return true;
@@ -133,7 +133,8 @@ void fs_source_look_add(struct fs_source_look *to, const struct fs_source_look *
 void fs_mount_look_source(struct fs_mount *m, struct fs_source_look *out)
 {
 	uint64_t now_ns = monotonic_ns();
-	*out = (struct fs_source_look){.queued = workers_queued(m->workers), .oldest_op = ""};
+	*out = (struct fs_source_look){.queued = workers_queued(m->workers) + rings_queued(m),
+				       .oldest_op = ""};
 	for (unsigned i = 0; i < RUNNERS; i++) {
 		const struct runner *r = runner_at(m, i);
 		uint32_t opcode = atomic_load_explicit(&r->opcode, memory_order_acquire);

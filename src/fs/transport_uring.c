@@ -96,9 +96,12 @@ static const struct job_ops deferred_ops = {.run = run_deferred};
 static void ring_defer(struct request *r)
 {
 	struct list ready;
+	struct entry *e = entry_of(r);
+	bool was_kept = e->was_kept;
 	request_keep(r, true);
+	e->was_kept = was_kept; /* it does not wait, so its memory is soon used again */
 	r->no_wait = false;
-	r->job = (struct job){.ops = &deferred_ops, .workers = r->mount->workers};
+	r->job = (struct job){.ops = &deferred_ops, .workers = e->ring->workers};
 	list_init(&ready);
 	list_push_tail(&ready, &r->job.link);
 	workers_dispatch(NULL, &ready);
@@ -190,7 +193,8 @@ static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 	struct entry *e = (struct entry *)(uintptr_t)cqe->user_data;
 	if (!e) {
 		ring_take_back(ring);
-		ring_wait_to_be_woken(ring);
+		if (!(cqe->flags & IORING_CQE_F_MORE))
+			ring_wait_to_be_woken(ring);
 		return false;
 	}
 	ring->n_waiting--;

@@ -65,6 +65,9 @@ bars() {
 	compare "$1" uring bindfs_dio ${3:+"$3"}
 	compare "$1" uring floor_uring 0.9
 	compare "$1" dev floor_dev 0.9
+	# The same, if the floor makes the calls to the source that every mirror has to make.
+	compare "$1" uring floor_uring_calls 0.9
+	compare "$1" dev floor_dev_calls 0.9
 	compare "$1" floor_uring floor_dev
 }
 
@@ -157,9 +160,39 @@ limit_rows() {
 	done
 }
 
+# A source on a disk, which ring threads may not wait for; its data is in the page cache.
+disk_rows() {
+	local op size clients row
+	wanted "ext4: read 4K x1" || wanted "ext4: write 4K x1" || return 0
+	targets_forget
+	unbacking
+	backing ext4 1G
+	fill
+	target dev "$RATEFS" -o allow_other,cache=strict,transport=dev
+	target uring "$RATEFS" -o allow_other,cache=strict,transport=uring
+	targets_up
+	for op in read write; do
+		for size in 4K 128K; do
+			for clients in 1 4; do
+				row="ext4: $op $size x$clients"
+				load "$row" --op $op --size $size --random --clients $clients && compare "$row" uring dev 0.97
+			done
+		done
+	done
+	for op in stat open; do
+		row="ext4: $op x1"
+		load "$row" --op $op && compare "$row" uring dev 0.97
+	done
+}
+
+fill() {
+	local i
+	for i in {0..15}; do head -c 16M /dev/zero >"$SRC/w.$i"; done
+	cp "$SRC/w.0" "$SRC/w"
+}
+
 backing tmpfs 1G
-for i in {0..15}; do head -c 16M /dev/zero >"$SRC/w.$i"; done
-cp "$SRC/w.0" "$SRC/w"
+fill
 # Before 1.17 it is libfuse's option only.
 bindfs --help | grep -q -- --direct-io && direct=--direct-io || direct='-o direct_io'
 target dev "$RATEFS" -o allow_other,cache=strict,transport=dev
@@ -167,6 +200,8 @@ target uring "$RATEFS" -o allow_other,cache=strict,transport=uring
 target bindfs_dio bindfs --multithreaded "$direct" -o attr_timeout=0,entry_timeout=0
 target floor_dev "$BENCH_HELPERS/floor" dev
 target floor_uring "$BENCH_HELPERS/floor" uring
+target floor_dev_calls "$BENCH_HELPERS/floor" dev calls
+target floor_uring_calls "$BENCH_HELPERS/floor" uring calls
 targets_up
 small_rows "" 1.3 1.7 1.25
 attribute_rows
@@ -174,6 +209,7 @@ name_rows
 large_rows
 hog_rows
 limit_rows
+disk_rows
 targets_down
 matrix
 table

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The floor of a FUSE daemon: what is left when the daemon does nothing.
  *
- *	floor dev|uring -f SOURCE MOUNTPOINT
+ *	floor dev|uring [calls] -f SOURCE MOUNTPOINT
  *
  * A directory in which every name is a file of 64 MiB of zeros; reads and writes go past the page cache and are answered
  * immediately, without touching a byte.  Names like f000000, which names.c makes, exist only while they are created.
  * Requests come by /dev/fuse or by io_uring, as with ratefs's transport=, but without libfuse.  The replies let the kernel
  * make as many round trips as with ratefs -o cache=strict.  SOURCE is ignored.
+ *
+ * With `calls`, each request makes the system calls in SOURCE that no mirror can do without: stat, open, pread, pwrite and so
+ * on, with what the kernel asks for; the names must exist there.  Names, attributes and handles are still made up.
  *
  * What a mirror is short of this is its own; what this is short of the backing directory is the kernel's. */
 #include <errno.h>
@@ -44,8 +47,59 @@
 #define INIT_EXTENDED	     (1U << 30)
 
 static int fuse_fd;
+static int source = -1; /* calls: SOURCE */
 static char zeros[MAX_TRANSFER];
 static _Atomic bool created[NAMES_MAX];
+
+/* --- the calls of a mirror ------------------------------------------------------------------------------ */
+
+#define NAMES_KNOWN 1024
+static char known[NAMES_KNOWN][32]; /* by node: for open */
+
+static int call_open(uint64_t node, uint32_t flags)
+{
+	struct stat st;
+	int fd = openat(source, known[node % NAMES_KNOWN], (int)(flags & O_ACCMODE) | O_CLOEXEC);
+	return fd < 0 || fstat(fd, &st) < 0 ? -1 : fd;
+}
+
+static void call_lookup(uint64_t node, const char *name)
+{
+	struct stat st;
+	fstatat(source, name, &st, AT_SYMLINK_NOFOLLOW);
+	char *place = known[node % NAMES_KNOWN];
+	if (strcmp(place, name) != 0) /* the same for all threads, unless names collide */
+		snprintf(place, sizeof(known[0]), "%s", name);
+}
+
+/* data: of a write, or a buffer for a read. */
+static void call(const struct fuse_in_header *in, const void *args, const char *name, char *data)
+{
+	const struct fuse_getattr_in *getattr = args;
+	const struct fuse_read_in *rw = args; /* a write begins with the same fields */
+	struct stat st;
+	ssize_t n = 0;
+	switch (in->opcode) {
+	case FUSE_GETATTR:
+		fstat(getattr->getattr_flags & FUSE_GETATTR_FH ? (int)getattr->fh : source, &st);
+		break;
+	case FUSE_UNLINK:
+		unlinkat(source, name, 0);
+		break;
+	case FUSE_READ:
+		n = pread((int)rw->fh, data, rw->size, (off_t)rw->offset);
+		break;
+	case FUSE_WRITE:
+		n = pwrite((int)rw->fh, data, rw->size, (off_t)rw->offset);
+		break;
+	case FUSE_RELEASE:
+		close((int)((const struct fuse_release_in *)args)->fh);
+		break;
+	default:
+		break;
+	}
+	(void)n;
+}
 
 /* --- the answers ------------------------------------------------------------------------------------- */
 
@@ -96,7 +150,10 @@ static int lookup(const char *name, struct fuse_entry_out *out)
 	long n = number_of(name);
 	if (n >= 0 && !atomic_load_explicit(&created[n], memory_order_relaxed))
 		return -ENOENT;
-	*out = entry_of(name, false);
+	struct fuse_entry_out entry = entry_of(name, false);
+	if (source >= 0)
+		call_lookup(entry.nodeid, name);
+	*out = entry; /* with io_uring, in the place of the name */
 	return sizeof(*out);
 }
 
@@ -108,6 +165,8 @@ static int create(const struct fuse_create_in *in, const char *name, char *out)
 	if (n < 0)
 		return -EPERM;
 	atomic_store_explicit(&created[n], true, memory_order_relaxed);
+	if (source >= 0)
+		open.fh = (uint64_t)openat(source, name, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
 	memcpy(out, &entry, sizeof(entry));
 	memcpy(out + sizeof(entry), &open, sizeof(open));
 	return sizeof(entry) + sizeof(open);
@@ -129,18 +188,27 @@ static int getattr(uint64_t node, struct fuse_attr_out *out)
 	return sizeof(*out);
 }
 
-/* Puts the reply into `out`, except for data, which is zeros.  Returns its length, -errno or NO_REPLY. */
-static int answer(const struct fuse_in_header *in, const void *args, const char *name, void *out)
+static int open_node(uint64_t node, uint32_t flags, struct fuse_open_out *out)
 {
+	*out = open_with(flags);
+	if (source >= 0)
+		out->fh = (uint64_t)call_open(node, flags);
+	return sizeof(*out);
+}
+
+/* Puts the reply into `out`, except for data, which is zeros.  Returns its length, -errno or NO_REPLY. */
+static int answer(const struct fuse_in_header *in, const void *args, const char *name, char *data,
+		  void *out)
+{
+	if (source >= 0)
+		call(in, args, name, data);
 	switch (in->opcode) {
 	case FUSE_LOOKUP:
 		return lookup(name, out);
 	case FUSE_GETATTR:
 		return getattr(in->nodeid, out);
 	case FUSE_OPEN:
-		*(struct fuse_open_out *)out =
-			open_with(((const struct fuse_open_in *)args)->flags);
-		return sizeof(struct fuse_open_out);
+		return open_node(in->nodeid, ((const struct fuse_open_in *)args)->flags, out);
 	case FUSE_CREATE:
 		return create(args, name, out);
 	case FUSE_UNLINK:
@@ -175,17 +243,20 @@ static struct fuse_out_header header_of(uint64_t unique, int res)
 
 static void answer_message(const struct fuse_in_header *in)
 {
+	static _Thread_local char read_data[MAX_TRANSFER];
 	char out[256] __attribute__((aligned(8)));
 	const void *args = in + 1;
 	const char *name = args;
+	char *data = in->opcode == FUSE_WRITE ? (char *)args + sizeof(struct fuse_write_in)
+					      : (source < 0 ? zeros : read_data);
 	if (in->opcode == FUSE_CREATE)
 		name += sizeof(struct fuse_create_in);
-	int res = answer(in, args, name, out);
+	int res = answer(in, args, name, data, out);
 	if (res == NO_REPLY)
 		return;
 	struct fuse_out_header header = header_of(in->unique, res);
 	struct iovec iov[] = {{&header, sizeof(header)},
-			      {in->opcode == FUSE_READ ? zeros : out, res > 0 ? (size_t)res : 0}};
+			      {in->opcode == FUSE_READ ? data : out, res > 0 ? (size_t)res : 0}};
 	ssize_t n = writev(fuse_fd, iov, 2);
 	(void)n; /* ENOENT: the caller is gone */
 }
@@ -246,7 +317,8 @@ static void answer_entry(struct entry *e)
 	struct ring_header *h = e->header;
 	struct fuse_in_header in;
 	memcpy(&in, h->in_out, sizeof(in));
-	int res = answer(&in, h->args, e->iov[1].iov_base, e->iov[1].iov_base);
+	char *payload = e->iov[1].iov_base;
+	int res = answer(&in, h->args, payload, payload, payload);
 	struct fuse_out_header out = header_of(in.unique, res);
 	memcpy(h->in_out, &out, sizeof(out));
 	h->payload_size = res > 0 ? (uint32_t)res : 0;
@@ -352,12 +424,19 @@ static bool mount_on(const char *mountpoint)
 
 int main(int argc, char **argv)
 {
-	bool uring = argc == 5 && !strcmp(argv[1], "uring");
-	if (argc != 5 || (!uring && strcmp(argv[1], "dev")) || strcmp(argv[2], "-f")) {
-		fprintf(stderr, "usage: floor dev|uring -f SOURCE MOUNTPOINT\n");
+	bool uring = argc > 1 && !strcmp(argv[1], "uring");
+	bool calls = argc == 6 && !strcmp(argv[2], "calls");
+	char **rest = argv + (calls ? 3 : 2);
+	if (argc != (calls ? 6 : 5) || (!uring && strcmp(argv[1], "dev")) ||
+	    strcmp(rest[0], "-f")) {
+		fprintf(stderr, "usage: floor dev|uring [calls] -f SOURCE MOUNTPOINT\n");
 		return 2;
 	}
-	if (!mount_on(argv[4]) || !answer_init(uring))
+	if (calls && (source = open(rest[1], O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0) {
+		fprintf(stderr, "floor: %s: %s\n", rest[1], strerror(errno));
+		return 1;
+	}
+	if (!mount_on(rest[2]) || !answer_init(uring))
 		return 1;
 	pthread_t thread[THREADS_MAX];
 	long queues = uring ? sysconf(_SC_NPROCESSORS_CONF) : 0, started = 0;

@@ -68,6 +68,7 @@ kill -TERM "$DAEMON"
 within 3s gone "$DAEMON" || fail "told twice, and still there"
 wait "$DAEMON"
 DAEMON=
+grep -q 'abandoned 3 requests in the source: read' "$LOG" || fail "the log does not say what was abandoned"
 ! mountpoint -q "$MNT" || fail "the mount outlived its daemon"
 unpark
 heal

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Many idle mounts have few threads; load adds more, which exit again when the mounts are idle.
+# Many idle mounts have few threads (of io_uring see uring.sh); load adds more, which exit again when the mounts are idle.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires helper:iogen
 
@@ -12,7 +12,7 @@ CONF=$TMP/ratefs.conf
 LOG_EXPECTED=.
 for i in $(seq $MOUNTS); do
 	mkdir "$TMP/m$i"
-	printf '[mount:m%d]\nsource = %s\nmountpoint = %s\niops = 1M\n' "$i" "$SRC" "$TMP/m$i"
+	printf '[mount:m%d]\nsource = %s\nmountpoint = %s\ntransport = dev\niops = 1M\n' "$i" "$SRC" "$TMP/m$i"
 done >"$CONF"
 "$RATEFS" -f -c "$CONF" >"$LOG" 2>&1 &
 DAEMON=$!

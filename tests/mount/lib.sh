@@ -21,7 +21,8 @@
 #	RATEFS_TEST_KEEP=1	leave the scratch directory of a failed test
 #	RATEFS_TEST_BACKINGS	instead of "tmpfs ext4"; RATEFS_TEST_FULL=1: every mode on each of them
 #	RATEFS_TEST_FILES	how many files many_files.sh makes; RATEFS_TEST_DIFF: lines of a difference shown
-#	RATEFS_TEST_TRANSPORT	transport=… of every mount that mount_ratefs makes
+#	RATEFS_TEST_TRANSPORT	transport=… of every mount that mount_ratefs makes (dev: with auto, it would depend on a
+#				parameter of the kernel, which some tests change)
 #	RATEFS_TEST_FLOOD	how many threads gate_flood.sh starts
 #	RATEFS_SEED, RATEFS_ROUNDS	the sequence of differ.sh and storm.sh, and its length
 #
@@ -203,7 +204,7 @@ mount_ratefs() {
 }
 try_mount_ratefs() {
 	: >"$LOG"
-	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f "$SRC" "$MNT" -o "allow_other${RATEFS_TEST_TRANSPORT:+,transport=$RATEFS_TEST_TRANSPORT}" \
+	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f "$SRC" "$MNT" -o "allow_other,transport=${RATEFS_TEST_TRANSPORT:-dev}" \
 		"$@" >>"$LOG" 2>&1 &
 	DAEMON=$!
 	within 10s answers_or_gone || return 1
@@ -285,6 +286,21 @@ as_user() {
 	uid=$(uid_of "$1") || exit 1
 	shift
 	setpriv --reuid "$uid" --regid "$uid" --groups "$uid,2000" --inh-caps=-all -- "$@"
+}
+
+# In the namespace of the test, /dev/fuse is open to everybody, as on most systems.
+open_fuse_to_users() {
+	[ "$(stat -c %a /dev/fuse)" = 666 ] ||
+		{ mknod "$TMP/fuse" c 10 229 && chmod 666 "$TMP/fuse" && mount --bind "$TMP/fuse" /dev/fuse; }
+}
+# alice, who is user 1001, can mount by fusermount3, which wants to know her name.
+users_can_mount() {
+	open_fuse_to_users || skip "cannot open /dev/fuse to users"
+	if ! getent passwd 1001 >/dev/null; then
+		cp /etc/passwd "$TMP/passwd"
+		echo 'alice:x:1001:1001::/:/bin/sh' >>"$TMP/passwd"
+		mount --bind "$TMP/passwd" /etc/passwd || skip "cannot name a user"
+	fi
 }
 
 # --- time ------------------------------------------------------------------------------------

@@ -28,10 +28,6 @@ nothing_left() {
 no_ratefs() { ! ratefs_left; }
 # An unprivileged user with /dev/fuse and user namespaces.
 users_can() {
-	[ "$(stat -c %a /dev/fuse)" = 666 ] || {
-		mknod "$TMP/fuse" c 10 229
-		chmod 666 "$TMP/fuse"
-		mount --bind "$TMP/fuse" /dev/fuse
-	} || return 1
+	open_fuse_to_users || return 1
 	as_user alice unshare --user true 2>/dev/null
 }

@@ -6,19 +6,7 @@
 requires fusermount3 helper:differ
 [ -u "$(command -v fusermount3)" ] || skip "needs fusermount3 to be set-user-ID"
 
-# /dev/fuse is open to everybody on most systems; make it so in this namespace.
-if [ "$(stat -c %a /dev/fuse)" != 666 ]; then
-	mknod "$TMP/fuse" c 10 229
-	chmod 666 "$TMP/fuse"
-	mount --bind "$TMP/fuse" /dev/fuse || skip "cannot open /dev/fuse to users"
-fi
-
-# fusermount3 wants to know the user's name.
-if ! getent passwd 1001 >/dev/null; then
-	cp /etc/passwd "$TMP/passwd"
-	echo 'alice:x:1001:1001::/:/bin/sh' >>"$TMP/passwd"
-	mount --bind "$TMP/passwd" /etc/passwd || skip "cannot name a user"
-fi
+users_can_mount
 
 own() {
 	chown 1001:1001 "$SRC" "$PLAIN" "$MNT"

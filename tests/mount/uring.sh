@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# transport=uring: if it cannot be used, the daemon says why; if it can, it carries requests, and
-# waiting callers are released when they are killed, when the daemon dies and when the mount ends.
+# transport=uring and auto: if it cannot be used, the daemon says why; if it can, it carries requests,
+# and waiting callers are released when they are killed, when the daemon dies and when the mount ends.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:noise helper:reap helper:iogen jq
@@ -18,8 +18,59 @@ ctl show "$MNT" | grep -q "no io_uring.*enable_uring" || fail "show gives no rea
 cmp "$SRC/file" "$MNT/file" || fail "data by /dev/fuse"
 unmount_ratefs
 
-# Enabled; then disabled again while mounted.
+mount_ratefs -o transport=auto
+equal "$(used)" dev "transport=auto"
+grep -q "^ratefs: serving .* at $MNT, requests by /dev/fuse; no io_uring: .*: echo Y > $parameter" "$LOG" ||
+	fail "auto: the log gives no reason"
+ctl show "$MNT" | grep -q "no io_uring.*enable_uring" || fail "auto: show gives no reason"
+unmount_ratefs
+mount_ratefs -o transport=dev
+equal "$(ctl show "$MNT" --json | jq -r .transport_reason)" "" "transport=dev needs no reason"
+unmount_ratefs
+
+# Enabled: auto uses it, too, unless its threads would be many.  Without memory for its entries, it is not used.
 enable Y
+mount_ratefs -o transport=auto
+equal "$(used)" uring "transport=auto"
+grep -q "serving .*, requests by io_uring" "$LOG" || fail "auto: the log does not say that io_uring is used"
+cmp "$SRC/file" "$MNT/file" || fail "data, transport=auto"
+# For a source that is not in memory, /dev/fuse is better in most cases.
+mkdir "$TMP/second"
+"$RATEFS" -f "$MNT" "$TMP/second" -o allow_other >"$TMP/second.log" 2>&1 &
+second=$!
+within 10s grep -q "serving .*, requests by /dev/fuse; no io_uring: the source is not in memory; transport=uring" "$TMP/second.log" ||
+	fail "auto: a source that is not in memory: $(cat "$TMP/second.log")"
+umount "$TMP/second"
+ends 10s $second
+unmount_ratefs
+if ! sanitized; then # a sanitizer needs all addresses
+	(ulimit -v 300000; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other) >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s answers || fail "no mount without memory"
+	grep -q "requests by /dev/fuse; no io_uring: cannot set it up: Cannot allocate memory" "$LOG" || fail "without memory"
+	before 5s cmp "$SRC/file" "$MNT/file" || fail "data, without memory"
+	unmount_ratefs
+fi
+
+cpus=$(getconf _NPROCESSORS_CONF) most=32
+for ((i = 0; i < most / cpus + 3; i++)); do
+	mkdir "$TMP/m$i"
+	printf '[mount:m%d]\nsource = %s\nmountpoint = %s\n%s\n' $i "$SRC" "$TMP/m$i" "$([ $i != 0 ] || echo transport = uring)"
+done >"$TMP/many.conf"
+"$RATEFS" -f -c "$TMP/many.conf" >"$LOG" 2>&1 &
+DAEMON=$!
+all_up() { [ "$(grep -c serving "$LOG")" = "$i" ]; }
+within 20s all_up || fail "no mounts"
+few=$((most / cpus > 1 ? most / cpus : 1))
+by_uring=$(grep -c "requests by io_uring" "$LOG")
+[ "$by_uring" -le "$few" ] && [ "$by_uring" -ge 1 ] || fail "$by_uring of $i mounts use io_uring, $few expected"
+grep -q "no io_uring: other mounts of this daemon have" "$LOG" || fail "the log does not say why"
+equal "$(ctl show m0 --json | jq -r .transport)" uring "explicit transport"
+kill -TERM "$DAEMON"
+within 10s gone "$DAEMON" || fail "the daemon stays"
+wait "$DAEMON" || fail "ended with $?"
+
+# Disabled again while mounted.
 uring cache=strict
 ctl show "$MNT" | grep -q "requests come by io_uring" || fail "show"
 cmp "$SRC/file" "$MNT/file" || fail "data by io_uring"

@@ -46,6 +46,7 @@ kill -TERM "$DAEMON"
 nap 300ms
 kill -TERM "$DAEMON"
 within 10s gone "$DAEMON" || fail "the daemon stays"
+grep -q 'abandoned 1 request in the source: read' "$LOG" || fail "the log does not say what was abandoned"
 heal
 within 5s gone $slow || fail "the reader of a source that hung stays"
 wait $slow "$DAEMON" 2>/dev/null

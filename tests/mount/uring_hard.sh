@@ -56,16 +56,7 @@ DAEMON=
 # which.
 user_answers() { as_user alice stat "$MNT/." >/dev/null 2>&1 && as_user alice mountpoint -q "$MNT"; }
 if [ -u "$(command -v fusermount3)" ]; then
-	if [ "$(stat -c %a /dev/fuse)" != 666 ]; then
-		mknod "$TMP/fuse" c 10 229
-		chmod 666 "$TMP/fuse"
-		mount --bind "$TMP/fuse" /dev/fuse || skip "cannot open /dev/fuse to users"
-	fi
-	if ! getent passwd 1001 >/dev/null; then
-		cp /etc/passwd "$TMP/passwd"
-		echo 'alice:x:1001:1001::/:/bin/sh' >>"$TMP/passwd"
-		mount --bind "$TMP/passwd" /etc/passwd || skip "cannot name a user"
-	fi
+	users_can_mount
 	chown -R 1001:1001 "$SRC" "$MNT"
 	chown 1001 "$XDG_RUNTIME_DIR"
 	for limit in "$(ulimit -Hl)" 64; do

@@ -36,28 +36,27 @@ start_reader() {
 	within 5s grep -q open "$TMP/said" || fail "the reader did not start"
 }
 
+# The reader gets a signal after it has sent its request and before the daemon takes it.
+signal_before_taken() { # KILL
+	start_reader
+	stopped
+	echo >&4
+	nap 50ms
+	kill "-$1" $READER
+	nap 50ms
+	goes_on
+}
+
 # The reader is killed before the daemon took its request.
 uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h
 spend
-start_reader
-stopped
-echo >&4
-nap 50ms
-kill -KILL $READER
-nap 50ms
-goes_on
+signal_before_taken KILL
 within 1s gone $READER || fail "killed before its request was taken: still there a second after that"
 wait $READER 2>/dev/null
 exec 4>&-
 # The reader gets a signal that it handles before the daemon took its request: it continues to wait,
 # and can still be killed.
-start_reader
-stopped
-echo >&4
-nap 50ms
-kill -USR1 $READER
-nap 50ms
-goes_on
+signal_before_taken USR1
 nap 300ms
 equal "$(tail -n 1 "$TMP/said")" open "interrupt=fatal: what a handled signal does"
 kill -KILL $READER
@@ -90,13 +89,7 @@ stop_ratefs
 # interrupt=any: the reader gets EINTR, although the kernel does not report the signal.
 uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h,interrupt=any
 spend
-start_reader
-stopped
-echo >&4
-nap 50ms
-kill -USR1 $READER
-nap 50ms
-goes_on
+signal_before_taken USR1
 within 1s grep -q 'error 4' "$TMP/said" || fail "interrupt=any: no EINTR a second after a signal that came early: $(tail -n 1 "$TMP/said")"
 wait $READER
 exec 4>&-

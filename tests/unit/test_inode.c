@@ -301,6 +301,35 @@ START_TEST(a_file_replaced_behind_our_back_is_stale_and_not_the_new_one)
 }
 END_TEST
 
+START_TEST(a_file_that_is_looked_up_often_is_held_by_an_fd_until_it_is_idle)
+{
+	if (!handles_work())
+		return;
+	struct fs *fs = new_fs(true);
+	make_file(fs, "a");
+	make_file(fs, "b");
+	uint64_t id = look_up(fs, "a");
+	for (int i = 0; i < 10; i++)
+		ck_assert_uint_eq(look_up(fs, "a"), id);
+	ck_assert_uint_eq(fs->inodes.n_fds, 0); /* a walk through a tree opens nothing */
+	for (int i = 0; i < 10; i++)
+		ck_assert_uint_eq(look_up(fs, "a"), id);
+	ck_assert_uint_eq(fs->inodes.n_fds, 1);
+	/* The fd identifies the file, not the name. */
+	ck_assert_int_eq(renameat(fs->root_fd, "b", fs->root_fd, "a"), 0);
+	uint64_t other = look_up(fs, "a");
+	ck_assert_uint_ne(other, id);
+	ck_assert(inode_table_close_idle(fs));
+	ck_assert_uint_eq(look_up(fs, "a"), other);
+	inode_table_close_idle(fs);
+	ck_assert_uint_eq(fs->inodes.n_fds, 0);
+	inode_forget(fs, id, 21);
+	inode_forget(fs, other, 2);
+	ck_assert_uint_eq(fs->inodes.n, 0);
+	end_fs(fs);
+}
+END_TEST
+
 static void moved(struct fs *fs)
 {
 	ck_assert_int_eq(mkdirat(fs->root_fd, "d", 0700), 0);
@@ -379,5 +408,6 @@ UNIT_MAIN("inode", a_name_that_goes_does_not_pin_another_file_that_had_its_numbe
 	  more_files_than_fds_are_all_found_again,
 	  a_file_that_lost_its_name_is_held_by_fd_until_it_is_forgotten,
 	  a_file_replaced_behind_our_back_is_stale_and_not_the_new_one,
+	  a_file_that_is_looked_up_often_is_held_by_an_fd_until_it_is_idle,
 	  a_moved_file_is_found_at_its_new_place,
 	  threads_that_look_up_and_forget_leave_nothing_behind)
