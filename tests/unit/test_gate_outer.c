@@ -519,6 +519,65 @@ START_TEST(a_wait_for_an_outer_key_is_named_after_the_scope_that_has_the_limit)
 }
 END_TEST
 
+static void submit(struct work *k, uint32_t uid)
+{
+	const struct caller who = {.uid = uid, .tid = uid};
+	k->job.ops = &work_ops;
+	k->job.cost = (struct cost){COST_WRITE, 1, 0};
+	k->job.caller = who;
+	k->world = &w;
+	enum gate_verdict v = gate_try(m, &k->job.cost, &who, &k->job.grant);
+	if (v == GATE_WOULD_BLOCK)
+		v = gate_park(m, &k->job);
+	if (v == GATE_GO)
+		work_run(&k->job);
+}
+
+static const struct limit_wait *waited_for(const struct limit_wait *waits, unsigned n, bool each)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (waits[i].limit.each == each)
+			return &waits[i];
+	ck_abort_msg("nobody waited");
+	return NULL;
+}
+
+/* Two users share a queue of a class with 5 operations per second; each user has 10 in the mount.  At 0 ms, user 1 makes two
+ * requests and user 2 one.  The first request of user 1 proceeds.  Its second waits for its user's limit until 100 ms, then
+ * for the class until 400 ms, because user 2, whose request waits for the class only, has its turn at 200 ms. */
+static void check_shares_of_a_wait(bool change)
+{
+	struct work k[3] = {0};
+	struct limit_wait waits[8];
+	capped_mount(LIMIT_IOPS, 10);
+	struct gate_class_config c = by_op();
+	c.fair = FAIR_NONE;
+	set_limit(&c.limits, LIMIT_IOPS, 5);
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	submit(&k[0], 1);
+	submit(&k[1], 1);
+	submit(&k[2], 2);
+	world_pass(&w, 50 * MS);
+	if (change) { /* queues are joined and divided again */
+		cfg.weight = 7;
+		ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	}
+	world_pass(&w, SEC);
+	unsigned n = gate_stats_waits(m, "writes", waits, 8);
+	ck_assert_uint_eq(n, 2);
+	ck_assert_uint_eq(waited_for(waits, n, true)->times.sum_ns, 100 * MS);
+	ck_assert_uint_eq(waited_for(waits, n, false)->times.sum_ns, 500 * MS);
+	rule_free(writes);
+	down();
+}
+
+START_TEST(a_wait_in_a_divided_queue_is_divided_between_the_outer_key_and_the_class)
+{
+	check_shares_of_a_wait(false);
+	check_shares_of_a_wait(true);
+}
+END_TEST
+
 START_TEST(a_dry_run_names_the_outer_key_and_leaves_no_debt)
 {
 	struct grant g;
@@ -909,6 +968,7 @@ UNIT_MAIN("gate_outer", a_class_does_not_take_its_callers_past_the_cap_of_the_mo
 	  what_may_not_wait_in_a_class_is_paid_by_the_outer_key,
 	  a_nonblocking_caller_in_a_class_gets_its_turns_at_the_cap_of_the_mount,
 	  a_wait_for_an_outer_key_is_named_after_the_scope_that_has_the_limit,
+	  a_wait_in_a_divided_queue_is_divided_between_the_outer_key_and_the_class,
 	  a_dry_run_names_the_outer_key_and_leaves_no_debt,
 	  a_limit_of_rate_0_in_an_outer_key_refuses,
 	  no_key_of_any_scope_gets_more_than_its_rate_whatever_changes,
