@@ -29,7 +29,7 @@ static int pid_of(int fd, const char *path)
 	return dash && isdigit((unsigned char)dash[1]) ? (int)strtol(dash + 1, NULL, 10) : 0;
 }
 
-/* True: by a signal, or by a debugger. */
+/* True: the process was stopped, by a signal or by a debugger. */
 static bool is_stopped(int pid)
 {
 	char path[40], line[256] = "";
