@@ -8,7 +8,7 @@ import glob, json, os, socket, sys
 
 
 def connect(seconds):
-    """A connection to the first daemon of this user, which has so many seconds for each answer."""
+    """A connection to the first daemon of this user; an answer may take this many seconds (None: any time)."""
     user = os.environ.get("XDG_RUNTIME_DIR", "/run/user/%d" % os.geteuid()) + "/ratefs"
     where = os.environ.get("RATEFS_RUNTIME_DIR") or ("/run/ratefs" if os.geteuid() == 0 else user)
     sock = socket.socket(socket.AF_UNIX)

@@ -13,8 +13,8 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_to_syslog(const char *ident);
-/* Where messages go in the foreground; STDERR_FILENO at the start.  When this returns, nobody writes to the previous one any
- * more, so it can be closed. */
+/* Where messages go in the foreground; STDERR_FILENO at the start.  When this returns, no thread writes to the previous one
+ * any more, so it can be closed. */
 void log_set_fd(int fd);
 void log_set_level(enum log_level max);
 bool log_enabled(enum log_level level);

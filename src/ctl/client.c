@@ -111,7 +111,7 @@ int daemon_take(struct daemon_ref *d, json_t **json, struct error *err)
 	}
 }
 
-/* Waits until the daemon has sent something.  False with errno: it is gone, or answers nobody. */
+/* Waits until the daemon has sent something.  False with errno: it has exited, or answers nobody. */
 static bool await_input(const struct daemon_ref *d)
 {
 	struct pollfd p = {.fd = d->fd, .events = POLLIN};

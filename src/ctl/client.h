@@ -12,7 +12,7 @@
  *
  * Locking  none: a daemon_ref belongs to one thread.
  * Errors   enum proto_code, with a line for people in err.  A connection that is lost stays lost.
- * Waiting  a daemon that answers nobody for CLIENT_PATIENCE_MS (it was stopped, or hangs) is given up, with an error that
+ * Waiting  a daemon that answers nobody for CLIENT_PATIENCE_MS (it was stopped, or hangs) is given up with an error that
  *          names it.  A daemon that is busy with our command, but answers others, is waited for as long as it takes. */
 #ifndef CTL_CLIENT_H
 #define CTL_CLIENT_H
@@ -26,7 +26,7 @@ struct daemon_ref {
 	char *path; /* of its socket */
 	char *in;   /* received, but not yet parsed */
 	size_t in_len, in_room;
-	size_t in_seen; /* so much of it has no newline */
+	size_t in_seen; /* its first in_seen bytes contain no newline */
 	bool gone;	/* it closed the connection instead of answering */
 };
 
@@ -35,7 +35,7 @@ struct daemon_ref {
 struct daemons {
 	struct daemon_ref *daemon; /* those that answer */
 	unsigned n;
-	char **silent; /* a line for people about each of the others */
+	char **silent; /* a message about each of the others */
 	unsigned n_silent;
 };
 

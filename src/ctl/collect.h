@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "ctl/snapshot.h"
 
-#define COLLECT_AGAIN_MS 200 /* patience with daemons that did not answer a moment ago */
+#define COLLECT_AGAIN_MS 200 /* how long to wait for daemons that did not answer the last time */
 
 struct collect_options {
 	const char *which; /* the daemon's process ID or socket; NULL: all of this user */

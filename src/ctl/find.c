@@ -29,7 +29,7 @@ static int pid_of(int fd, const char *path)
 	return dash && isdigit((unsigned char)dash[1]) ? (int)strtol(dash + 1, NULL, 10) : 0;
 }
 
-/* True: by a signal, or by a debugger. */
+/* True: the process was stopped, by a signal or by a debugger. */
 static bool is_stopped(int pid)
 {
 	char path[40], line[256] = "";
@@ -151,7 +151,8 @@ static enum proto_code connect_all(struct daemons *d, const char *pid, struct er
 		runtime_each_socket(dir, add, d);
 	if (d->n || d->n_silent)
 		return PROTO_OK;
-	return pid ? none(err, "no daemon of yours has process id %s (looked in %s)", pid, dir)
+	return pid ? none(err, "you have no running daemon with process ID %s (looked in %s)", pid,
+			  dir)
 		   : none(err, "you have no running ratefs daemons (looked in %s)", dir);
 }
 

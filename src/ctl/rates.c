@@ -117,8 +117,8 @@ const char *limit_label(const struct snap_limit *l, char buf[RATES_TARGET_MAX])
 	return buf;
 }
 
-/* A limit that a mount has for each key holds for the keys of its classes, too.  These may be parts of what counts as one
- * key in the mount, so the result is at most what that key uses. */
+/* A mount's limits for each key also apply to the requests of its classes.  Several keys of classes may belong to one key of
+ * the mount, which may then use more than the result. */
 static double busiest_key(const struct limit_rates *l, const struct key_rates *keys, unsigned n)
 {
 	double most = 0;

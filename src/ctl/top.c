@@ -246,7 +246,7 @@ static bool run_rounds(struct top *t)
 	bool ok = look(t, true), go_on = true;
 	while (ok && go_on) {
 		ok = paint(t);
-		/* Keys are read between two looks, however long a look takes. */
+		/* At least one key is read between two looks, however long a look takes. */
 		int c = ok ? next_key(at_ns + ROUND_NS) : ERR;
 		if (c != ERR && c != KEY_RESIZE) {
 			go_on = answer_key(t, c);

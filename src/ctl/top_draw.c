@@ -60,7 +60,7 @@ static void left(struct pen *p, const char *text, unsigned width)
 	}
 }
 
-/* The same for names that differ at their end, as "MOUNT/CLASS.LIMIT": of a long one, the '+' stands for its middle. */
+/* The same for names that differ at their end, such as "MOUNT/CLASS.LIMIT": '+' replaces the middle of a long one. */
 static void both_ends(struct pen *p, const char *text, unsigned width)
 {
 	unsigned n = length(text), begin = width / 3;

@@ -119,7 +119,7 @@ static bool is_row(const struct top_row *r, const char *text, uint64_t daemon)
 	return r->kind == ROW_BAR && r->daemon == daemon && strcmp(r->text, text) == 0;
 }
 
-/* True: the chosen row is one that the user has turned off, and it is gone although its daemon is there. */
+/* True: the chosen row is a limit that the user has turned off; it has disappeared, although its daemon still answers. */
 static bool was_turned_off(const struct top_view *v, const struct top_data *d)
 {
 	bool daemon = false;

@@ -83,8 +83,8 @@ static int ask_once(const struct volume_setup *s, json_t *request, json_t **answ
 	return code == PROTO_NO_TARGET && !*answer ? -1 : (int)code;
 }
 
-/* Sends the request and returns the code of the answer, with err; -1: there is no daemon, which is different from one
- * that does not answer.  Release *answer with json_decref. */
+/* Sends the request and returns the code of the answer, with err; -1: there is no daemon (one that does not
+ * answer is an error).  Release *answer with json_decref. */
 static int ask(const struct volume_setup *s, json_t *request, json_t **answer, struct error *err)
 {
 	AUTO_JSON *taken = request;

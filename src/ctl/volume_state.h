@@ -17,8 +17,8 @@
 
 #include "base/error.h"
 
-/* What remains after a power failure.  References of containers, for example, need not survive one: the containers do not.
- * Each sync takes milliseconds. */
+/* What a file may contain after a power failure.  Each sync takes milliseconds, and not everything is worth one: references
+ * of containers need not survive a power failure, because the containers do not. */
 enum volume_sync {
 	SYNC_NOTHING, /* anything */
 	SYNC_DATA,    /* the old text or the new one */

@@ -24,7 +24,7 @@ struct await {
 	struct await_item *item;
 	unsigned n;
 	int64_t until_ms;
-	bool reload; /* of many mounts: what they do is reported as notes */
+	bool reload; /* waits for a reload: what its mounts do is reported as notes */
 };
 
 bool await_mount(struct await *a, const struct served_mount *m);

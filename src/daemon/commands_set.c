@@ -67,8 +67,8 @@ static int set_option(struct settings *s, struct request *rq, const char *name, 
 
 #define VALUE_MAX 32
 
-/* A JSON value as the option parser reads it: booleans become yes and no.  Some languages write whole numbers as 1e6 or
- * 100.0. */
+/* A JSON value as the option parser reads it: booleans become yes and no; 1e6 and 100.0, as some languages write them,
+ * become whole numbers. */
 static const char *value_text(const json_t *value, char buf[VALUE_MAX])
 {
 	if (json_is_integer(value))

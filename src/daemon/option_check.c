@@ -47,7 +47,7 @@ static int check_peak(const struct option_def *o, const struct settings *s, stru
 			 rate, rate);
 }
 
-/* True: the peak of this rate is set in the same batch, and is checked there. */
+/* True: the same batch also sets the peak of this rate, and the check of the peak is enough. */
 static bool has_peak_in(const struct option_def *rate, const bool *batch)
 {
 	for (const struct option_def *o = rate + 1; o < options + n_options; o++) {

@@ -18,7 +18,7 @@ struct attached {
 struct pool {
 	struct pools *all;
 	struct settings s; /* its limits: those in force, which another host may have set */
-	struct limiter_config configured; /* the limits of this host, whose kinds it enforces */
+	struct limiter_config configured; /* the limits of this host; it enforces only these kinds */
 	struct pool_member member;
 	struct pool_rates rates;
 	struct attached *attached;
@@ -34,7 +34,7 @@ struct pool {
 	enum pool_mode told_mode;
 	uint64_t told_ns, told_learning_ns;
 	struct pool_limits told_limits; /* the last that were logged; at first as configured */
-	bool told_answer;		/* limits of this server have been compared */
+	bool told_answer;		/* the limits of this server have been compared with ours */
 	struct pool_listing listing;
 	uint64_t listed_ns; /* 0: never */
 };

@@ -311,7 +311,7 @@ static bool one_is_coming(const struct registry *r)
 	return false;
 }
 
-/* True: a mount before it in the list, which is still to be made, will cover its source or mountpoint. */
+/* True: its source or mountpoint is below the mountpoint of an earlier mount in the list that is still to be made. */
 static bool is_below_wanted(const struct served_mount *m)
 {
 	const char *source = served_source(m);

@@ -57,8 +57,8 @@ struct served_mount {
 	struct ending *end;    /* while it is mounted: memory for ending_begin */
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
 	struct error trouble;  /* why the last attempt to mount it failed */
-	/* While it is being made in the place of a mount of its name that ran: the settings of that one, which is made again
-	 * if this one fails.  NULL: none. */
+	/* While this mount replaces one of the same name: the settings of that one, which is mounted again if this one
+	 * fails.  NULL: it replaces none. */
 	struct settings *fallback;
 	bool paused;
 	bool failed;		/* could not be mounted; a reload tries again */

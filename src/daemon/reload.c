@@ -258,7 +258,7 @@ static bool plan_name(struct reload_plan *p, struct served_mount *m, const char 
 	return one->name && one->fs_name && one->end_name;
 }
 
-/* Plans a mount that did not run before, with the way back if one of its name does. */
+/* Plans a new mount.  If it replaces one of the same name, keeps the settings of that one, to mount it again on failure. */
 static bool plan_new_mount(struct changes *j, struct reload_plan *p, const struct settings *wanted)
 {
 	struct served_mount *m = registry_make_mount(j->r, wanted, &p->mounts);
@@ -391,7 +391,7 @@ static enum reload_result carry_out(struct changes *j, struct problems *problems
 	return ok ? RELOAD_DONE : RELOAD_FAILED;
 }
 
-/* Finds out whether all new mounts can be made and all old ones can go. */
+/* Finds out whether all new mounts can be made and all old ones can be removed. */
 static enum reload_result look_first(struct changes *j, bool force, struct problems *p)
 {
 	bool unknown = reload_paths(j, p);

@@ -29,7 +29,7 @@ enum reload_result { RELOAD_FAILED = -2, RELOAD_REFUSED, RELOAD_DONE, RELOAD_LAT
 enum reload_result reload(struct registry *r, bool force, struct problems *p,
 			  struct command_reply *reply);
 
-/* Call when `reload` has returned something else than RELOAD_LATER. */
+/* Call when `reload` has returned anything but RELOAD_LATER. */
 void reload_forget_looks(struct registry *r);
 
 /* Reads the file again and mounts [mount:NAME], unless it is already mounted.  This adds a mount

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the file again for the sake of one mount. */
+/* Reads the file again to make one of its mounts. */
 #include <string.h>
 
 #include "daemon/config_file.h"

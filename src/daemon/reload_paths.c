@@ -11,19 +11,19 @@
 #include "daemon/path.h"
 #include "daemon/reload_internal.h"
 
-#define PATIENCE_MS 2000 /* clients wait meanwhile */
+#define PATIENCE_MS 2000 /* how long to wait for a path; clients wait meanwhile */
 #define FRESH_MS    2000 /* older answers are discarded: whoever wanted them has left */
 
 /* A mount that the reload would make. */
 struct new_mount {
 	const struct settings *s;
 	const char *source;	 /* its own or that of its fs */
-	bool replaces;		 /* one of its name or at its mountpoint is up and would end */
-	bool look_at_source;	 /* false: it is in a mount that begins or ends with this reload */
-	bool look_at_mountpoint; /* the same */
+	bool replaces;		 /* a mount of its name or mountpoint is up and would be removed */
+	bool look_at_source;	 /* false: the source is in a mount that is to be made or removed */
+	bool look_at_mountpoint; /* the same for the mountpoint */
 };
 
-/* The paths of one mount.  Each has a task of its own, so that one that hangs says nothing about the others. */
+/* The paths of one mount.  Each has a task of its own, so that one that hangs does not hold up the others. */
 struct path_item {
 	struct task task;
 	struct path_look *look;
@@ -196,7 +196,7 @@ static bool has_successor(const struct changes *j, const struct settings *wanted
 	return false;
 }
 
-/* True: a mount covers the path now that will be gone when this one is made. */
+/* True: the path is in a mount that is ending, or that this reload removes. */
 static bool is_in_ending(const struct changes *j, const char *path)
 {
 	list_for_each (it, &j->r->endings) {
@@ -223,7 +223,7 @@ static bool is_in_new(const struct new_mount *mount, unsigned n, const struct ne
 	return false;
 }
 
-/* True: a mount that is up ends with this reload, and `wanted` takes its name or its place. */
+/* True: this reload removes a mount that is up, and `wanted` takes over its name or mountpoint. */
 static bool replaces(const struct changes *j, const struct settings *wanted)
 {
 	list_for_each (it, &j->r->mounts) {

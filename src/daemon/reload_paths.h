@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks the sources and mountpoints of the mounts that a reload would make, before it changes anything: a mount that
- * runs must not end for one that cannot be made.
+/* Checks the sources and mountpoints of the mounts that a reload would make, before it changes anything: a working mount
+ * must not be removed in favour of one that cannot be made.
  *
  * Looking at a path may hang, so tasks do it:
  *
  *	reload_paths ─▶ not known, tasks start … registry->looked ─▶ reload_paths ─▶ problems, or none
  *
- * If a path does not respond for a while, its mount is refused if it takes the place of one that runs; otherwise nothing is
- * lost by trying.  An answer is valid for one reload and must then be forgotten.  Main thread only. */
+ * If a path does not respond for a while, its mount is refused if it would replace a working one; otherwise nothing is lost
+ * by trying.  An answer is valid for one reload and must then be forgotten.  Main thread only. */
 #ifndef DAEMON_RELOAD_PATHS_H
 #define DAEMON_RELOAD_PATHS_H
 

@@ -98,7 +98,7 @@ static const int deadly[] = {
 	SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid),
 };
 
-/* Allowed if a mount may use io_uring; otherwise the first of them is deadly, too. */
+/* Allowed if a mount may use io_uring; otherwise the first of them ends the process, too. */
 static const int for_uring[] = {
 	SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
 	SCMP_SYS(sched_setaffinity), SCMP_SYS(sched_setscheduler),

@@ -17,7 +17,7 @@
 
 /* Returns memory to the system after this many inodes have been forgotten. */
 #define TRIM_STEP 50000
-/* An inode that has been found by its handle so many times gets an fd, which makes finding it cheaper. */
+/* An inode that has been found by its handle this many times gets an fd, which makes finding it cheaper. */
 #define FINDS_PER_OPEN 16
 
 /* -- reopening an inode -- */

@@ -52,7 +52,7 @@ struct inode {
 	bool recently_used;
 	bool pinned; /* has no name any more: the fd is the only access to it */
 	uint8_t handle_bytes;
-	uint8_t finds; /* by its handle */
+	uint8_t finds; /* how often it was found by its handle */
 	int32_t handle_type;
 	union {
 		unsigned char inline_data[FHANDLE_INLINE];
@@ -122,7 +122,7 @@ int inode_remember(struct fs *fs, uint64_t id, struct stat *st, struct inode **o
 bool inode_is_inside(const struct fs *fs, int fd);
 /* Finds an inode that the kernel knows, and adds one lookup reference: by its numbers alone if it is
  * held by an fd, else by its handle as well (`fh`; NULL or empty: not by handle).  0; -ENOENT: there is
- * none; -EAGAIN: it is found so often that it should be opened (inode_intern with an fd). */
+ * none; -EAGAIN: it was found so often that it should now be opened (inode_intern with an fd). */
 int inode_find(struct fs *fs, const struct stat *st, const struct fhandle *fh, struct inode **out);
 /* Drops n lookup references; frees the inode with the last one. */
 void inode_forget(struct fs *fs, uint64_t id, uint64_t n);

@@ -195,7 +195,7 @@ void mirror_fill_entry(const struct fs *fs, struct inode *inode, const struct st
 	e->entry_timeout = fs->entry_timeout_s;
 }
 
-/* Makes an inode that is not known yet.  *st: its attributes, read before its handle; updated. */
+/* Makes an inode for a file that has none.  *st: its attributes, read before its handle; updated. */
 static int intern_by_handle(struct fs *fs, const struct inode_ref *dir, const char *name,
 			    const struct fhandle *fh, struct stat *st, struct inode **out)
 {
@@ -203,7 +203,7 @@ static int intern_by_handle(struct fs *fs, const struct inode_ref *dir, const ch
 	int res = mirror_stat_child(fs, dir->fd, name, &again);
 	if (res < 0)
 		return res;
-	/* If the file has been replaced meanwhile, numbers and handle may not belong together. */
+	/* If the file has been replaced meanwhile, *st and the handle may be of different files. */
 	if (!fh->bytes || again.st_ino != st->st_ino || again.st_dev != st->st_dev)
 		return -EAGAIN;
 	int no_fd = -1;
@@ -243,7 +243,7 @@ int mirror_lookup(struct fs *fs, const struct inode_ref *dir, const char *name,
 	if (res != -EAGAIN)
 		return res;
 	AUTO_FD fd = mirror_open_child(fs, dir->fd, name);
-	if (by_handle && (fd == -EMFILE || fd == -ENFILE)) { /* perhaps it is not necessary */
+	if (by_handle && (fd == -EMFILE || fd == -ENFILE)) { /* perhaps no fd is needed now */
 		res = lookup_by_handle(fs, dir, name, e);
 		return res == -EAGAIN ? fd : res;
 	}

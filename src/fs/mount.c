@@ -397,8 +397,8 @@ static void cut_connection(struct fs_mount *m)
 	fuse_session_exit(m->se); /* libfuse does not report failing replies any more */
 	atomic_store(&m->cut, true);
 	rings_stop(m);
-	/* They hold the connection open.  If the process exited earlier, it would stay open as long as threads hang in
-	 * the source. */
+	/* Ring threads hold the connection open.  If the process exited before they end, the connection would stay open as
+	 * long as threads hang in the source. */
 	while (!rings_are_gone(m) && monotonic_ns() < until_ns)
 		nanosleep(&nap, NULL);
 	if (fuse_session_fd(m->se) >= 0)

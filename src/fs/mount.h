@@ -78,7 +78,7 @@ struct mount_place fs_mount_place(const struct fs_mount *m);
  * their number. */
 unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, unsigned n);
 
-/* The transport in use, "dev" or "uring".  *why_not (never NULL): the reason why a mount that may use io_uring does not,
+/* The transport in use, "dev" or "uring".  *why_not (never NULL): why a mount that may use io_uring does not use it,
  * else "". */
 const char *fs_mount_transport(const struct fs_mount *m, const char **why_not);
 /* Call if the system calls of io_uring are forbidden: no mount of this process uses it then. */

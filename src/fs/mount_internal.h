@@ -252,7 +252,7 @@ void runners_note(struct fs_mount *m, uint64_t now_ns);
 void runners_give_up(struct fs_mount *m);
 /* Records which requests are in the source now, to count later how many of them still are. */
 struct runners_seen {
-	uint64_t entered[RECEIVERS_ALL + WORKERS_ALL]; /* 0: was not there */
+	uint64_t entered[RECEIVERS_ALL + WORKERS_ALL]; /* 0: was not in the source */
 };
 void runners_see(struct fs_mount *m, struct runners_seen *seen);
 unsigned runners_remain(struct fs_mount *m, const struct runners_seen *seen);

@@ -92,7 +92,7 @@ bool ring_make_entries(struct ring *ring)
 
 void ring_keep_spares(struct ring *ring)
 {
-	/* What fails now may succeed in a later call. */
+	/* If something fails, a later call tries again. */
 	while (ring->n_waiting < ring->spares && ring_make_entries(ring) &&
 	       prepare(ring, ring->unused, RING_REGISTER))
 		ring->unused = ring->unused->next;
@@ -157,7 +157,7 @@ bool ring_wait_to_be_woken(struct ring *ring)
 	struct io_uring_sqe *sqe = uring_get(&ring->u);
 	if (!sqe)
 		return false;
-	/* Every write to the descriptor counts, so nobody has to read it. */
+	/* A multishot poll reports every write to the descriptor, so the descriptor need not be read. */
 	sqe->opcode = IORING_OP_POLL_ADD;
 	sqe->len = IORING_POLL_ADD_MULTI;
 	sqe->fd = ring->wake_fd;

@@ -18,7 +18,7 @@
 #define SPARES_ALL  4096
 #define SPARES_MAX  1024
 #define SPARES_MIN  64
-#define THREADS_MAX 32 /* of all mounts, unless transport=uring asks for more */
+#define THREADS_MAX 32 /* of all mounts together, unless transport=uring is set */
 #define WORKERS_MIN 8  /* of a ring */
 #define SUBMISSIONS 256
 #define COMPLETIONS 1024
@@ -186,7 +186,7 @@ static int start_all(struct fs_mount *m, unsigned n)
 	return wait_until_ready(rings);
 }
 
-/* A mount that does not insist on io_uring must not add many threads.  False: there would be too many. */
+/* Unless transport=uring is set, a mount must not add many threads.  False: there would be too many. */
 static bool reserve_threads(const struct fs_mount *m, unsigned n)
 {
 	unsigned others = atomic_fetch_add(&n_threads, n);
@@ -200,10 +200,10 @@ static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
 	const char *disabled = uring_why_disabled();
-	/* What may block costs two more switches of threads, and large reads are copied twice. */
+	/* Requests that may block cost two more thread switches, and large reads are copied twice. */
 	if (m->wanted == TRANSPORT_AUTO && m->fs->kind != SOURCE_MEMORY) {
 		snprintf(why_not, size,
-			 "the source is not in memory; transport=uring uses it nevertheless");
+			 "the source is not in memory; transport=uring uses it anyway");
 	} else if (disabled) {
 		snprintf(why_not, size, "%s", disabled);
 	} else if (atomic_load(&forbidden)) {

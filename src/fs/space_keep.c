@@ -179,7 +179,7 @@ static bool with_root(const struct space *sp, bool (*call)(int fd))
 	return fd >= 0 && call(fd);
 }
 
-/* Frees preallocated blocks.  That changes st_blocks of any file. */
+/* Frees preallocated blocks.  This may change st_blocks of any file. */
 static void trim(struct space *sp)
 {
 	atomic_store(&sp->trims, with_root(sp, trim_filesystem));
@@ -208,8 +208,8 @@ static int counted_start(struct space *sp)
 
 /* --- looking again --------------------------------------------------------------------------- */
 
-/* trimmed: preallocated blocks were freed; if the file was not touched meanwhile, the others are no data (extended
- * attributes, the block map) and are counted. */
+/* trimmed: preallocated blocks were freed.  If the file was not touched since, any other blocks beyond its data hold
+ * extended attributes or the block map, and are counted. */
 static void look_again(struct space *sp, struct space_slot *s, bool trimmed)
 {
 	struct fhandle fh;
@@ -228,7 +228,7 @@ static void look_again(struct space *sp, struct space_slot *s, bool trimmed)
 		table_keep_all(&sp->table, s);
 }
 
-/* Whether the files of the tree hold more than its limit, together with preallocated blocks. */
+/* True: the files of the tree and their preallocated blocks together exceed the limit. */
 static bool holds_too_much(struct space *sp)
 {
 	uint64_t limit = atomic_load(&sp->limit_bytes);

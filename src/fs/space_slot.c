@@ -135,7 +135,7 @@ static void set_bytes_locked(struct space_table *t, struct space_slot *s, int64_
 
 static void apply_locked(struct space_table *t, struct space_slot *s, const struct slot_stat *st)
 {
-	/* A closed file that cannot be found again cannot be checked after its excess was freed. */
+	/* A closed file without a handle cannot be checked again once its excess has been freed, so all is counted. */
 	uint64_t closed = s->handle_bytes ? st->cap_closed : UINT64_MAX;
 	uint64_t cap = max_u64(s->handles ? st->cap : closed, s->keep_end);
 	uint64_t all = (uint64_t)st->bytes, counted = slot_counts_all(s) ? all : min_u64(all, cap);

@@ -140,7 +140,7 @@ struct slot_stat {
 	uint64_t cap;	     /* see table_settle */
 	uint64_t cap_closed; /* the same, for a file that is not open */
 	bool exists;	     /* has a name */
-	bool final;	     /* st_blocks changes by requests only */
+	bool final;	     /* only requests change st_blocks */
 };
 /* Before the first change: sets how much of the total belongs to the file. */
 void table_base(struct space_table *t, struct space_slot *s, const struct slot_stat *st);
@@ -194,13 +194,13 @@ static inline bool slot_counts_all(const struct space_slot *s)
 {
 	return atomic_load_explicit(&s->all_counts, memory_order_relaxed);
 }
-/* True: the stat before the one with this ticket was the last; no operation came in between. */
+/* True: the file is not open, and no operation came between the last stat and the one with this ticket. */
 bool table_is_untouched(struct space_table *t, struct space_slot *s, uint64_t ticket);
-/* Whatever is counted now is no excess. */
+/* All blocks that are counted now stay counted: they are no excess. */
 void table_keep_all(struct space_table *t, struct space_slot *s);
-/* The file is not open and has preallocated blocks that are not counted. */
+/* True: the file is not open and has preallocated blocks that are not counted. */
 bool table_has_waste(struct space_table *t, struct space_slot *s);
-/* They were freed, in all files: there is no excess, and every slot is due. */
+/* The preallocated blocks of all files were freed: there is no excess, and every slot is due. */
 void table_check_all(struct space_table *t);
 void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *out);
 
@@ -249,7 +249,7 @@ enum visit table_visit(struct space_table *t, dev_t dev, uint64_t ino, bool has_
 void table_scan_end(struct space_table *t, int64_t bytes, int64_t inodes);
 void table_scan_abort(struct space_table *t);
 
-/* Is there a file to check, now or later? */
+/* True: there is a file to check, now or later. */
 static inline bool table_has_work(struct space_table *t)
 {
 	return atomic_load(&t->idle) || atomic_load(&t->bypassing) || atomic_load(&t->pending);

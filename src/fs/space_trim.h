@@ -10,10 +10,10 @@
 #include <sys/types.h>
 
 /* Frees the preallocated blocks of all files of the filesystem, and reservations for copy on write.  No data can be lost,
- * because XFS locks each file; truncating a file to its own size would race with writers.  fd: of any file, not O_PATH.
- * False: not XFS, or no CAP_SYS_ADMIN. */
+ * because XFS locks each file; truncating a file to its own size instead would race with writers.  fd: any file of the
+ * filesystem, not O_PATH.  False: not XFS, or no CAP_SYS_ADMIN. */
 bool trim_filesystem(int fd);
-/* Whether it can be done; does nothing. */
+/* True: trim_filesystem would work.  Frees nothing. */
 bool trim_is_possible(int fd);
 /* True: XFS does not free the preallocated blocks of this file. */
 bool trim_is_useless(int fd);

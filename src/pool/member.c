@@ -351,8 +351,8 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 		any |= a->grant[k] || m->grant[k];
 		shrunk |= a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
-	/* A server that is learning grants what the member held when it called.  That is nothing, or not the member's any more
-	 * if its lease has ended since: no change. */
+	/* A server that is learning grants what the member held when it called.  If that was nothing, or the lease has ended
+	 * since, nothing changes. */
 	bool holds = mode == POOL_MODE_LEASED || (mode == POOL_MODE_SHARE && any);
 	if (m->learning && !holds) {
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);

@@ -344,8 +344,8 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 		a->probe = j;
 }
 
-/* Retires removed classes: their limits are switched off.  The mount includes what requests that are still running add
- * to their counts (node_sums). */
+/* Retires removed classes: switches their limits off.  What their requests that are still running add to their counters
+ * is included in the counters of the mount (node_sums). */
 static void retire(struct gate_mount *m, struct list *removed, uint64_t now_ns)
 {
 	static const struct limiter_config none;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Counters of scopes while classes change.
  *
- * The counters of a scope include those of the scopes below it.  A class that moves or goes must not take away what its
- * ancestors have counted, and one that comes must not add what it counted before.  So everything is counted once
- * before the change, and `gone` of each scope is set so that its total stays the same. */
+ * The counters of a scope include those of the scopes below it.  When a class moves or is removed, its ancestors must keep
+ * what they have counted, and its new ancestors must not gain what it counted before.  So all counters are read before
+ * the change, and afterwards `gone` of each scope is set so that its total stays the same. */
 #include "sched/gate_internal.h"
 
 static void total_before(struct node *n)

@@ -13,8 +13,8 @@
  * whose process may have exited by then, would keep paying for days out of a share that others
  * could use.  Bytes are owed in full: only requests that transfer data can owe them.
  *
- * To its outer keys (outer.c) a request owes nothing in instalments: it takes their tokens at once, even those that are not
- * there yet, because only the requests of the same caller wait for these tokens.  The bound is the same. */
+ * Debts to outer keys (outer.c) are not paid in instalments: the request takes their tokens immediately and leaves their
+ * limits in debt, because only requests of the same caller wait for these tokens.  The bound is the same. */
 #include "sched/gate_internal.h"
 
 #define DEBT_SECONDS	 10
@@ -71,7 +71,7 @@ static uint64_t most_ops(const struct chain *ch)
 	return rate * DEBT_SECONDS;
 }
 
-/* Takes tokens of an outer key that may not be there yet. */
+/* Takes tokens from the limits of an outer key, which may go into debt. */
 static void take_in_advance(const struct chain *ch, const struct cost *c, uint64_t now_ns)
 {
 	for (unsigned i = 0; ch && i < ch->links; i++) {

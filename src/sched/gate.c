@@ -112,7 +112,7 @@ enum grant_result grant_try_partial(struct grant *grant, uint64_t least, uint64_
 				    struct refusal *why)
 {
 	struct cost part = grant->cost;
-	uint64_t took[GRANT_KEYS_MAX + 1]; /* bytes, which become fewer */
+	uint64_t took[GRANT_KEYS_MAX + 1]; /* bytes; each limit may reduce them further */
 	for (unsigned i = 0; i <= grant->keys; i++) {
 		const struct chain *ch = limits_at(grant, i);
 		enum grant_result r =
@@ -201,7 +201,7 @@ static enum gate_verdict go_dry(const struct caller *caller, struct grant *grant
 		return GATE_GO;
 	}
 	take_rest(grant, now_ns);
-	/* tokens or permits may have been taken and returned */
+	/* tokens or permits may have been taken and returned, so others may proceed */
 	wake_all(f->node.gate, grant, ALL);
 	count_dry_wait(f, caller, c, &why, now_ns);
 	keys_unpin(grant);

@@ -70,7 +70,7 @@ void gate_catch_up_locked(struct gate *g, uint64_t now_ns);
 void gate_arm_locked(struct gate *g);
 
 /* gate_park.c */
-/* Puts a job into the queue of its key; does not run the scheduler.  `c` tells its outer keys; NULL: it asks none.
+/* Puts a job into the queue of its key; does not run the scheduler.  `c` identifies its outer keys; NULL: it has none.
  * False: out of memory; never for the gate's own jobs. */
 bool job_park(struct leaf *f, struct key *key, struct job *j, const struct caller *c,
 	      uint64_t now_ns);

@@ -16,7 +16,7 @@ static uint64_t scaled(uint64_t n, uint64_t ns_32)
 uint64_t turn_cost_of(const struct node *n, const struct cost *c)
 {
 	const struct branch *b =
-		n->branch ? n->branch : n->parent->branch; /* in a key: its leaf's */
+		n->branch ? n->branch : n->parent->branch; /* a key uses that of its leaf */
 	const struct turn_cost *per = &b->cost[c->cls];
 	if (!per->op_ns && !per->byte_ns)
 		return EQUAL_TURN;

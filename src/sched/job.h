@@ -37,8 +37,8 @@ struct job_ops {
 
 enum job_state { JOB_NEW, JOB_PARKED, JOB_DEVICE, JOB_READY, JOB_DONE };
 
-/* A request is subject to the limits of one key in its leaf, and of one in every scope above the leaf, up to the mount,
- * that has limits for each key: its outer keys. */
+/* A request is subject to the limits of its key in its leaf, and of its outer keys: one in every scope above the leaf, up to
+ * the mount, that has limits for each key. */
 #define GRANT_KEYS_MAX (CHAIN_SCOPES_MAX - 3)
 struct granted_key {
 	struct key *key;	   /* pinned until the grant is settled */

@@ -18,7 +18,7 @@ static void kick_held_of(const struct lane *l, const struct node *n)
 			resource_kick(n->res[i]);
 }
 
-/* Calls fn for every node of which the lane may hold something. */
+/* Calls fn for every node whose tokens the lane may hold. */
 static void holders_each(const struct lane *l,
 			 void (*fn)(const struct lane *l, const struct node *n))
 {

@@ -76,7 +76,7 @@ struct account {
 		*probe;	   /* a probe parked by a poll, which keeps the place instead; or NULL */
 	unsigned vouchers; /* number of turns that probes have had and that are not used yet … */
 	struct cost found; /* … and what may be taken for them in total … */
-	unsigned outer_keys; /* … where it is reserved in addition to the scopes; pinned */
+	unsigned outer_keys; /* … outer keys whose limits reserve it, too; pinned */
 	struct key *outer[GRANT_KEYS_MAX - 1];
 	struct heap_item expiry; /* in gate->vouchers */
 
@@ -268,7 +268,7 @@ void totals_begin(struct gate_mount *m);
 /* The same for a former class that is about to be reused: it has nothing but what requests that were still running have
  * added. */
 void totals_begin_former(struct leaf *f);
-/* The leaf has a new life: it has counted nothing yet. */
+/* The counters of the leaf start at zero again. */
 void leaf_count_anew(struct leaf *f);
 void totals_end(struct gate_mount *m);
 
@@ -296,7 +296,7 @@ static inline void key_unpin(struct key *key)
 void keys_pin(struct grant *grant, const struct caller *c, uint64_t now_ns);
 /* The same with gate->lock held; `key` is the caller's key in grant->leaf. */
 void keys_pin_locked(struct grant *grant, struct key *key, const struct caller *c, uint64_t now_ns);
-/* The grant no longer refers to any key. */
+/* Unpins the keys; the grant then refers to none. */
 void keys_unpin(struct grant *grant);
 /* True: a key of the grant has limits. */
 bool keys_limited(const struct grant *grant);
@@ -311,8 +311,8 @@ void outer_renew(struct job *j, uint64_t now_ns);
 /* The scopes above a leaf that have limits for each key, for a class of operations, narrowest
  * first; returns their number.  Safe without gate->lock. */
 unsigned outer_leaves(const struct leaf *f, enum cost_class cls, struct leaf *out[GRANT_KEYS_MAX]);
-/* Looks up what tells the caller's outer keys, so that this need not be done with gate->lock
- * held: it may read /proc, and is remembered for a second. */
+/* Looks up what identifies the caller's outer keys, which may read /proc, so that this need not be
+ * done with gate->lock held.  The result is remembered for a second. */
 void outer_look_up(const struct leaf *f, enum cost_class cls, const struct caller *c,
 		   uint64_t now_ns);
 
@@ -324,9 +324,9 @@ unsigned wait_row_of(struct leaf *f, const struct node *n, unsigned index);
 unsigned wait_row_named(struct leaf *f, const struct waited_limit *limit);
 /* The tree has changed: rows find their nodes by name again. */
 void wait_rows_unbind(struct leaf *f);
-/* A request of the key has waited, for each row this long. */
+/* A request of the key has waited: ns[row] for each limit, wait_ns in total. */
 void key_waited(struct key *key, const uint64_t ns[WAIT_ROWS], uint64_t wait_ns);
-/* In a dry run: it would have waited. */
+/* The same in a dry run, in which it would have waited. */
 void key_would_wait(struct key *key, unsigned row, uint64_t wait_ns);
 /* True: the key's name is unknown or old.  Names change: a process may exec another program, and a
  * user runs many. */

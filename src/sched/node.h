@@ -75,8 +75,8 @@ struct resource {
 	struct list waiters; /* struct lane, first in line first */
 	/* in gate->due: the earliest time at which the first waiter may be able to proceed */
 	struct heap_item due;
-	/* prepaid ops or claimed bytes, by lane.  There is room for every lane of its node; if it is
-	 * a key, lanes of other leaves use it too, and hold nothing while there is no room. */
+	/* prepaid ops or claimed bytes, by lane.  There is room for every lane of its node.  If the
+	 * node is a key, lanes of other leaves use it, too; while there is no room, they hold nothing. */
 	struct hold {
 		const struct lane *lane; /* NULL: free */
 		uint64_t tokens;
@@ -258,12 +258,12 @@ struct lane *lane_bottom(struct lane *l, uint64_t at_ns);
 /* Queues the lane at `r`, a resource that refused it; and takes it out again. */
 void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_ns);
 void lane_unblock(struct lane *l, uint64_t at_ns);
-/* Prepays ops and claims bytes for a date (date_ns 0: claims none) of those limits that it asks
- * before `end` (NULL: of all). */
+/* Prepays ops and claims bytes for a date (date_ns 0: claims none), at all limits that it asks
+ * before `end` (NULL: at all that it asks). */
 void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, const struct job *j,
 	       uint64_t at_ns);
-/* The job, which was at the front of the lane of a key, has left: the lane leaves the resources of
- * those of its outer keys that are not outer keys of the next job, too. */
+/* Job j was at the front of the lane of a key and has left: the lane also leaves the resources of
+ * those outer keys of j that the next job does not have. */
 void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns);
 
 /* part.c: lanes of keys whose jobs have different outer keys */

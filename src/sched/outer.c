@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Outer keys: a scope that has limits for each key has them for all requests below it, also for those that a class takes.
+/* Outer keys: the limits that a scope has for each key apply to all requests below it, including those of its classes.
  *
- * A request that a class takes queues under its key in the class, but its user (or process, …, by `fair` of the outer
- * scope) may have a limit in the mount, or in a class around that class.  The key there is an outer key of the request.
+ * A request that belongs to a class queues under its key in that class, but its user (or process, …, by `fair` of the outer
+ * scope) may have a limit in the mount, or in a class that contains the class.  The key there is an outer key of the request.
  *
  *	mount   fair=uid, each.bps=20M     key uid 1000: a bucket of 20M ◀─┬─ asked, too
  *	 └ class backup, fair=process      key pid 4711: the queue ────────┘
  *
  * The lane of the queue asks the limits of its own key first, then those of the outer keys of the job at its front, and
  * waits in the FIFO of the resource that refuses, where lanes of other classes, and the outer key's own lanes, wait for
- * the same tokens: they alternate, one request at a time.  A job is pinned to its outer keys while it is parked, and its
- * grant until it is settled, so a key is not forgotten meanwhile. */
+ * the same tokens: they alternate, one request at a time.  A job pins its outer keys while it is parked, and its grant pins
+ * them until it is settled, so that no key is forgotten meanwhile. */
 #include "sched/gate_internal.h"
 
 unsigned outer_leaves(const struct leaf *f, enum cost_class cls, struct leaf *out[GRANT_KEYS_MAX])

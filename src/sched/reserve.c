@@ -14,14 +14,14 @@
  * Nodes above the class use the earliest date of the classes below them: a reservation is honoured
  * wherever the limit is that makes its requests wait.
  *
- * A request that is served by a reservation counts against the share of its class, which thus gets the larger of the
- * two.  It does not count against the shares of the scopes above: a reservation is granted before weights divide the
- * rest.  Otherwise a mount whose class has a large reservation would have used up its share, and the other classes of that mount
- * would get nothing.  Example: two mounts share 10 MB/s.  In one of them, class a has a reservation of 6 MB/s and b has none:
- * a gets 6, the mounts share the other 4 equally, so b gets 2 and the other mount 2.
+ * A request that is served by a reservation is charged to the share of its class, which thus gets the larger of its share
+ * and its reservation.  It is not charged to the shares of the scopes above: a reservation is granted before weights divide
+ * the rest.  Otherwise a large reservation of one class could use up the share of its mount, and the other classes of that
+ * mount would get nothing.  Example: two mounts share 10 MB/s.  In one of them, class a has a reservation of 6 MB/s and b
+ * has none: a gets 6, and the mounts share the other 4 equally, so b gets 2 and the other mount 2.
  *
- * What a class is owed is bounded: while its mount is paused, say, it is served late without bound, and would
- * take everything afterwards. */
+ * What a class is owed is bounded.  Otherwise, a class that was not served for long, because its mount was paused, say,
+ * would take everything afterwards. */
 #include "sched/gate_internal.h"
 
 #define RESERVE_LATE_NS NSEC_PER_SEC
@@ -81,7 +81,7 @@ void reserve_end(struct node *n, uint64_t at_ns)
 }
 
 /* How late a request may be served although its reservation is honoured: requests of others that were admitted before it
- * was due take their time. */
+ * was due delay it by their cost. */
 static uint64_t most_late_ns(const struct node *n)
 {
 	uint64_t largest = 0;

@@ -103,8 +103,8 @@ static int check_glob(enum rule_field field, const char *text, struct error *err
 					   "matches none; use fewer",
 					   text);
 	if (text[0] != '/')
-		return error_set(err, "cgroup '%s': a path that starts with '/', like /ci/**",
-				 text);
+		return error_set(
+			err, "cgroup '%s': must be a path that starts with '/', like /ci/**", text);
 	if (strstr(text, "//") || (n > 1 && text[n - 1] == '/'))
 		return error_set(err, "cgroup '%s': no path has an empty component; remove a '/'",
 				 text);

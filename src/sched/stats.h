@@ -98,7 +98,7 @@ struct limit_wait {
 	struct waited_limit limit;
 	struct wait_times times, would;
 };
-/* The most limits that are told apart in one leaf; what requests wait for others is not attributed to any limit. */
+/* How many limits are distinguished in one leaf.  Time spent waiting for further ones is not attributed to any limit. */
 #define WAITED_LIMITS_MAX 31
 
 #define KEY_NAME_MAX 48

@@ -62,7 +62,7 @@ static void earmark_in(const struct chain *ch, const struct cost *c, int voucher
 }
 
 /* Adds to (or subtracts from) what all limits on the way, and those of outer keys, reserve for
- * vouchers.  The key's own limits need not: only its own requests use them. */
+ * vouchers.  The key's own limits need not reserve anything: only its own requests use them. */
 static void earmark(const struct account *a, const struct cost *c, int vouchers)
 {
 	earmark_in(voucher_limits(a->leaf, a->cls), c, vouchers);

@@ -5,15 +5,15 @@
  * that blocks the nearest lane between them and the root.  So the requests do not measure time themselves; lanes have
  * clocks, with one hand per limit.
  *
- *	lane of a leaf       its clock is advanced before it or a lane above it is blocked or unblocked, for the limit that
- *	                     stopped it until then
+ *	lane of a leaf       its clock is advanced before it or a lane above it is blocked or unblocked: the hand of the
+ *	                     limit that stopped it until then
  *	lane at the bottom   has a clock of its own only if the limits of its key or of an outer key (each.*) can block it;
- *	                     while they do not, it advances as much as the clock of the leaf
+ *	                     while they do not, its clock advances as much as that of the leaf
  *	request              waited for each limit as long as the hand moved between parking and admission
  *
  * The worked example of node.h: A is parked at 0.0.  At 0.5 the mount's lane is unblocked, so the hand of the mount's iops
  * advances by 0.5 s.  At 0.6 the lane of global is unblocked, so the hand of global's bps advances by 0.1 s.
- * A lane in which nothing waits may have a clock that is wrong: only differences matter, and every reading advances the
+ * The clock of a lane in which nothing waits may be wrong, because only differences matter and every reading advances the
  * clock first. */
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,7 @@ void lane_clock_free(struct lane *l)
 
 /* --- lanes --- */
 
-/* Goes through a lane of a key and its parts.  A part has none. */
+/* Goes through a lane of a key, then its parts (a part has none). */
 static struct lane *bottom_next(struct lane *whole, const struct lane *l)
 {
 	return lane_is_part(whole) ? NULL : part_next(whole, l == whole ? NULL : l);
