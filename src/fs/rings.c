@@ -19,7 +19,6 @@
 #define SPARES_MAX  1024
 #define SPARES_MIN  64
 #define THREADS_MAX 32 /* of all mounts together, unless transport=uring is set */
-#define WORKERS_MIN 8  /* of a ring */
 #define SUBMISSIONS 256
 #define COMPLETIONS 1024
 #define PARAMETER   "/sys/module/fuse/parameters/enable_uring"
@@ -150,8 +149,9 @@ static int start_ring(struct fs_mount *m, unsigned i)
 	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (ring->wake_fd < 0)
 		return -errno;
+	unsigned workers = (unsigned)max_u64(WORKERS_MAX / m->rings->n, RING_WORKERS);
 	ring->workers =
-		workers_new(WORKERS_MAX, &(struct workers_hooks){start_worker, stop_worker, ring});
+		workers_new(workers, &(struct workers_hooks){start_worker, stop_worker, ring});
 	if (!ring->workers)
 		return -ENOMEM;
 	int rc = pthread_create(&ring->thread, NULL, ring_main, ring);

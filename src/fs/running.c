@@ -39,6 +39,7 @@ bool runner_start_worker(void *mount)
 	struct fs_mount *m = mount;
 	if (!fs_thread_start())
 		return false;
+	/* There are at most WORKERS_ALL workers, so one is free. */
 	for (unsigned i = 0; i < WORKERS_ALL && !runner_self; i++)
 		if (!atomic_exchange(&m->worker[i].taken, true))
 			runner_self = &m->worker[i];
