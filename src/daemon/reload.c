@@ -259,9 +259,11 @@ static bool plan_name(struct reload_plan *p, struct served_mount *m, const char 
 }
 
 /* Plans a new mount.  If it replaces one of the same name, keeps the settings of that one, to mount it again on failure. */
-static bool plan_new_mount(struct changes *j, struct reload_plan *p, const struct settings *wanted)
+static bool plan_new_mount(struct changes *j, struct reload_plan *p, unsigned i)
 {
+	const struct settings *wanted = &j->c->mount[i];
 	struct served_mount *m = registry_make_mount(j->r, wanted, &p->mounts);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are n_mounts > i of them */
 	const struct served_mount *was = registry_find_mount(j->r, wanted->name);
 	bool way_back =
 		was && served_state(was) == SERVED_UP && was->s.source && !reload_successor(j, was);
@@ -290,7 +292,7 @@ static bool plan_mounts(struct changes *j, struct reload_plan *p)
 			    registry_change_add(&p->change, NULL, m, wanted));
 	}
 	for (unsigned i = 0; ok && i < j->c->n_mounts; i++)
-		ok = taken[i] || plan_new_mount(j, p, &j->c->mount[i]);
+		ok = taken[i] || plan_new_mount(j, p, i);
 	return ok;
 }
 

@@ -122,6 +122,7 @@ ctl trace --json "$MNT" >"$TMP/trace" &
 trace=$!
 within 5s test -e "$TMP/trace"
 iogen --op read --size 128K --count 12 --path "$MNT/file" >/dev/null
+# shellcheck disable=SC2016 # variables of jq
 both='(.waits | map(select(.limit.name == "iops"))[0].sum_ns) as $iops | (.waits | map(select(.limit.scope == "global"))[0].sum_ns) as $bps'
 equal "$(stats "$both | \$iops > 100000000 and \$bps > 100000000")" true "both limits"
 equal "$(stats "$both | (\$iops + \$bps - ([.classes[].wait.sum_ns] | add)) | fabs < 2000000")" true "the sum of both is the whole wait"
