@@ -435,6 +435,9 @@ void fs_mount_free(struct fs_mount *m)
 	receivers_join(m);
 	poll_forget_all(m);
 	workers_free(m->workers);
+	/* A thread of the gate may be about to hand back a request that it has refused. */
+	while (parked_count(m))
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * NSEC_PER_MSEC}, NULL);
 	rings_free(m);
 	if (m->detaches)
 		pthread_join(m->detacher, NULL);

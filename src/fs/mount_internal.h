@@ -41,7 +41,8 @@ struct parked_table {
 	struct list hash[PARKED_HASH]; /* lock */
 	/* lock: callers that were interrupted, or that are never interrupted */
 	struct watch watch;
-	unsigned n; /* lock */
+	_Atomic unsigned
+		n; /* requests that are in the table, or are still on their way back to their transport */
 	/* lock: refused, but the reply is delayed (delayed.c) */
 	struct list delayed;
 	struct list delayed_hash[DELAYED_HASH]; /* lock */
