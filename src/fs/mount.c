@@ -5,12 +5,10 @@
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <limits.h>
-#include <linux/fuse.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,6 +113,7 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	poll_init(&m->polls);
 	watchdog_init(m);
 	runners_init(m);
+	pthread_mutex_init(&m->init_lock, NULL);
 	m->mountpoint = strdup(cfg->mountpoint);
 	m->workers = workers_new(
 		WORKERS_MAX, &(struct workers_hooks){runner_start_worker, runner_stop_worker, m});
@@ -164,55 +163,6 @@ static int open_dead_fd(void)
 	return fds[1];
 }
 
-/* --- the answer to INIT, if io_uring may be used ---
- * libfuse composes the answer, but does not know io_uring: write_init adds its flag before the
- * answer is sent to the kernel. */
-
-static _Thread_local struct fs_mount *initialized;
-
-static ssize_t write_init(int fd, struct iovec *iov, int count, void *userdata)
-{
-	struct fs_mount *m = initialized;
-	struct fuse_init_out *out = count == 2 ? iov[1].iov_base : NULL;
-	bool go = false;
-	if (m && out && iov[1].iov_len >= sizeof(*out) && (out->flags & FUSE_INIT_EXT)) {
-		go = rings_at_init(m, m->init_offers_uring);
-		if (go)
-			out->flags2 |= INIT_OVER_IO_URING;
-	}
-	ssize_t n = writev(fd, iov, count);
-	if (m)
-		rings_go(m, go && n >= 0);
-	return n;
-}
-
-static ssize_t read_nothing(int fd, void *buf, size_t len, void *userdata)
-{
-	errno = EINVAL; /* our receivers read */
-	return -1;
-}
-
-static int listen_to_init(struct fs_mount *m, struct error *err)
-{
-	const struct fuse_custom_io io = {.read = read_nothing, .writev = write_init};
-	int rc = fuse_session_custom_io(m->se, &io, sizeof(io), fuse_session_fd(m->se));
-	if (rc != 0)
-		return error_set(err, "cannot mount: %s", strerror(-rc));
-	return 0;
-}
-
-void mount_init(struct fs_mount *m, void *message, size_t len)
-{
-	struct fuse_buf buf = {.mem = message, .size = len};
-	const struct fuse_init_in *in = (const void *)((const struct fuse_in_header *)message + 1);
-	bool extended =
-		len >= sizeof(struct fuse_in_header) + sizeof(*in) && (in->flags & FUSE_INIT_EXT);
-	m->init_offers_uring = extended && (in->flags2 & INIT_OVER_IO_URING);
-	initialized = m;
-	fuse_session_process_buf(m->se, &buf);
-	initialized = NULL;
-}
-
 const char *fs_mount_transport(const struct fs_mount *m, const char **why_not)
 {
 	bool uring = atomic_load(&m->uses_uring);
@@ -238,7 +188,7 @@ int fs_mount_mount(struct fs_mount *m, struct error *err)
 		return -1;
 	}
 	fs_attach(m->fs, m->se);
-	return m->wanted == TRANSPORT_DEV ? 0 : listen_to_init(m, err);
+	return mount_watch_init(m, err);
 }
 
 int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *ctx), void *ctx,
@@ -247,11 +197,14 @@ int fs_mount_start(struct fs_mount *m, void (*ended)(struct fs_mount *m, void *c
 	m->on_end = ended;
 	m->on_end_ctx = ctx;
 	m->started = true;
-	if (m->wanted != TRANSPORT_DEV)
-		rings_start(m);
+	pthread_mutex_lock(&m->init_lock);
 	int rc = receivers_start(m);
 	if (rc == 0)
-		rc = watchdog_start(m); /* last: it starts receivers as well */
+		rc = watchdog_start(m); /* after the receivers: it starts some as well */
+	/* Last: the mount works without rings, so these get the threads and memory that the others leave. */
+	if (rc == 0 && m->wanted != TRANSPORT_DEV)
+		rings_start(m);
+	pthread_mutex_unlock(&m->init_lock);
 	if (rc < 0)
 		return error_set(err, "cannot start threads: %s", strerror(-rc));
 	return 0;
@@ -482,6 +435,9 @@ void fs_mount_free(struct fs_mount *m)
 	receivers_join(m);
 	poll_forget_all(m);
 	workers_free(m->workers);
+	/* A thread of the gate may be about to hand back a request that it has refused. */
+	while (parked_count(m))
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * NSEC_PER_MSEC}, NULL);
 	rings_free(m);
 	if (m->detaches)
 		pthread_join(m->detacher, NULL);
@@ -493,6 +449,7 @@ void fs_mount_free(struct fs_mount *m)
 	poll_destroy(&m->polls);
 	watchdog_destroy(m);
 	runners_destroy(m);
+	pthread_mutex_destroy(&m->init_lock);
 	free(m->fuse_options);
 	free(m->mountpoint);
 	free(m);

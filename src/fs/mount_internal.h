@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of a mount share: mount.c (start and end), transport_dev.c and receive.c (messages
+/* What the files of a mount share: mount.c (start and end), mount_init.c (INIT), transport_dev.c and receive.c (messages
  * and threads), admit.c (admission), parked.c (waiting requests), watch.c (which caller to check
  * next), running.c (requests in the source), delayed.c (delayed refusals), poll.c (polls),
  * watchdog.c (threads that are stuck, callers that die), detach.c (unmounting).
@@ -42,7 +42,8 @@ struct parked_table {
 	struct list hash[PARKED_HASH]; /* lock */
 	/* lock: callers that were interrupted, or that are never interrupted */
 	struct watch watch;
-	unsigned n; /* lock */
+	_Atomic unsigned
+		n; /* requests that are in the table, or are still on their way back to their transport */
 	/* lock: refused, but the reply is delayed (delayed.c) */
 	struct list delayed;
 	struct list delayed_hash[DELAYED_HASH]; /* lock */
@@ -109,6 +110,7 @@ struct fs_mount {
 	struct rings *rings;	 /* NULL: none */
 	char why_not_uring[128]; /* "": no reason */
 	bool init_offers_uring;
+	pthread_mutex_t init_lock; /* held while threads are started, and to answer INIT */
 	_Atomic bool uses_uring;
 
 	_Atomic bool nonblock_waits, timeout_is_etimedout;
@@ -278,13 +280,16 @@ void poll_forget_all(struct fs_mount *m);	   /* returns when none is left */
 /* transport_dev.c: reads messages until the connection ends, or this receiver is not wanted any more. */
 void dev_serve(struct receiver *r);
 
-/* mount.c: the kernel's INIT. */
+/* mount_init.c */
+/* Call before the first message is read.  0, or -1 with err. */
+int mount_watch_init(struct fs_mount *m, struct error *err);
+/* Handles the kernel's INIT, when init_lock is free. */
 void mount_init(struct fs_mount *m, void *message, size_t len);
 
 /* rings.c */
 #define INIT_OVER_IO_URING (1U << (41 - 32)) /* in flags2 of INIT */
-/* Creates the rings, if possible; if not, m->why_not_uring says why.  Call before the first message
- * is read. */
+/* Creates the rings, if possible; if not, m->why_not_uring says why.  Call with init_lock held, before
+ * INIT is answered. */
 void rings_start(struct fs_mount *m);
 /* Decides, given whether the kernel offers io_uring, whether to use it.  Call rings_go when the
  * kernel has been told. */

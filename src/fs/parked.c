@@ -43,7 +43,7 @@ static void insert(struct parked_table *t, struct request *p)
 	pthread_mutex_lock(&t->lock);
 	p->interrupted = self && self->interrupted == p->in->unique;
 	list_push_tail(hash_of(t, p->in->unique), &p->hash);
-	t->n++;
+	atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -51,7 +51,6 @@ static void remove_locked(struct parked_table *t, struct request *p)
 {
 	list_remove(&p->hash);
 	watch_remove(&t->watch, &p->watch);
-	t->n--;
 }
 
 static void forget(struct request *p)
@@ -62,11 +61,19 @@ static void forget(struct request *p)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* Removes a request from the table and returns it to its transport. */
+/* Returns a request that is not in the table any more to its transport, which uses the mount.  After that, this thread may be
+ * one that outlives the mount: so the request counts until then. */
+static void drop(struct request *p)
+{
+	struct parked_table *t = &p->mount->parked;
+	request_drop(p);
+	atomic_fetch_sub_explicit(&t->n, 1, memory_order_release);
+}
+
 static void finish(struct request *p)
 {
 	forget(p);
-	request_drop(p);
+	drop(p);
 }
 
 static void run_admitted(struct request *p)
@@ -127,7 +134,7 @@ static void cancel_unlock(struct fs_mount *m, struct request *p)
 	pthread_mutex_unlock(&t->lock);
 	if (mine) {
 		reply_status(p, -EINTR);
-		request_drop(p);
+		drop(p);
 	}
 }
 
@@ -373,7 +380,7 @@ void park(struct request *r)
 		if (p->refusable) {
 			forget(p);
 			delayed_refuse(p);
-			request_drop(p);
+			drop(p);
 			break;
 		} /* fall through */
 	default:
@@ -392,7 +399,8 @@ void parked_init(struct parked_table *t)
 	list_init(&t->delayed);
 	for (unsigned i = 0; i < DELAYED_HASH; i++)
 		list_init(&t->delayed_hash[i]);
-	t->n = t->n_delayed = 0;
+	t->n_delayed = 0;
+	atomic_init(&t->n, 0);
 }
 
 void parked_destroy(struct parked_table *t)
@@ -402,8 +410,5 @@ void parked_destroy(struct parked_table *t)
 
 unsigned parked_count(struct fs_mount *m)
 {
-	pthread_mutex_lock(&m->parked.lock);
-	unsigned n = m->parked.n;
-	pthread_mutex_unlock(&m->parked.lock);
-	return n;
+	return atomic_load_explicit(&m->parked.n, memory_order_acquire);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -196,6 +197,14 @@ static bool reserve_threads(const struct fs_mount *m, unsigned n)
 	return false;
 }
 
+/* Each request that waits has a buffer for the largest one.  That is memory only if it is used, but addresses in any case:
+ * with a limit of these, the rings would take those that the rest of the daemon needs. */
+static bool addresses_are_limited(void)
+{
+	struct rlimit rl;
+	return getrlimit(RLIMIT_AS, &rl) == 0 && rl.rlim_cur != RLIM_INFINITY;
+}
+
 static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
@@ -210,6 +219,8 @@ static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 		snprintf(why_not, size, "no mount could use it when the daemon was started");
 	} else if (n < 1 || n > RINGS_MAX) {
 		snprintf(why_not, size, "too many CPUs (%ld)", n);
+	} else if (addresses_are_limited()) {
+		snprintf(why_not, size, "the daemon's address space is limited (ulimit -v)");
 	} else if (!reserve_threads(m, (unsigned)n)) {
 		snprintf(why_not, size,
 			 "other mounts of this daemon have %u threads for it; transport=uring adds "

@@ -28,7 +28,7 @@ mount_ratefs -o transport=dev
 equal "$(ctl show "$MNT" --json | jq -r .transport_reason)" "" "transport=dev needs no reason"
 unmount_ratefs
 
-# Enabled: auto uses it, too, unless its threads would be many.  Without memory for its entries, it is not used.
+# Enabled: auto uses it, too, unless its threads would be many.
 enable Y
 mount_ratefs -o transport=auto
 equal "$(used)" uring "transport=auto"
@@ -43,15 +43,17 @@ within 10s grep -q "serving .*, requests by /dev/fuse; no io_uring: the source i
 umount "$TMP/second"
 ends 10s $second
 unmount_ratefs
+# Where the address space is limited, /dev/fuse is used, and the mount works as it does with transport=dev.
 if ! sanitized; then # a sanitizer needs all addresses
-	(ulimit -v 300000; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other) >"$LOG" 2>&1 &
-	DAEMON=$!
-	within 10s answers || fail "no mount without memory"
-	grep -q "requests by /dev/fuse; no io_uring: cannot set it up: Cannot allocate memory" "$LOG" || fail "without memory"
-	before 5s cmp "$SRC/file" "$MNT/file" || fail "data, without memory"
-	unmount_ratefs
+	for kb in 150000 300000 340000 400000 3000000; do
+		(ulimit -v $kb; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other) >"$LOG" 2>&1 &
+		DAEMON=$!
+		within 10s answers || fail "no mount with $kb kB of addresses: $(cat "$LOG")"
+		grep -q "requests by /dev/fuse; no io_uring: .*ulimit -v" "$LOG" || fail "the log does not say why, with $kb kB of addresses"
+		before 5s cmp "$SRC/file" "$MNT/file" || fail "data, with $kb kB of addresses"
+		unmount_ratefs
+	done
 fi
-
 cpus=$(getconf _NPROCESSORS_CONF) most=32
 for ((i = 0; i < most / cpus + 3; i++)); do
 	mkdir "$TMP/m$i"

@@ -52,6 +52,36 @@ for ((round = 0; round < 6; round++)); do
 done
 DAEMON=
 
+# Where threads are few, io_uring gets those that the mount can do without: it comes up with as few as with /dev/fuse.
+with_threads() { # n TRANSPORT: BY is how requests come with n threads, or empty: the mount does not come up
+	BY=
+	fault pthread_create errno=EAGAIN spare="$1"
+	if try_mount_ratefs -o "transport=$2"; then
+		heal # what may block waits until a thread can be started for it
+		before 5s cmp "$SRC/file" "$MNT/file"
+		BY=$(used)
+		unmount_ratefs
+	else
+		within 5s gone "$DAEMON" || fail "transport=$2: not mounted with $1 threads, but the daemon stays"
+		wait "$DAEMON"
+		DAEMON=
+		heal
+	fi
+}
+if ! sanitized; then # a sanitizer starts threads itself
+	faults_ready
+	for ((n = 1; n < 20 + cpus; n++)); do
+		with_threads $n dev
+		dev=$BY
+		with_threads $n uring
+		[ "$BY" != uring ] || break
+		equal "$BY" "$dev" "with $n threads, transport=uring compared with transport=dev"
+	done
+	equal "$BY $dev" "uring dev" "with $n threads"
+	say "io_uring is used if $n threads can be started"
+	DAEMON_WRAPPER=()
+fi
+
 # An ordinary user with little memory to lock: io_uring or /dev/fuse is used, and the daemon says
 # which.
 user_answers() { as_user alice stat "$MNT/." >/dev/null 2>&1 && as_user alice mountpoint -q "$MNT"; }

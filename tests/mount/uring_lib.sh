@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Verbs of the tests of transport=uring; source lib.sh first.  Only one of these tests runs at a
-# time, since each changes a parameter of the kernel, which is restored at the end.
+# time, also of those in other build trees, since each changes a parameter of the kernel, which is restored at the end.
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/load.sh" || exit 1
 
 parameter=/sys/module/fuse/parameters/enable_uring
 [ -e $parameter ] || skip "this kernel has no FUSE over io_uring"
-exec 9>"${builddir:?}/uring.lock"
+exec 9<"$parameter"
 flock 9
 was=$(cat $parameter)
 enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }

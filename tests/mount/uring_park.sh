@@ -4,7 +4,7 @@
 # that CPU are served meanwhile.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
-requires helper:flood helper:noise helper:reap jq taskset
+requires helper:flood helper:iogen helper:noise helper:reap jq taskset
 
 backing tmpfs
 echo data >"$SRC/file"
@@ -29,6 +29,10 @@ slay $hog
 none_parked() { [ "$(stat_of .parked_now)" = 0 ]; }
 within 15s none_parked || fail "$(stat_of .parked_now) dead callers still wait"
 exec 3>&-
+# A read once a second is admitted immediately, unless others wait for that.
+park_readers 20
+within 10s parked 15 || fail "nobody waits"
 killed_in_time read "$MNT/file"
+unpark
 none_hangs
 stop_ratefs

@@ -41,7 +41,7 @@ static int error_number(const char *name)
 	} errors[] = {{"EIO", EIO},	  {"ENOSPC", ENOSPC}, {"EMFILE", EMFILE},
 		      {"ENOMEM", ENOMEM}, {"EINTR", EINTR},   {"EROFS", EROFS},
 		      {"EDQUOT", EDQUOT}, {"ESTALE", ESTALE}, {"ENFILE", ENFILE},
-		      {"EACCES", EACCES}};
+		      {"EACCES", EACCES}, {"EAGAIN", EAGAIN}};
 	for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (strcmp(errors[i].name, name) == 0)
 			return errors[i].number;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,7 +229,15 @@ long syscall(long number, ...)
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-#ifndef RATEFS_SANITIZER /* whose runtimes have an allocator of their own */
+#ifndef RATEFS_SANITIZER /* whose runtimes have an allocator and threads of their own */
+static void *static_slot_pthread_create;
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+	if (strikes("pthread_create", NULL))
+		return errno;
+	return REAL(pthread_create)(thread, attr, start, arg);
+}
+
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
