@@ -133,14 +133,14 @@ static redisReply *exchange(struct redis *r, int n, const char **word)
 	while (rc == REDIS_OK && !sent)
 		rc = redisBufferWrite(r->c, &sent);
 	while (rc == REDIS_OK && !reply) {
-		if (pool_now_ms() >= end_ms) {
+		rc = redisBufferRead(r->c);
+		if (rc == REDIS_OK)
+			rc = redisGetReplyFromReader(r->c, &reply);
+		if (rc == REDIS_OK && !reply && pool_now_ms() >= end_ms) {
 			r->c->err = REDIS_ERR_IO;
 			errno = ETIMEDOUT;
 			return NULL;
 		}
-		rc = redisBufferRead(r->c);
-		if (rc == REDIS_OK)
-			rc = redisGetReplyFromReader(r->c, &reply);
 	}
 	return reply;
 }
@@ -398,11 +398,11 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 }
 
 /* True: the error will last until the server restarts or another one, at another
- * address, becomes primary. */
-static bool is_about_to_change(const struct error *err)
+ * address, becomes primary; or the server closes the connection after it. */
+static bool needs_new_connection(const struct error *err)
 {
 	static const char *const says[] = {": READONLY ", ": LOADING ", ": MASTERDOWN ",
-					   ": CLUSTERDOWN "};
+					   ": CLUSTERDOWN ", ": ERR Protocol error"};
 	for (unsigned i = 0; i < ARRAY_SIZE(says); i++)
 		if (strstr(err->text, says[i]))
 			return true;
@@ -420,7 +420,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 		r->sha[0] = '\0';
 		rc = call_once(l, c, out, err);
 	}
-	if (rc < 0 && r->c && is_about_to_change(err))
+	if (rc < 0 && r->c && needs_new_connection(err))
 		give_up(r, err);
 	l->outdated = r->refused;
 	return rc;

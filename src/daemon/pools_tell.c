@@ -19,10 +19,11 @@ void pool_tell_mode(struct pool *p)
 	uint64_t now_ns = monotonic_ns();
 	if (p->rates.mode == POOL_MODE_LEASED && p->told_ns) {
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
-		p->told_ns = 0;
+		p->told_ns = p->told_pause_ns = 0;
 	}
 	/* A server that is learning has answered: there is no error, and a lease will follow. */
-	bool new = *p->error &&strcmp(p->told, p->error) != 0 && now_ns - p->told_ns > NSEC_PER_SEC;
+	bool new = *p->error &&strcmp(p->told, p->error) != 0 &&
+		   now_ns - p->told_ns > p->told_pause_ns;
 	bool told =
 		p->told_ns && p->told_mode == p->rates.mode && now_ns - p->told_ns < TELL_AGAIN_NS;
 	/* The helper will say why, or has hung. */
@@ -33,6 +34,8 @@ void pool_tell_mode(struct pool *p)
 		    *p->error ? p->error : "no answer from the server", meanwhile[p->rates.mode]);
 	memcpy(p->told, p->error, sizeof(p->told));
 	p->told_ns = now_ns;
+	/* Errors that take turns are told less and less often. */
+	p->told_pause_ns = min_u64(max_u64(4 * p->told_pause_ns, NSEC_PER_SEC), TELL_AGAIN_NS);
 	p->told_mode = p->rates.mode;
 }
 

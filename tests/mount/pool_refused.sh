@@ -34,6 +34,12 @@ for kind in $kinds; do
 	kill "${HOST[1]}" && wait "${HOST[1]}"
 	within 3s gone "$helper" || fail "$kind: the helper stays when its daemon has ended"
 done
+# Errors that take turns do not fill the log.
+trouble "always another error" "10.77.0.254:6380: ERR [0-9]+" stop liar moody
+nap 4s
+most_lines() { [ "$(grep -Ec "$LOST" "$TMP/log1")" -le "$1" ]; }
+most_lines 3 || fail "too many lines: $(cat "$TMP/log1")"
+host_down 1
 # A server that hangs has not refused the password: the same helper goes on trying.
 echo secret >"$TMP/auth" && chmod 600 "$TMP/auth"
 slow_locked() { proxy 30000 && host_up 1 -o "$POOL,pool.server=redis://10.77.0.254:6380,pool.auth_file=$TMP/auth"; }
