@@ -181,13 +181,13 @@ static int log_in(struct pool_link *l, struct redis *r, struct error *err)
 		*password++ = '\0';
 	const char *both[] = {"AUTH", auth, password}, *select[] = {"SELECT", r->at.db};
 	redisReply *reply = *auth ? command(r, password ? 3 : 2, both, err) : NULL;
-	bool failed = *auth && !reply;
+	bool ok = !*auth || reply;
 	explicit_bzero(auth, sizeof(auth));
 	if (reply)
 		freeReplyObject(reply);
-	if (failed) {
-		r->refused =
-			r->c; /* otherwise the connection broke, and the password may be right */
+	if (!ok) {
+		/* Without a connection, it broke, and the password may be right. */
+		r->refused = r->c;
 		return r->c ? give_up(r, err) : -1;
 	}
 	return *r->at.db ? tell(r, 2, select, err) : 0;
