@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "ctl/pool_link.h"
+#include "pool/address.h"
 #include "pool/server.h"
 
 #define CLIENTS 128
@@ -39,11 +40,12 @@ struct local {
 
 static int address_of(const char *server, struct sockaddr_un *a, struct error *err)
 {
-	const char *path = server + strlen("unix:");
+	struct pool_address address;
+	_Static_assert(sizeof(address.path) < sizeof(a->sun_path), "the address of a socket");
+	if (pool_address_parse(server, &address, err) < 0)
+		return -1;
 	a->sun_family = AF_UNIX;
-	if (*path != '/' || strlen(path) >= sizeof(a->sun_path) - 5)
-		return error_set(err, "'%s' is not unix:/PATH, or too long", server);
-	memcpy(a->sun_path, path, strlen(path) + 1);
+	memcpy(a->sun_path, address.path, sizeof(address.path));
 	return 0;
 }
 
@@ -116,23 +118,36 @@ static int prepare(struct pool_link *l, struct error *err)
 
 /* --- serving --- */
 
-static struct pool_server *pool_of(struct local *s, const char *key)
-{
-	for (unsigned i = 0; i < s->n_pools; i++)
-		if (strcmp(s->pool[i].key, key) == 0)
-			return &s->pool[i].server;
-	if (s->n_pools == POOLS)
-		return NULL;
-	struct served_pool *p = &s->pool[s->n_pools++];
-	snprintf(p->key, sizeof(p->key), "%s", key);
-	pool_server_init(&p->server);
-	return &p->server;
-}
-
 /* Leases use the monotonic clock, which nobody can set. */
 static int64_t server_us(void)
 {
 	return (int64_t)pool_now_ms() * 1000 + 1;
+}
+
+/* Nobody has called for so long that the server would forget its limits. */
+static bool is_unused(const struct pool_server *p, int64_t now_us)
+{
+	return now_us - p->last_us > POOL_FORGET * p->lease_us;
+}
+
+/* The pool with this key, or a new one; NULL: too many are in use. */
+static struct pool_server *pool_of(struct local *s, const char *key)
+{
+	struct served_pool *free_one = s->n_pools < POOLS ? &s->pool[s->n_pools] : NULL;
+	int64_t now_us = server_us();
+	for (unsigned i = 0; i < s->n_pools; i++) {
+		if (strcmp(s->pool[i].key, key) == 0)
+			return &s->pool[i].server;
+		if (is_unused(&s->pool[i].server, now_us))
+			free_one = &s->pool[i];
+	}
+	if (!free_one)
+		return NULL;
+	if (free_one == &s->pool[s->n_pools])
+		s->n_pools++;
+	snprintf(free_one->key, sizeof(free_one->key), "%s", key);
+	pool_server_free(&free_one->server);
+	return &free_one->server;
 }
 
 static bool sound(const struct pool_call *c)
@@ -148,12 +163,15 @@ static bool sound(const struct pool_call *c)
 
 static bool serve(struct local *s, const struct pool_local_call *c, struct pool_answer *out)
 {
-	struct pool_server *p = NULL;
-	if (c->key[POOL_KEY_MAX - 1] == '\0' && sound(&c->call))
-		p = pool_of(s, c->key);
+	if (c->key[POOL_KEY_MAX - 1] != '\0' || !sound(&c->call))
+		return false;
+	struct pool_server *p = pool_of(s, c->key);
+	memset(out, 0, sizeof(*out));
+	out->seq = c->call.seq;
+	out->status = POOL_FULL;
 	if (p)
 		pool_serve(p, &c->call, server_us(), false, out);
-	return p;
+	return true;
 }
 
 static void list_members(const struct pool_server *p, struct pool_listing *out)
@@ -262,7 +280,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	struct pool_local_call lc = {.call = *c};
 	memcpy(lc.key, l->setup.key, sizeof(lc.key));
 	if (s->fd < 0)
-		return serve(s, &lc, out) ? 0 : error_set(err, "too many pools");
+		return serve(s, &lc, out) ? 0 : error_set(err, "invalid call");
 	struct reply reply;
 	do { /* an answer to an earlier call may have come too late */
 		if (!ask(l, &lc, &reply))

@@ -23,6 +23,7 @@
 
 #define NOBODY	65534
 #define FDS_MAX 140
+#define MEMORY	(64 << 20) /* enough for all members; a server that sends more is at fault */
 
 uint64_t pool_now_ms(void)
 {
@@ -39,11 +40,20 @@ static int drop_capabilities(void)
 	return (int)syscall(SYS_capset, &head, none);
 }
 
-/* Root becomes nobody.  In a user namespace without nobody, it only drops its capabilities. */
-static int drop_privileges(struct error *err)
+static void limit_resources(void)
 {
 	const struct rlimit no_core = {0, 0};
 	setrlimit(RLIMIT_CORE, &no_core);
+#ifndef RATEFS_SANITIZER /* sanitizers need more */
+	const struct rlimit memory = {MEMORY, MEMORY};
+	setrlimit(RLIMIT_DATA, &memory);
+#endif
+}
+
+/* Root becomes nobody.  In a user namespace without nobody, it only drops its capabilities. */
+static int drop_privileges(struct error *err)
+{
+	limit_resources();
 	/* Dropped first: the user nobody may not drop capabilities from the bounding set. */
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
@@ -110,6 +120,9 @@ static bool serve_daemon(struct pool_link *l)
 		return !gone;
 	int rc = l->ops->call(l, &c, &r.answer, &err);
 	r.answer.seq = c.seq;
+	if (rc == 0 && r.answer.status == POOL_FULL)
+		rc = error_set(&err, "%s: too many members or pools; see ratefs-pool(8)",
+			       l->setup.server);
 	if (rc == 0)
 		list_members(l, &r);
 	bool told = rc < 0 ? report_error(c.seq, &err) : report(&r);

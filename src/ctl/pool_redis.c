@@ -12,6 +12,7 @@
 #include "ctl/pool_link.h"
 #include "ctl/pool_script.h"
 #include "ctl/pool_tls.h"
+#include "pool/address.h"
 
 #define PAUSE_FIRST_MS 50 /* after the second failure; after the first, reconnect immediately */
 #define PAUSE_MOST_MS  2000
@@ -20,10 +21,9 @@
 
 struct redis {
 	redisContext *c;
-	const char *server; /* as configured */
-	char host[POOL_SERVER_MAX], port[8],
-		db[12]; /* parsed from `server`, or the node of a cluster that has the key */
-	bool tls;
+	const char *server;	/* as configured */
+	struct pool_address at; /* parsed from `server`, or the node of a cluster that has the key */
+	uint64_t lease_ms;
 	bool refused;	  /* the password was refused; the file may have another by now */
 	bool asking;	  /* this node is about to take over the key */
 	char sha[41];	  /* hash of the script; "": to be loaded */
@@ -33,34 +33,6 @@ struct redis {
 	struct error last;
 };
 
-/* --- the address --- */
-
-/* redis://HOST[:PORT][/DB]; an IPv6 address in brackets. */
-static int parse_server(struct redis *r, const char *text, struct error *err)
-{
-	const char *at = strncmp(text, "redis://", 8) == 0    ? text + 8
-			 : strncmp(text, "rediss://", 9) == 0 ? text + 9
-							      : NULL;
-	if (!at)
-		return error_set(err, "'%s' is neither redis://HOST[:PORT] nor unix:/PATH", text);
-	r->tls = text[5] == 's';
-	bool bracket = *at == '[';
-	size_t n = bracket ? strcspn(at, "]") - 1 : strcspn(at, ":/");
-	snprintf(r->host, sizeof(r->host), "%.*s", (int)n, at + bracket);
-	at += n + (bracket ? 2 : 0);
-	snprintf(r->port, sizeof(r->port), "6379");
-	if (*at == ':') {
-		n = strcspn(++at, "/");
-		snprintf(r->port, sizeof(r->port), "%.*s", (int)(n < 7 ? n : 7), at);
-		at += n;
-	}
-	snprintf(r->db, sizeof(r->db), "%s", *at == '/' ? at + 1 : "");
-	unsigned long port = strtoul(r->port, NULL, 10);
-	if (!*r->host || !port || port > 65535 || strspn(r->db, "0123456789") != strlen(r->db))
-		return error_set(err, "'%s' is not redis://HOST[:PORT][/DB]", text);
-	return 0;
-}
-
 static int prepare(struct pool_link *l, struct error *err)
 {
 	struct redis *r = calloc(1, sizeof(*r));
@@ -68,12 +40,12 @@ static int prepare(struct pool_link *l, struct error *err)
 		return error_set(err, "out of memory");
 	l->state = r;
 	r->server = l->setup.server;
+	r->lease_ms = l->setup.lease_ms;
 	/* A server that has lost its data learns for one lease: the helpers of all hosts must find it in that time. */
-	r->pause_most_ms =
-		l->setup.lease_ms / 4 < PAUSE_MOST_MS ? l->setup.lease_ms / 4 : PAUSE_MOST_MS;
-	if (parse_server(r, r->server, err) < 0)
+	r->pause_most_ms = r->lease_ms / 4 < PAUSE_MOST_MS ? r->lease_ms / 4 : PAUSE_MOST_MS;
+	if (pool_address_parse(r->server, &r->at, err) < 0)
 		return -1;
-	return r->tls ? pool_tls_prepare(&l->setup, err) : 0;
+	return r->at.tls ? pool_tls_prepare(&l->setup, err) : 0;
 }
 
 /* --- the connection --- */
@@ -91,7 +63,7 @@ static void disconnect(struct redis *r)
 static int give_up(struct redis *r, const struct error *why)
 {
 	disconnect(r);
-	parse_server(r, r->server, NULL);
+	pool_address_parse(r->server, &r->at, NULL);
 	r->asking = false;
 	r->retry_ms = pool_now_ms() + r->pause_ms;
 	r->pause_ms = r->pause_ms ? 2 * r->pause_ms : PAUSE_FIRST_MS;
@@ -104,11 +76,13 @@ static int give_up(struct redis *r, const struct error *why)
 
 static int failed(struct redis *r, struct error *err)
 {
-	const char *text = !r->c					  ? "out of memory"
-			   : r->c->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time"
-			   : r->c->errstr[0]				  ? r->c->errstr
-									  : strerror(errno);
-	error_set(err, "%s:%s: %s", r->host, r->port, text);
+	bool late = errno == EAGAIN || errno == ETIMEDOUT;
+	const char *text = !r->c			       ? "out of memory"
+			   : r->c->err == REDIS_ERR_IO && late ? "no answer in time"
+			   : r->c->err == REDIS_ERR_OOM	       ? "the answer is too long"
+			   : r->c->errstr[0]		       ? r->c->errstr
+							       : strerror(errno);
+	error_set(err, "%s:%s: %s", r->at.host, r->at.port, text);
 	return give_up(r, err);
 }
 
@@ -144,15 +118,38 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 	bool hash = script && strspn(script + 9, "0123456789abcdef") == 40;
 	int n = hash ? (int)(script - said) : (int)strcspn(said, "\r\n");
 	int most = POOL_ERROR_MAX - 90 - (int)strlen(help);
-	error_set(err, "%s:%s: %.*s%s", r->host, r->port, n < most ? n : most, said, help);
+	error_set(err, "%s:%s: %.*s%s", r->at.host, r->at.port, n < most ? n : most, said, help);
+}
+
+/* Sends a command and waits for its reply, for a lease, and for another one at most if the end of the reply is late.
+ * redisCommandArgv would wait as long as parts of a reply arrive. */
+static redisReply *exchange(struct redis *r, int n, const char **word)
+{
+	uint64_t end_ms = pool_now_ms() + r->lease_ms;
+	void *reply = NULL;
+	int sent = 0;
+	errno = 0;
+	int rc = redisAppendCommandArgv(r->c, n, word, NULL);
+	while (rc == REDIS_OK && !sent)
+		rc = redisBufferWrite(r->c, &sent);
+	while (rc == REDIS_OK && !reply) {
+		rc = redisBufferRead(r->c);
+		if (rc == REDIS_OK)
+			rc = redisGetReplyFromReader(r->c, &reply);
+		if (rc == REDIS_OK && !reply && pool_now_ms() >= end_ms) {
+			r->c->err = REDIS_ERR_IO;
+			errno = ETIMEDOUT;
+			return NULL;
+		}
+	}
+	return reply;
 }
 
 /* Sends a command and returns its reply.  NULL with err: it failed; after an error reply the
  * connection is kept. */
 static redisReply *command(struct redis *r, int n, const char **word, struct error *err)
 {
-	errno = 0;
-	redisReply *reply = redisCommandArgv(r->c, n, word, NULL);
+	redisReply *reply = exchange(r, n, word);
 	if (!reply) {
 		failed(r, err);
 		return NULL;
@@ -182,13 +179,18 @@ static int log_in(struct pool_link *l, struct redis *r, struct error *err)
 	char *password = strchr(auth, ':');
 	if (password)
 		*password++ = '\0';
-	const char *both[] = {"AUTH", auth, password}, *select[] = {"SELECT", r->db};
-	if (*auth && tell(r, password ? 3 : 2, both, err) < 0)
-		r->refused = true;
+	const char *both[] = {"AUTH", auth, password}, *select[] = {"SELECT", r->at.db};
+	redisReply *reply = *auth ? command(r, password ? 3 : 2, both, err) : NULL;
+	bool ok = !*auth || reply;
 	explicit_bzero(auth, sizeof(auth));
-	if (r->refused)
-		return -1;
-	return *r->db ? tell(r, 2, select, err) : 0;
+	if (reply)
+		freeReplyObject(reply);
+	if (!ok) {
+		/* Without a connection, it broke, and the password may be right. */
+		r->refused = r->c;
+		return r->c ? give_up(r, err) : -1;
+	}
+	return *r->at.db ? tell(r, 2, select, err) : 0;
 }
 
 static struct timeval timeval_of(uint64_t ms)
@@ -214,9 +216,9 @@ static int connect_to_any(struct redis *r, uint64_t ms, struct error *err)
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *list = NULL;
 	unsigned n = 0;
-	int rc = getaddrinfo(r->host, NULL, &hints, &list);
+	int rc = getaddrinfo(r->at.host, NULL, &hints, &list);
 	if (rc != 0) {
-		error_set(err, "%s:%s: %s", r->host, r->port, gai_strerror(rc));
+		error_set(err, "%s:%s: %s", r->at.host, r->at.port, gai_strerror(rc));
 		return give_up(r, err);
 	}
 	for (const struct addrinfo *a = list; a; a = a->ai_next)
@@ -227,7 +229,7 @@ static int connect_to_any(struct redis *r, uint64_t ms, struct error *err)
 		for (unsigned skip = (r->attempt + i) % n; skip; skip--)
 			a = a->ai_next;
 		disconnect(r);
-		r->c = connect_to(a, (int)strtol(r->port, NULL, 10), ms);
+		r->c = connect_to(a, (int)strtol(r->at.port, NULL, 10), ms);
 		if (r->c && !r->c->err)
 			break;
 	}
@@ -237,20 +239,19 @@ static int connect_to_any(struct redis *r, uint64_t ms, struct error *err)
 
 static int connect_redis(struct pool_link *l, struct redis *r, struct error *err)
 {
-	uint64_t lease_ms = l->setup.lease_ms;
 	if (r->c)
 		return 0;
 	if (pool_now_ms() < r->retry_ms) {
 		*err = r->last;
 		return -1;
 	}
-	if (connect_to_any(r, lease_ms, err) < 0)
+	if (connect_to_any(r, r->lease_ms, err) < 0)
 		return -1;
 	redisEnableKeepAlive(r->c);
-	if (redisSetTimeout(r->c, timeval_of(lease_ms)) != REDIS_OK)
+	if (redisSetTimeout(r->c, timeval_of(r->lease_ms)) != REDIS_OK)
 		return failed(r, err);
-	if (r->tls && pool_tls_begin(r->c, r->host, err) < 0) {
-		error_prefix(err, "%s:%s", r->host, r->port);
+	if (r->at.tls && pool_tls_begin(r->c, r->at.host, err) < 0) {
+		error_prefix(err, "%s:%s", r->at.host, r->at.port);
 		return give_up(r, err);
 	}
 	return log_in(l, r, err);
@@ -268,7 +269,7 @@ static int load_script(struct redis *r, struct error *err)
 	if (ok)
 		memcpy(r->sha, reply->str, sizeof(r->sha));
 	else
-		error_set(err, "%s:%s: SCRIPT LOAD gave no hash", r->host, r->port);
+		error_set(err, "%s:%s: SCRIPT LOAD gave no hash", r->at.host, r->at.port);
 	freeReplyObject(reply);
 	return ok ? 0 : -1;
 }
@@ -366,8 +367,8 @@ static bool follow(struct redis *r, const struct error *err)
 	if (!colon)
 		return false;
 	if (colon - at > 1)
-		snprintf(r->host, sizeof(r->host), "%.*s", (int)(colon - at - 1), at + 1);
-	snprintf(r->port, sizeof(r->port), "%.7s", colon + 1);
+		snprintf(r->at.host, sizeof(r->at.host), "%.*s", (int)(colon - at - 1), at + 1);
+	snprintf(r->at.port, sizeof(r->at.port), "%.7s", colon + 1);
 	disconnect(r);
 	r->asking = !moved;
 	return true;
@@ -389,7 +390,7 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 	bool ok = parse_answer(reply, out);
 	freeReplyObject(reply);
 	if (!ok) {
-		error_set(err, "%s:%s: invalid answer", r->host, r->port);
+		error_set(err, "%s:%s: invalid answer", r->at.host, r->at.port);
 		return give_up(r, err);
 	}
 	r->pause_ms = 0;
@@ -397,11 +398,11 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
 }
 
 /* True: the error will last until the server restarts or another one, at another
- * address, becomes primary. */
-static bool is_about_to_change(const struct error *err)
+ * address, becomes primary; or the server closes the connection after it. */
+static bool needs_new_connection(const struct error *err)
 {
 	static const char *const says[] = {": READONLY ", ": LOADING ", ": MASTERDOWN ",
-					   ": CLUSTERDOWN "};
+					   ": CLUSTERDOWN ", ": ERR Protocol error"};
 	for (unsigned i = 0; i < ARRAY_SIZE(says); i++)
 		if (strstr(err->text, says[i]))
 			return true;
@@ -419,7 +420,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 		r->sha[0] = '\0';
 		rc = call_once(l, c, out, err);
 	}
-	if (rc < 0 && r->c && is_about_to_change(err))
+	if (rc < 0 && r->c && needs_new_connection(err))
 		give_up(r, err);
 	l->outdated = r->refused;
 	return rc;

@@ -6,24 +6,19 @@
 #include <string.h>
 
 #include "daemon/options.h"
-#include "pool/wire.h"
+#include "pool/address.h"
 
 _Static_assert(LIMIT_KINDS == POOL_LIMITS, "pools know the limits of scopes by their number");
 
 static int check_server(const char *server, struct error *err)
 {
+	struct pool_address address;
 	if (!server)
 		return error_set(err, "server: is missing; give redis://HOST[:PORT] or unix:/PATH");
-	if (strlen(server) >= POOL_SERVER_MAX)
-		return error_set(err, "server: is too long");
-	if (strncmp(server, "redis://", 8) != 0 && strncmp(server, "rediss://", 9) != 0 &&
-	    strncmp(server, "unix:/", 6) != 0)
-		return error_set(
-			err,
-			"server: '%s' is neither redis://HOST[:PORT][/DB] (rediss:// for TLS) nor unix:/PATH",
-			server);
-	if (strchr(server, '@'))
-		return error_set(err, "server: names and passwords go into the file of auth_file");
+	if (pool_address_parse(server, &address, err) < 0) {
+		error_prefix(err, "server");
+		return -1;
+	}
 	return 0;
 }
 

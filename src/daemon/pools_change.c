@@ -57,6 +57,7 @@ static void move(struct pool *p, const struct pool_member_config *cfg)
 	p->told_answer = false;
 	p->listed_ns = 0;
 	p->error[0] = '\0';
+	p->told_pause_ns = 0;
 	p->was_leased = false;
 	pool_helper_renew(p);
 }

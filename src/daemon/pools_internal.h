@@ -33,6 +33,7 @@ struct pool {
 	uint64_t errors; /* calls that failed */
 	enum pool_mode told_mode;
 	uint64_t told_ns, told_learning_ns;
+	uint64_t told_pause_ns;		/* before another error is told */
 	struct pool_limits told_limits; /* the last that were logged; at first as configured */
 	bool told_answer;		/* the limits of this server have been compared with ours */
 	struct pool_listing listing;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/monotonic.h"
+#include "base/units.h"
 #include "daemon/pools_internal.h"
 
 #define TELL_AGAIN_NS (60 * NSEC_PER_SEC) /* interval of messages about the same problem */
@@ -18,23 +19,28 @@ void pool_tell_mode(struct pool *p)
 	uint64_t now_ns = monotonic_ns();
 	if (p->rates.mode == POOL_MODE_LEASED && p->told_ns) {
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
-		p->told_ns = 0;
+		p->told_ns = p->told_pause_ns = 0;
 	}
 	/* A server that is learning has answered: there is no error, and a lease will follow. */
-	bool new = *p->error &&strcmp(p->told, p->error) != 0 && now_ns - p->told_ns > NSEC_PER_SEC;
+	bool new = *p->error &&strcmp(p->told, p->error) != 0 &&
+		   now_ns - p->told_ns > p->told_pause_ns;
 	bool told =
 		p->told_ns && p->told_mode == p->rates.mode && now_ns - p->told_ns < TELL_AGAIN_NS;
-	if (!lost || (told && !new))
+	/* The helper will say why, or has hung. */
+	bool unexplained = !*p->error && now_ns - p->member.lost_ns < NSEC_PER_SEC;
+	if (!lost || (told && !new) || unexplained)
 		return;
 	log_warning("pool '%s': %s; %s", p->s.name,
 		    *p->error ? p->error : "no answer from the server", meanwhile[p->rates.mode]);
 	memcpy(p->told, p->error, sizeof(p->told));
 	p->told_ns = now_ns;
+	/* Errors that take turns are told less and less often. */
+	p->told_pause_ns = min_u64(max_u64(4 * p->told_pause_ns, NSEC_PER_SEC), TELL_AGAIN_NS);
 	p->told_mode = p->rates.mode;
 }
 
-/* Every server learns when it starts.  If it learns again later, it has lost
- * its data or its clock. */
+/* Every server learns when it starts.  If it learns again later, it has lost its data or its clock, or no call of any
+ * member reached it for a lease. */
 void pool_tell_learning(struct pool *p, bool before)
 {
 	uint64_t now_ns = monotonic_ns();
@@ -42,20 +48,27 @@ void pool_tell_learning(struct pool *p, bool before)
 	    (p->told_learning_ns && now_ns - p->told_learning_ns < TELL_AGAIN_NS))
 		return;
 	log_info(
-		"pool '%s': %s has lost data, or its clock was set; shares stay as they are for one lease",
+		"pool '%s': %s has lost data, its clock was set, or no call reached it in time; shares stay as they are for one lease",
 		p->s.name, p->s.server);
 	p->told_learning_ns = now_ns;
+}
+
+static const char *rate_text(enum limit_kind kind, uint64_t rate, char buf[UNITS_TEXT_MAX])
+{
+	return !rate			   ? "off"
+	       : limit_kind_is_bytes(kind) ? units_format_bytes(rate, buf)
+					   : units_format_count(rate, buf);
 }
 
 void pool_tell_limits(struct pool *p)
 {
 	const struct pool_member *m = &p->member;
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
-		uint64_t rate = m->limits.rate[k] / POOL_MILLI;
+		char text[UNITS_TEXT_MAX];
 		if (m->limits.rate[k] == p->told_limits.rate[k])
 			continue;
-		log_info("pool '%s': %s=%llu%s, set by %s", p->s.name, limit_kind_name(k),
-			 (unsigned long long)rate,
+		log_info("pool '%s': %s=%s%s, set by %s", p->s.name, limit_kind_name(k),
+			 rate_text(k, m->limits.rate[k] / POOL_MILLI, text),
 			 p->told_answer ? "" : " on the server, not as configured here", m->set_by);
 	}
 	p->told_limits = m->limits;

@@ -54,12 +54,24 @@ host_down 2
 nap 300ms
 rates 3 1
 near "$SUM" $((8 << 20)) 5 "after one left"
+
+# One helper serves many keys one after the other: it forgets those that nobody uses any more.
+host_up 2 -o "pool=there,pool.server=unix:$TMP/pool.sock,pool.key=k0,pool.bps=8M,pool.lease=50ms"
+leased() { [ "$(ctl stats pool:there -j "--daemon=${HOST[2]}" | jq -r '.pools[0].mode')" = leased ]; }
+for ((i = 1; i <= 36; i++)); do
+	ok ctl set pool:there "key=k$i" "--daemon=${HOST[2]}" >/dev/null
+	within 5s leased || fail "key $i: $(ctl stats pool:there -j "--daemon=${HOST[2]}")"
+	[ $i != 30 ] || nap 1200ms	# twenty leases and more
+done
+kill "${HOST[2]}" && wait "${HOST[2]}"
 host_down 1
 within 3s sh -c '! pgrep -x ratefs-pool' || fail "a helper outlived its daemon"
 
 # Invalid configurations are refused, in one line.
 says 'pool: server: is missing' "$RATEFS" "$SRC" "$MNT" -o pool.bps=1M
 says 'pool: server: .http://x. is neither' "$RATEFS" "$SRC" "$MNT" -o pool.server=http://x,pool.bps=1M
+says 'pool: server: .redis://h:65536.: ports are between' "$RATEFS" "$SRC" "$MNT" -o pool.server=redis://h:65536,pool.bps=1M
+says 'pool: server: .redis://\[::1. is not redis:' "$RATEFS" "$SRC" "$MNT" -o 'pool.server=redis://[::1,pool.bps=1M'
 says 'pool: has no limit' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x
 says 'names and passwords go into the file' "$RATEFS" "$SRC" "$MNT" -o pool.server=redis://u:p@h,pool.bps=1M
 says 'there is no \[pool:x\]' "$RATEFS" "$SRC" "$MNT" -o pool=x

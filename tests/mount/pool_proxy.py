@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A bad line for the tests of pools: pool_proxy.py LISTEN_PORT TARGET_PORT DELAY_MS CUT_PERCENT
 Delays what passes, each way, and cuts the connection instead of so many per cent of the packets.
-With TARGET_PORT 0 it answers rubbish to everything."""
+With TARGET_PORT 0 it answers rubbish to everything: DELAY_MS 0 a line of HTTP, 1 the beginning of a huge array,
+2 a line without an end, 3 the same slowly, 4 always another error."""
 import random
 import socket
 import sys
@@ -30,7 +31,11 @@ def pump(source, sink):
 def rubbish(client):
     try:
         while client.recv(65536):
-            client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            client.sendall((b"HTTP/1.1 400 Bad Request\r\n\r\n", b"*2000000000\r\n", b"+", b"+",
+                            b"-ERR %d\r\n" % random.randrange(10**6))[delay])
+            while delay in (2, 3):
+                client.sendall(b"x" * (65536 if delay == 2 else 1))
+                time.sleep(0.1 if delay == 3 else 0)
     except OSError:
         pass
 

@@ -14,7 +14,7 @@ redis_up
 port() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254:6380"; }
 nothing_there() { proxy && port; }
 slow() { proxy 30000 && port; }
-liar() { proxy rubbish && port; }
+liar() { proxy "${1:-rubbish}" && port; }
 trouble "never there" "10.77.0.254:6380: Connection refused" stop nothing_there
 over proxy 0
 host_down 1
@@ -23,6 +23,29 @@ over proxy 0
 host_down 1
 trouble "rubbish" "10.77.0.254:6380: (Protocol error|invalid answer)" stop liar
 over proxy 0
+host_down 1
+# Answers without an end occupy the helper neither for long nor with much memory.
+kinds="huge endless dripping"
+! sanitized || kinds="endless dripping"	# the memory of a helper is not limited then
+for kind in $kinds; do
+	trouble "an answer that is $kind" "10.77.0.254:6380: (no answer in time|the answer is too long)" stop liar "$kind"
+	equal "$(ctl stats pool:farm -j | jq -r '.pools[0].helper_starts')" 1 "$kind: helpers started"
+	helper=$(pgrep -x ratefs-pool)
+	kill "${HOST[1]}" && wait "${HOST[1]}"
+	within 3s gone "$helper" || fail "$kind: the helper stays when its daemon has ended"
+done
+# Errors that take turns do not fill the log.
+trouble "always another error" "10.77.0.254:6380: ERR [0-9]+" stop liar moody
+nap 4s
+most_lines() { [ "$(grep -Ec "$LOST" "$TMP/log1")" -le "$1" ]; }
+most_lines 3 || fail "too many lines: $(cat "$TMP/log1")"
+host_down 1
+# A server that hangs has not refused the password: the same helper goes on trying.
+echo secret >"$TMP/auth" && chmod 600 "$TMP/auth"
+slow_locked() { proxy 30000 && host_up 1 -o "$POOL,pool.server=redis://10.77.0.254:6380,pool.auth_file=$TMP/auth"; }
+trouble "no answer to the password" "10.77.0.254:6380: no answer in time" stop slow_locked
+nap 2s
+equal "$(ctl stats pool:farm -j | jq -r '.pools[0].helper_starts')" 1 "helpers started while the server hangs"
 host_down 1
 proxy
 unnamed() { host_up 1 -o "$POOL,pool.on_lost=open,pool.server=redis://farm.test"; }

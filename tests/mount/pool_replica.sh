@@ -18,7 +18,7 @@ server() {	# ADDRESS [arguments]: another server there; its process id is in SER
 	within 10s at "$address" ping >/dev/null || fail "the server at $address does not start"
 }
 at() { redis-cli -h "$@" 2>/dev/null; }
-learned() { host_said "$1" "pool 'farm': .* has lost data, or its clock was set"; }
+learned() { host_said "$1" "pool 'farm': .* has lost data, its clock was set, or"; }
 # during COMMAND...: both hosts read for 5 seconds; after one second, the command runs.  Over the
 # whole time, both hosts together stay below the rate.
 during() {

@@ -47,7 +47,7 @@ over() {
 	within 3s mode_is leased "${POOL_NAME:-farm}" || fail "$TROUBLE: the mode is $(mode "${POOL_NAME:-farm}") afterwards"
 	equal "$(tail -n "+$((MARK + 1))" "$TMP/log1" | grep -Ec "$LOST")" 1 "$TROUBLE: lines in the log"
 }
-# A proxy in front of the server: proxy DELAY_MS, or proxy rubbish.
+# A proxy in front of the server: proxy DELAY_MS, or proxy rubbish, huge, endless, dripping, moody.
 listening() { ss -Hltn "sport = :$1" | grep -q LISTEN; }
 PROXY=
 proxy() {
@@ -56,6 +56,10 @@ proxy() {
 	[ $# = 1 ] || return 0
 	case $1 in
 	rubbish) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 0 0 0 & ;;
+	huge) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 0 1 0 & ;;
+	endless) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 0 2 0 & ;;
+	dripping) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 0 3 0 & ;;
+	moody) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 0 4 0 & ;;
 	*) python3 "$srcdir/tests/mount/pool_proxy.py" 6380 6379 "$1" 0 & ;;
 	esac
 	PROXY=$!
