@@ -29,9 +29,9 @@
 #define RECEIVERS_MAX 64
 #define RINGS_MAX     64
 #define RECEIVERS_ALL (RECEIVERS_MAX + RINGS_MAX) /* ring threads are receivers, too */
-#define WORKERS_MAX   64 /* of the mount, and again of all its rings together … */
-#define RING_WORKERS  4	 /* … but every ring may have this many */
-#define WORKERS_ALL   (WORKERS_MAX + RINGS_MAX * RING_WORKERS)
+#define WORKERS_MAX   64			  /* of the mount; of each of its rings … */
+#define RINGS_WORKERS 256			  /* … and of all rings together */
+#define WORKERS_ALL   (WORKERS_MAX + RINGS_WORKERS)
 #define READY_NS      (10 * NSEC_PER_SEC) /* until the kernel has sent its first message */
 /* grace period for parked requests and open files at the end */
 #define STOP_GRACE_NS (500 * NSEC_PER_MSEC)

@@ -150,7 +150,7 @@ static int start_ring(struct fs_mount *m, unsigned i)
 	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (ring->wake_fd < 0)
 		return -errno;
-	unsigned workers = (unsigned)max_u64(WORKERS_MAX / m->rings->n, RING_WORKERS);
+	unsigned workers = (unsigned)min_u64(RINGS_WORKERS / m->rings->n, WORKERS_MAX);
 	ring->workers =
 		workers_new(workers, &(struct workers_hooks){start_worker, stop_worker, ring});
 	if (!ring->workers)
