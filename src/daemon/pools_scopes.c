@@ -111,7 +111,6 @@ void pool_scopes_look(struct pool *p, struct pool_use *sum)
 			sum->tokens[k] += a->use.tokens[k];
 			sum->blocking_ns[k] = max_u64(sum->blocking_ns[k], a->use.blocking_ns[k]);
 			sum->waiting[k] |= a->use.waiting[k];
-			sum->backlog[k] += a->use.backlog[k];
 		}
 	}
 }

@@ -18,10 +18,6 @@
 /* For this many leases, the fallback still counts members that have disappeared: they may have lost
  * the server, too, and use their own shares. */
 #define REMEMBER 20
-/* Requests that wait are to be served within lease/SERVE; debt of requests that were admitted in advance is to be paid
- * within lease/PAY. */
-#define SERVE 16
-#define PAY   2
 
 static uint64_t lease_ns(const struct pool_member *m)
 {
@@ -93,20 +89,14 @@ static void call_by(struct pool_member *m, uint64_t at_ns)
 
 /* --- demand --- */
 
-static uint64_t per_sec(uint64_t tokens, uint64_t ns)
-{
-	u128 rate = (u128)tokens * POOL_MILLI * NSEC_PER_SEC / max_u64(ns, 1);
-	return rate < POOL_DEMAND_ALL ? (uint64_t)rate : POOL_DEMAND_ALL;
-}
-
 /* The rate at which tokens were used, 1/1000 token per second. */
-static uint64_t use_rate(const struct pool_member *m, const struct pool_use *use, unsigned k,
-			 uint64_t now_ns)
+static uint64_t rate_since(uint64_t then, const struct pool_use *use, unsigned k, uint64_t dt_ns)
 {
-	uint64_t used = use->tokens[k] - m->older[k].tokens;
+	uint64_t used = use->tokens[k] - then;
 	if (used > POOL_RATE_MAX) /* more was refunded than used */
 		used = 0;
-	return per_sec(used, now_ns - m->older[k].at_ns);
+	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / max_u64(dt_ns, 1);
+	return rate < POOL_DEMAND_ALL ? (uint64_t)rate : POOL_DEMAND_ALL;
 }
 
 /* An equal share of the rate. */
@@ -115,48 +105,116 @@ static uint64_t equal_share(const struct pool_member *m, unsigned k)
 	return m->limits.rate[k] / max_u64(m->members, 1);
 }
 
-/* Whether new requests keep coming as fast as they are admitted: some have waited all the time since
- * the last call, and by now as much has been used as the first ones waited for. */
-static bool is_renewed(const struct pool_member *m, const struct pool_use *use, unsigned k,
-		       uint64_t now_ns)
+static bool was_blocked(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			uint64_t more_than_ns)
 {
-	uint64_t dt_ns = now_ns - m->called_ns;
-	return m->before.waiting[k] &&
-	       use->blocking_ns[k] - m->before.blocking_ns[k] >= dt_ns - dt_ns / 8 &&
-	       use->tokens[k] - m->began[k].tokens >= m->began[k].backlog;
+	return use->blocking_ns[k] - m->before.blocking_ns[k] > more_than_ns;
 }
 
-/* What is used, what the backlog needs in addition, and a little more, so that the load can grow.  Use that was measured
- * since requests waited is too low, by as long as they still waited.  A load that uses whatever it gets wants as
- * much as possible, until nothing waits. */
+/* How long ago it wanted as much as it could get. */
+static uint64_t greedy_ago_ns(const struct pool_member *m, unsigned k, uint64_t now_ns)
+{
+	return m->greedy_to_ns[k] ? now_ns - m->greedy_to_ns[k] : NEVER;
+}
+
+/* Whether it did so for a lease or more, until recently. */
+static bool was_greedy(const struct pool_member *m, unsigned k, uint64_t now_ns)
+{
+	return m->greedy_to_ns[k] - m->greedy_from_ns[k] >= lease_ns(m) &&
+	       greedy_ago_ns(m, k, now_ns) < 2 * lease_ns(m);
+}
+
+/* At its last call. */
+static bool was_idle(const struct pool_member *m, unsigned k)
+{
+	return m->demand[k] <= equal_share(m, k) / 64 + 1;
+}
+
+/* Whether the load has ended.  A load that had requests waiting all the time is believed to have ended after a short
+ * pause.  Others may have pauses between their requests: nothing was used for a lease or more. */
+static bool is_idle(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		    uint64_t now_ns)
+{
+	if (use->waiting[k])
+		return false;
+	if (was_greedy(m, k, now_ns))
+		return use->tokens[k] == m->before.tokens[k] &&
+		       now_ns - m->called_ns >= lease_ns(m) / CALLS_SHORT;
+	return use->tokens[k] == m->older[k].tokens && now_ns - m->older[k].at_ns >= lease_ns(m);
+}
+
+/* Whether requests wait, have waited most of the time since the last call, and for more than a moment. */
+static bool is_short(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		     uint64_t now_ns)
+{
+	return use->waiting[k] &&
+	       was_blocked(m, use, k,
+			   max_u64((now_ns - m->called_ns) / 2, lease_ns(m) / (2 * CALLS_SHORT)));
+}
+
+/* The rate at which the member uses tokens.  It is measured over a lease, because use comes in requests, which can be
+ * large and have pauses between them; after greedy times, over the time since the last call if that is more. */
+static uint64_t use_rate(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			 uint64_t now_ns)
+{
+	uint64_t dt_ns = now_ns - m->called_ns;
+	uint64_t rate = rate_since(m->older[k].tokens, use, k, now_ns - m->older[k].at_ns);
+	if (greedy_ago_ns(m, k, now_ns) < 2 * lease_ns(m) && dt_ns >= lease_ns(m) / CALLS_SHORT)
+		rate = max_u64(rate, rate_since(m->before.tokens[k], use, k, dt_ns));
+	return rate;
+}
+
+/* What a member asks for that is short of tokens: half as much again, because that may be enough, and what it does not
+ * use is lost to others; but as much as it can get if it has half of an equal share already, or asked for more than twice
+ * its use before. */
+static uint64_t more_than(const struct pool_member *m, unsigned k, uint64_t rate, uint64_t least)
+{
+	uint64_t has = max_u64(rate, m->grant[k]);
+	bool asked = m->demand[k] > max_u64(2 * rate, least);
+	return asked || has >= equal_share(m, k) / 2 ? POOL_DEMAND_ALL : has + has / 2 + least;
+}
+
+/* A member that had nothing to do begins with a quarter of an equal share.  If its requests wait now and then, slightly
+ * more than it uses is enough.  Without waiting requests, it wants what it uses, and a little more, so that it can grow;
+ * and after greedy times, what it used since its last call, so that others get the difference soon. */
 static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			  uint64_t now_ns)
 {
-	uint64_t rate = use_rate(m, use, k, now_ns), least = equal_share(m, k) / 1024 + 1;
-	if (use->waiting[k] && (m->demand[k] == POOL_DEMAND_ALL || is_renewed(m, use, k, now_ns)))
+	uint64_t dt_ns = now_ns - m->called_ns, equal = equal_share(m, k), least = equal / 1024 + 1;
+	uint64_t rate = use_rate(m, use, k, now_ns);
+	if (is_idle(m, use, k, now_ns))
+		return least;
+	if (use->waiting[k] && was_idle(m, k))
+		return equal / 4 + 1;
+	if (is_short(m, use, k, now_ns))
+		return more_than(m, k, rate, least);
+	if (use->waiting[k] && m->demand[k] == POOL_DEMAND_ALL)
 		return POOL_DEMAND_ALL;
-	rate += m->before.waiting[k] ? rate / 4 : rate / 32;
-	if (use->waiting[k])
-		rate += per_sec(use->backlog[k], lease_ns(m) / SERVE);
-	else
-		rate = max_u64(rate, per_sec(use->backlog[k], lease_ns(m) / PAY));
-	return min_u64(rate + least, POOL_DEMAND_ALL);
+	if (!use->waiting[k] && was_greedy(m, k, now_ns) && dt_ns >= lease_ns(m) / CALLS_SHORT)
+		rate = rate_since(m->before.tokens[k], use, k, dt_ns);
+	else if (use->waiting[k] || was_blocked(m, use, k, dt_ns / 10))
+		return min_u64(max_u64(rate + rate / 8, m->grant[k]), POOL_DEMAND_ALL);
+	return min_u64(rate + rate / 32 + least, POOL_DEMAND_ALL);
 }
 
-/* Moves the beginning of the time over which use is measured: about a lease, because use comes in requests, which can
- * be large and have pauses between them; but not before requests last waited, since use was limited until then. */
+static void note_greed(struct pool_member *m, unsigned k, uint64_t now_ns)
+{
+	if (m->demand[k] != POOL_DEMAND_ALL)
+		return;
+	if (now_ns - m->greedy_to_ns[k] > lease_ns(m) / CALLS)
+		m->greedy_from_ns[k] = now_ns;
+	m->greedy_to_ns[k] = now_ns;
+}
+
+/* Moves the beginning of the time over which use is measured. */
 static void mark_use(struct pool_member *m, const struct pool_use *use, unsigned k, uint64_t now_ns)
 {
 	const struct pool_mark mark = {use->tokens[k], now_ns};
-	if (use->waiting[k] || m->demand[k] == POOL_DEMAND_ALL) {
+	if (use->waiting[k] && was_idle(m, k)) { /* the load begins */
 		m->older[k] = m->mid[k] = mark;
 	} else if (now_ns - m->mid[k].at_ns >= lease_ns(m) * 2 / 3) {
 		m->older[k] = m->mid[k];
 		m->mid[k] = mark;
-	}
-	if (use->waiting[k] && !m->before.waiting[k]) {
-		m->began[k].tokens = use->tokens[k];
-		m->began[k].backlog = use->backlog[k];
 	}
 }
 
@@ -168,30 +226,38 @@ static void look_at_use(struct pool_member *m, const struct pool_use *use, uint6
 		uint64_t demand = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
 		mark_use(m, use, k, now_ns);
 		m->demand[k] = demand;
+		note_greed(m, k, now_ns);
 	}
 	m->before = *use;
 	m->called_ns = now_ns;
 }
 
-/* Whether the demand has changed so much that the server should know soon.  What is not needed any more is given back
- * after a while only: the next request may be on its way. */
-static bool demand_changed(const struct pool_member *m, const struct pool_use *use, unsigned k,
+/* True: much of the grant, made for requests that waited or for a load that has
+ * ended, is no longer needed. */
+static bool holds_too_much(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			   uint64_t now_ns)
 {
-	uint64_t dt_ns = now_ns - m->called_ns, small = equal_share(m, k) / 64 + 1;
-	uint64_t was = m->demand[k], has = min_u64(m->grant[k], was);
-	if (!m->cfg.limits.rate[k] || dt_ns < lease_ns(m) / (2 * CALLS_SHORT))
+	uint64_t dt_ns = now_ns - m->called_ns;
+	if (!m->grant[k] || use->waiting[k] || dt_ns < lease_ns(m) / CALLS_SHORT)
 		return false;
-	uint64_t demand = demand_of(m, use, k, now_ns);
-	bool more = demand > m->grant[k] && demand > was + was / 16 + small;
-	bool less = dt_ns >= lease_ns(m) / CALLS_SHORT && demand + demand / 4 + small < has;
-	return more || less;
+	if (is_idle(m, use, k, now_ns))
+		return m->demand[k] > equal_share(m, k) / 64;
+	return m->demand[k] >= m->grant[k] && !was_blocked(m, use, k, dt_ns / 10) &&
+	       rate_since(m->before.tokens[k], use, k, dt_ns) < m->grant[k] - m->grant[k] / 4;
+}
+
+/* Whether requests wait that more might help: of a member that had nothing to do, or that is short of tokens. */
+static bool needs_more(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		       uint64_t now_ns)
+{
+	return m->demand[k] != POOL_DEMAND_ALL &&
+	       ((use->waiting[k] && was_idle(m, k)) || is_short(m, use, k, now_ns));
 }
 
 void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		if (demand_changed(m, use, k, now_ns))
+		if (needs_more(m, use, k, now_ns) || holds_too_much(m, use, k, now_ns))
 			call_by(m, now_ns);
 }
 
@@ -283,7 +349,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	take_note(m, a, now_ns);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		any |= a->grant[k] || m->grant[k];
-		shrunk |= a->grant[k] + a->grant[k] / 64 < m->grant[k];
+		shrunk |= a->grant[k] + a->grant[k] / 16 < m->grant[k];
 	}
 	/* A server that is learning grants what the member held when it called.  If that was nothing, or the lease has ended
 	 * since, nothing changes. */

@@ -30,13 +30,11 @@ struct pool_member_config {
 	struct pool_limits limits;
 };
 
-/* What was used of each limit here, by counters that only grow, and what is needed now. */
+/* What was used of each limit here: counters that only grow. */
 struct pool_use {
 	uint64_t tokens[POOL_LIMITS];
 	uint64_t blocking_ns[POOL_LIMITS]; /* how long requests waited for it */
 	bool waiting[POOL_LIMITS];	   /* requests wait for it now */
-	/* tokens that they need, and the debt of requests that were admitted in advance */
-	uint64_t backlog[POOL_LIMITS];
 };
 
 enum pool_mode {
@@ -82,10 +80,8 @@ struct pool_member {
 		uint64_t tokens, at_ns;
 	} mid[POOL_LIMITS], older[POOL_LIMITS];
 	uint64_t demand[POOL_LIMITS];
-	/* at the call before which requests had begun to wait: tokens used, and the backlog */
-	struct {
-		uint64_t tokens, backlog;
-	} began[POOL_LIMITS];
+	/* the last time that it wanted as much as it could get: from, to */
+	uint64_t greedy_from_ns[POOL_LIMITS], greedy_to_ns[POOL_LIMITS];
 	uint64_t lost_ns,
 		lost_sum_ns; /* when the lease was lost, 0: it has one; sum of earlier losses */
 };

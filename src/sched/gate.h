@@ -148,8 +148,6 @@ struct gate_pool_use {
 	uint64_t tokens[LIMIT_KINDS];
 	uint64_t blocking_ns[LIMIT_KINDS]; /* time during which requests waited for the pool */
 	bool waiting[LIMIT_KINDS];	   /* requests are waiting for it now */
-	/* tokens that are needed for those that wait, and for the debt of earlier ones */
-	uint64_t backlog[LIMIT_KINDS];
 	int64_t level[LIMIT_KINDS];
 };
 bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out);

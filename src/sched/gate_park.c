@@ -55,11 +55,8 @@ static void count_in_tree(const struct job *j, uint64_t by, uint64_t memory)
 	}
 	j->leaf->node.gate->parked += by;
 	for (struct node *n = &j->leaf->node; n; n = n->parent) {
-		uint64_t *cost = n->branch->parked_cost.n[j->cost.cls];
 		n->branch->parked_now[j->cost.cls] += by;
 		n->branch->parked_bytes_now += memory;
-		cost[COUNT_OPS] += by * j->cost.ops;
-		cost[COUNT_BYTES] += by * j->cost.bytes;
 	}
 }
 

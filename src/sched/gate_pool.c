@@ -46,13 +46,6 @@ static uint64_t pool_tokens(const struct node *n, const struct counter_sums *sum
 	return tokens;
 }
 
-/* Of all parked jobs, even if some wait for other limits first. */
-static uint64_t pool_backlog(const struct node *n, const struct gate_pool_use *use, unsigned kind)
-{
-	uint64_t debt = use->level[kind] < 0 ? (uint64_t)-use->level[kind] : 0;
-	return debt + (use->waiting[kind] ? pool_tokens(n, &n->branch->parked_cost, kind) : 0);
-}
-
 bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out)
 {
 	struct counter_sums sums = {0};
@@ -70,7 +63,6 @@ bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out)
 		out->blocking_ns[k] = resource_blocking_ns(r, now_ns);
 		out->waiting[k] = !list_empty(&r->waiters);
 		out->level[k] = bucket_level(r->bucket, now_ns);
-		out->backlog[k] = pool_backlog(n, out, k);
 	}
 	gate_unlock_deliver(s->gate);
 	return n;

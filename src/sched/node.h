@@ -137,7 +137,6 @@ struct branch {
 
 	uint64_t since_ns;
 	uint64_t parked_now[COST_CLASSES], parked_bytes_now;
-	struct counter_sums parked_cost; /* ops and bytes that the parked jobs ask for */
 	struct histogram wait[COST_CLASSES];
 	struct histogram would_wait[COST_CLASSES]; /* in dry runs */
 	/* requests in the device */

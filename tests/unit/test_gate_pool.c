@@ -141,37 +141,11 @@ START_TEST(the_use_of_a_pool_is_counted_and_who_waits_for_it)
 	ck_assert_int_eq(ask(&k[1], COST_WRITE, 500), GATE_PARKED);
 	ck_assert(gate_pool_look(&scope, &use));
 	ck_assert(use.waiting[LIMIT_BPS]);
-	ck_assert_uint_eq(use.backlog[LIMIT_BPS], 500);
 	world_pass(&w, SEC);
 	ck_assert(gate_pool_look(&scope, &use));
 	ck_assert(!use.waiting[LIMIT_BPS]);
-	ck_assert_uint_eq(use.backlog[LIMIT_BPS], 0);
 	ck_assert_uint_eq(use.tokens[LIMIT_BPS], 1500);
 	ck_assert_uint_eq(use.blocking_ns[LIMIT_BPS], 500 * MS);
-	down();
-}
-END_TEST
-
-/* A request larger than the capacity is admitted and leaves a debt; the next two wait. */
-START_TEST(the_backlog_is_what_waits_and_what_is_owed)
-{
-	struct work k[3] = {0};
-	struct gate_pool_use use;
-	up(LIMIT_BPS, MIB);
-	lease(LIMIT_BPS, 1000, 100, 100 * SEC);
-	world_pass(&w, SEC);
-	ck_assert_int_eq(ask(&k[0], COST_READ, 5000), GATE_GO);
-	ck_assert(gate_pool_look(&scope, &use));
-	ck_assert_uint_eq(use.backlog[LIMIT_BPS], 4900);
-	ck_assert(!use.waiting[LIMIT_BPS]);
-	ck_assert_int_eq(ask(&k[1], COST_READ, 300), GATE_PARKED);
-	ck_assert_int_eq(ask(&k[2], COST_WRITE, 50), GATE_PARKED);
-	world_pass(&w, SEC);
-	ck_assert(gate_pool_look(&scope, &use));
-	ck_assert_uint_eq(use.backlog[LIMIT_BPS], 3900 + 350);
-	world_pass(&w, 10 * SEC);
-	ck_assert(gate_pool_look(&scope, &use));
-	ck_assert_uint_eq(use.backlog[LIMIT_BPS], 0);
 	down();
 }
 END_TEST
@@ -225,7 +199,6 @@ UNIT_MAIN("gate_pool", without_a_lease_requests_wait_and_with_one_they_proceed_a
 	  leases_that_come_twice_late_or_out_of_order_create_no_tokens,
 	  the_scope_keeps_its_own_limits_beside_the_pool,
 	  the_use_of_a_pool_is_counted_and_who_waits_for_it,
-	  the_backlog_is_what_waits_and_what_is_owed,
 	  a_scope_can_join_a_pool_and_leave_it_while_requests_wait,
 	  metadata_meets_the_iops_of_a_pool_even_where_the_mount_has_meta_iops,
 	  a_dry_run_counts_what_would_have_waited_for_a_pool)
