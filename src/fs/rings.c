@@ -95,6 +95,7 @@ const char *uring_why_disabled(void)
 	AUTO_FD fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		AUTO_FD dev = open("/dev/fuse", O_RDWR | O_CLOEXEC); /* loads the kernel module */
+		(void)dev;
 		fd = open(PARAMETER, O_RDONLY | O_CLOEXEC);
 	}
 	if (fd < 0)
