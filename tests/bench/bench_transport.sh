@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # FUSE over io_uring beside /dev/fuse: how fast is cache=strict by either transport, beside bindfs and beside a
 # daemon that does nothing (floor.c) by the same transport.
-# All rows take about seven minutes; some of them:
+# All rows take about ten minutes; some of them:
 #	BENCH_ROWS='^(read|write) 4K x' tests/bench/bench_transport.sh
 . "${srcdir:-.}/tests/bench/lib.sh" || exit 1
+. "${srcdir:-.}/tests/bench/pair_lib.sh" || exit 1
 requires bindfs root
 # Off unless somebody has enabled it: a bench changes nothing of the kernel.
 [ "$(cat /sys/module/fuse/parameters/enable_uring 2>/dev/null)" = Y ] || {
@@ -160,6 +161,20 @@ limit_rows() {
 	done
 }
 
+# Precise, on one CPU: what ratefs itself costs, beside a daemon that makes the same calls to the source.
+paired_rows() {
+	local op t strict=allow_other,cache=strict
+	wanted "one CPU: read, uring / floor" || wanted "one CPU: read, uring / dev" || return 0
+	targets_forget
+	pair_file
+	for op in read write fstat stat open; do
+		for t in dev uring; do
+			pair_row "one CPU: $op, $t / floor" 0.9 $op "$RATEFS -o $strict,transport=$t" "$BENCH_HELPERS/floor $t calls"
+		done
+		pair_row "one CPU: $op, uring / dev" 0.97 $op "$RATEFS -o $strict,transport=uring" "$RATEFS -o $strict,transport=dev"
+	done
+}
+
 # A source on a disk, which ring threads may not wait for; its data is in the page cache.
 disk_rows() {
 	local op size clients row
@@ -209,6 +224,7 @@ name_rows
 large_rows
 hog_rows
 limit_rows
+paired_rows
 disk_rows
 targets_down
 matrix
