@@ -115,8 +115,10 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	runners_init(m);
 	pthread_mutex_init(&m->init_lock, NULL);
 	m->mountpoint = strdup(cfg->mountpoint);
-	m->workers = workers_new(
-		WORKERS_MAX, &(struct workers_hooks){runner_start_worker, runner_stop_worker, m});
+	m->workers = workers_new(WORKERS_MAX,
+				 &(struct workers_hooks){.thread_start = runner_start_worker,
+							 .thread_stop = runner_stop_worker,
+							 .ctx = m});
 	if (!m->workers)
 		error_set(err, "cannot start threads");
 	if (m->mountpoint && m->workers)

@@ -8,9 +8,16 @@
  *
  * An entry consists of a request, a buffer for its answer, and memory that the kernel fills.  It is held by the ring thread
  * that handles it, by the gate while it is parked, or by the worker that carries it out.  When the last hold is dropped,
- * the ring thread commits the answer, which also fetches the next request.
+ * the answer is committed, which also fetches the next request.
+ *
+ * A ring thread must not block; workers carry out what may.  A worker has a small ring of its own: it commits its answer
+ * itself, and thereby takes the entry over.  The kernel uses the entry that was committed last first, so the next request
+ * of this CPU goes straight to the worker, and a load of requests that may block costs no more thread switches than with
+ * /dev/fuse.  While a worker carries out a request, it has no entry in the kernel, so nothing is stuck behind it; requests
+ * that arrive meanwhile go to other workers that have one, or to the ring thread.
  *
  *	rings.c			threads, start and end
+ *	ring_workers.c		the rings of workers
  *	transport_uring.c	the way of a request through a ring thread
  *	ring_entries.c		entries: made, committed, handed back by other threads; spares and kicks
  *
@@ -49,20 +56,33 @@ struct entry {
 
 struct ring {
 	struct fs_mount *mount;
-	struct receiver *self;
+	struct ring *main; /* of a worker: the ring of its CPU; NULL: this is one */
 	unsigned queue;
+	struct uring u;
+	unsigned n_waiting; /* entries in the kernel that wait for a request; a worker has at most one */
+	struct entry *current; /* of a worker: whose request it carries out */
+	bool unable;	       /* of a worker: its ring could not be opened */
+	unsigned easy; /* of a worker: consecutive requests that a ring thread might have carried out */
+
+	/* Of a main ring only. */
+	struct receiver *self;
 	pthread_t thread;
 	bool started;
-	struct uring u;
 	int wake_fd;
+	int stop_fd;			  /* readable after rings_stop, for its workers */
 	_Atomic(struct entry *) answered; /* by other threads */
 	struct workers *workers;	  /* carry out what may block, on the same CPU */
+	/* Workers that have a ring, and how many may, so that others remain for what the ring thread passes on. */
+	_Atomic unsigned n_worker_rings;
+	unsigned worker_rings_max;
+	_Atomic unsigned n_armed; /* of these, those that have an entry in the kernel */
 	struct chunk *chunks;
-	struct entry *unused;	    /* not registered yet */
-	unsigned n_made, n_waiting; /* n_waiting: in the kernel, waiting for a request */
-	unsigned spares;	    /* how many should wait */
+	struct entry *unused; /* not registered yet */
+	unsigned n_made;
+	unsigned spares; /* how many entries should wait */
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
-	bool kick; /* requests may wait in the kernel, because none of the entries was free then */
+	_Atomic bool
+		kick; /* requests may wait in the kernel, because none of the entries was free then */
 	uint64_t file; /* node ID of a file that the kernel knows; 0: none */
 	bool served;   /* a request has arrived */
 	_Atomic bool stop, ended;
@@ -79,8 +99,23 @@ struct rings {
 
 extern _Thread_local struct ring *ring_self; /* NULL: not a ring thread */
 
-/* transport_uring.c: takes requests until ring->stop. */
+/* --- transport_uring.c --- */
+
+/* Takes requests until ring->stop. */
 void ring_serve(struct ring *ring);
+/* Handles what has arrived.  True: there was a request. */
+bool ring_handle_completions(struct ring *ring);
+
+/* rings.c: the calling thread runs on this CPU from now on. */
+void ring_settle_on(unsigned cpu);
+
+/* --- ring_workers.c --- */
+
+/* The pool of a main ring. */
+struct workers *ring_workers_new(struct ring *ring, unsigned max);
+/* Commits the answer to ring_self->current, if `e` is that, through the ring of the worker that calls it.  False: it must
+ * not; the ring thread commits. */
+bool ring_worker_commits(struct entry *e);
 
 /* --- ring_entries.c --- */
 

@@ -45,7 +45,12 @@ static bool prepare(struct ring *ring, struct entry *e, uint32_t command)
 		return false;
 	struct ring_command c = {.commit_id = e->commit_id, .queue = (uint16_t)ring->queue};
 	sqe->opcode = IORING_OP_URING_CMD;
-	sqe->flags = IOSQE_FIXED_FILE;
+	if (ring->main) {
+		sqe->fd = ring->mount->fd;
+		atomic_fetch_add(&ring->main->n_armed, 1);
+	} else {
+		sqe->flags = IOSQE_FIXED_FILE;
+	}
 	sqe->cmd_op = command;
 	sqe->user_data = (uintptr_t)e;
 	if (command == RING_REGISTER) {
@@ -170,12 +175,13 @@ bool ring_wait_to_be_woken(struct ring *ring)
 
 void ring_has_kept(struct ring *ring)
 {
-	ring->kick |= ++ring->n_kept >= ring->spares / KICK_PART;
+	if (++ring->n_kept >= ring->spares / KICK_PART)
+		atomic_store(&ring->kick, true);
 }
 
 void ring_kick(struct ring *ring)
 {
-	ring->kick = false;
+	atomic_store(&ring->kick, false);
 	ring->n_kept = 0;
 	uring_enter(&ring->u,
 		    false); /* without a waiting entry, the message would only join the queue */

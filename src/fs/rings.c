@@ -35,7 +35,7 @@ void uring_forbid(void)
 /* --- a thread ---------------------------------------------------------------------------------------- */
 
 /* Failure is harmless: the CPU may be offline, or not allowed for this process. */
-static void settle_on(unsigned cpu)
+void ring_settle_on(unsigned cpu)
 {
 	cpu_set_t set;
 	struct sched_param param = {0};
@@ -78,7 +78,7 @@ static void *ring_main(void *arg)
 	ring_self = ring;
 	receiver_become(ring->self);
 	runner_self = &ring->self->runner;
-	settle_on(ring->queue);
+	ring_settle_on(ring->queue);
 	if (wait_for_go(ring, open_ring(ring)))
 		ring_serve(ring);
 	uring_close(&ring->u);
@@ -125,20 +125,6 @@ static int wait_until_ready(struct rings *rings)
 	return error;
 }
 
-/* A worker on the CPU of its ring is woken faster, and finds the request's data in the CPU's caches. */
-static bool start_worker(void *ctx)
-{
-	struct ring *ring = ctx;
-	settle_on(ring->queue);
-	return runner_start_worker(ring->mount);
-}
-
-static void stop_worker(void *ctx)
-{
-	struct ring *ring = ctx;
-	runner_stop_worker(ring->mount);
-}
-
 static int start_ring(struct fs_mount *m, unsigned i)
 {
 	struct ring *ring = &m->rings->ring[i];
@@ -149,11 +135,11 @@ static int start_ring(struct fs_mount *m, unsigned i)
 	ring->self->mount = m;
 	ring->u.fd = -1;
 	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
-	if (ring->wake_fd < 0)
+	ring->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (ring->wake_fd < 0 || ring->stop_fd < 0)
 		return -errno;
 	unsigned workers = (unsigned)min_u64(RINGS_WORKERS / m->rings->n, WORKERS_MAX);
-	ring->workers =
-		workers_new(workers, &(struct workers_hooks){start_worker, stop_worker, ring});
+	ring->workers = ring_workers_new(ring, workers);
 	if (!ring->workers)
 		return -ENOMEM;
 	int rc = pthread_create(&ring->thread, NULL, ring_main, ring);
@@ -172,7 +158,7 @@ static int start_all(struct fs_mount *m, unsigned n)
 	pthread_mutex_init(&rings->lock, NULL);
 	pthread_cond_init(&rings->change, NULL);
 	for (unsigned i = 0; i < n; i++)
-		rings->ring[i].wake_fd = -1;
+		rings->ring[i].wake_fd = rings->ring[i].stop_fd = -1;
 	rings->n = n;
 	m->rings = rings;
 	for (unsigned i = 0; i < n; i++) {
@@ -273,9 +259,11 @@ void rings_run_queued(struct fs_mount *m)
 
 bool rings_are_gone(struct fs_mount *m)
 {
-	for (unsigned i = 0; m->rings && i < m->rings->n; i++)
-		if (m->rings->ring[i].started && !atomic_load(&m->rings->ring[i].ended))
+	for (unsigned i = 0; m->rings && i < m->rings->n; i++) {
+		const struct ring *ring = &m->rings->ring[i];
+		if ((ring->started && !atomic_load(&ring->ended)) || atomic_load(&ring->n_armed))
 			return false;
+	}
 	return true;
 }
 
@@ -288,6 +276,8 @@ void rings_stop(struct fs_mount *m)
 		atomic_store_explicit(&ring->stop, true, memory_order_release);
 		if (ring->wake_fd >= 0)
 			ring_wake(ring);
+		if (ring->stop_fd >= 0)
+			eventfd_write(ring->stop_fd, 1);
 	}
 	decide(m->rings, false);
 }
@@ -305,6 +295,8 @@ void rings_free(struct fs_mount *m)
 		ring_free_entries(ring);
 		if (ring->wake_fd >= 0)
 			close(ring->wake_fd);
+		if (ring->stop_fd >= 0)
+			close(ring->stop_fd);
 	}
 	pthread_mutex_destroy(&m->rings->lock);
 	pthread_cond_destroy(&m->rings->change);

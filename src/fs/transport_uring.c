@@ -55,7 +55,9 @@ static struct request *ring_keep(struct request *r, bool payload)
 {
 	struct entry *e = entry_of(r);
 	e->was_kept = true;
-	if (ring_self == e->ring)
+	if (ring_self == e->ring && ring_self->main)
+		e->ring = ring_self->main; /* the worker may be in the source when it is answered */
+	else if (ring_self == e->ring)
 		ring_has_kept(e->ring);
 	atomic_fetch_add(&e->holds, 1);
 	if (!payload && r->payload_len > RING_LARGE) {
@@ -72,15 +74,19 @@ static void ring_drop(struct request *r)
 		return;
 	if (!e->answered)
 		ring_reply(r, -EIO, NULL, 0);
-	if (ring_self == e->ring)
+	if (ring_self == e->ring && !ring_self->main) {
 		ring_commit(e->ring, e);
-	else
+	} else if (!ring_self || !ring_self->main || !ring_worker_commits(e)) {
+		e->ring = e->ring->main ? e->ring->main : e->ring;
 		ring_hand_back(e);
+	}
 }
 
 static void run_deferred(struct job *job)
 {
 	struct request *r = container_of(job, struct request, job);
+	if (ring_self)
+		ring_self->current = entry_of(r);
 	if (atomic_load_explicit(&r->mount->abandon, memory_order_relaxed)) {
 		reply_status(r, -ENDING_ERRNO);
 		if (r->granted)
@@ -110,14 +116,16 @@ static void ring_defer(struct request *r)
 static bool ring_may_block(struct request *r)
 {
 	enum source_kind kind = r->fs->kind;
-	if (!ring_self)
+	if (!ring_self || ring_self->main)
 		return false; /* a worker */
 	r->no_wait = kind != SOURCE_MEMORY;
 	switch (r->op->blocking) {
 	case BLOCKS_NEVER:
 		return false;
 	case BLOCKS_IF_COLD:
-		return kind == SOURCE_UNKNOWN;
+		return kind == SOURCE_UNKNOWN ||
+		       (kind == SOURCE_DISK &&
+			atomic_load_explicit(&ring_self->n_armed, memory_order_relaxed));
 	case BLOCKS_ON_DISK:
 		return kind != SOURCE_MEMORY;
 	default:
@@ -150,12 +158,17 @@ static void serve(struct ring *ring, struct entry *e)
 	r->args = e->header->op_in;
 	r->payload = e->iov[1].iov_base;
 	r->payload_len = min_u64(e->header->payload_size, FS_BUFFER_SIZE);
-	if (r->op->handle == OPEN_FILE)
-		ring->file = e->in.nodeid;
-	if (receiver_begins(ring->self, e->in.unique))
-		watchdog_wake(ring->mount);
-	admit(r);
-	receiver_ends(ring->self);
+	if (ring->main) {
+		ring->current = e;
+		admit(r);
+	} else {
+		if (r->op->handle == OPEN_FILE)
+			ring->file = e->in.nodeid;
+		if (receiver_begins(ring->self, e->in.unique))
+			watchdog_wake(ring->mount);
+		admit(r);
+		receiver_ends(ring->self);
+	}
 	request_drop(r);
 }
 
@@ -184,7 +197,12 @@ static void take(struct ring *ring, struct entry *e)
 		return;
 	}
 	ring_reply(&e->req, 0, NULL, 0);
-	ring->kick |= ring_commit_kick(ring, e);
+	if (ring_commit_kick(ring, e)) {
+		struct ring *main = ring->main ? ring->main : ring;
+		atomic_store(&main->kick, true);
+		if (main != ring)
+			ring_wake(main);
+	}
 }
 
 /* True: a request has come, so the kernel accepts entries. */
@@ -192,15 +210,20 @@ static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 {
 	struct entry *e = (struct entry *)(uintptr_t)cqe->user_data;
 	if (!e) {
+		if (ring->main)
+			return false; /* the mount ends */
 		ring_take_back(ring);
 		if (!(cqe->flags & IORING_CQE_F_MORE))
 			ring_wait_to_be_woken(ring);
 		return false;
 	}
 	ring->n_waiting--;
+	if (ring->main)
+		atomic_fetch_sub(&ring->main->n_armed, 1);
 	if (cqe->res < 0) {
 		/* The connection has ended for all entries, or the kernel refuses this one. */
-		if (!ring->served && cqe->res != -ENOTCONN && cqe->res != -ECONNABORTED)
+		if (!ring->main && !ring->served && cqe->res != -ENOTCONN &&
+		    cqe->res != -ECONNABORTED)
 			refused(ring, cqe->res);
 		return false;
 	}
@@ -209,9 +232,17 @@ static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 	return true;
 }
 
-void ring_serve(struct ring *ring)
+bool ring_handle_completions(struct ring *ring)
 {
 	struct io_uring_cqe cqe;
+	bool any = false;
+	while (uring_take(&ring->u, &cqe))
+		any |= complete(ring, &cqe);
+	return any;
+}
+
+void ring_serve(struct ring *ring)
+{
 	ring_wait_to_be_woken(ring);
 	ring_keep_spares(ring);
 	while (!atomic_load_explicit(&ring->stop, memory_order_acquire)) {
@@ -220,12 +251,9 @@ void ring_serve(struct ring *ring)
 			log_error("%s: io_uring: %s", ring->mount->mountpoint, strerror(-res));
 			return;
 		}
-		bool any = false;
-		while (uring_take(&ring->u, &cqe))
-			any |= complete(ring, &cqe);
-		if (any)
+		if (ring_handle_completions(ring))
 			ring_keep_spares(ring);
-		if (any && ring->kick)
+		if (atomic_load_explicit(&ring->kick, memory_order_relaxed))
 			ring_kick(ring);
 	}
 }

@@ -61,7 +61,7 @@ int uring_open(struct uring *u, unsigned entries, unsigned completions, int file
 		return -errno;
 	u->fd = u->enter_fd = (int)fd;
 	int res = p.features & IORING_FEAT_SINGLE_MMAP ? map_rings(u, &p) : -EOPNOTSUPP;
-	if (res == 0)
+	if (res == 0 && file >= 0)
 		res = register_with(u, IORING_REGISTER_FILES, &file, 1);
 	if (res < 0) {
 		uring_close(u);

@@ -24,7 +24,7 @@ struct uring {
 	size_t rings_size, sqes_size;
 };
 
-/* `file` becomes registered file 0. */
+/* `file` becomes registered file 0; -1: none. */
 int uring_open(struct uring *u, unsigned entries, unsigned completions, int file);
 void uring_close(struct uring *u);
 /* An empty submission.  If there is no room, submits what is queued first.  NULL: the kernel does

@@ -49,6 +49,7 @@ struct workers {
 	uint64_t queued, started;
 	struct list all, dead, idle; /* idle: most recent first */
 	unsigned n_all, n_idle, n_starting;
+	unsigned n_serving; /* in hooks.serve: they take no jobs */
 	bool stop;
 };
 
@@ -97,6 +98,19 @@ static bool wait_for_work(struct workers *w, struct worker *me)
 	return me->woken || w->stop;
 }
 
+/* False: the thread has nothing else to do. */
+static bool serve_locked(struct workers *w)
+{
+	if (!w->hooks.serve)
+		return false;
+	w->n_serving++;
+	pthread_mutex_unlock(&w->lock);
+	bool served = w->hooks.serve(w->hooks.ctx);
+	pthread_mutex_lock(&w->lock);
+	w->n_serving--;
+	return served;
+}
+
 static struct job *take_locked(struct workers *w)
 {
 	struct job *j = list_first(&w->queue, struct job, link);
@@ -128,7 +142,9 @@ static void *work(void *arg)
 		struct job *j = take_locked(w);
 		if (j)
 			run_locked(w, me, j);
-		else if (w->stop || !wait_for_work(w, me))
+		else if (w->stop)
+			break;
+		else if (!serve_locked(w) && list_empty(&w->queue) && !wait_for_work(w, me))
 			break;
 	}
 	list_remove(&me->link);
@@ -299,13 +315,13 @@ static void add_jobs(struct workers *w, struct list *jobs, unsigned n)
 	pthread_mutex_lock(&w->lock);
 	list_splice_tail(&w->queue, jobs);
 	w->queued += n;
-	unsigned busy = w->n_all - w->n_idle;
+	unsigned busy = w->n_all - w->n_idle - w->n_serving;
 	while (n && w->n_idle && busy < w->cpus) {
 		wake_one(w);
 		busy++;
 		n--;
 	}
-	bool too_few = w->n_all < min_u64(w->cpus, w->max);
+	bool too_few = w->n_all - w->n_serving < min_u64(w->cpus, w->max - w->n_serving);
 	pthread_mutex_unlock(&w->lock); /* from here on the pool may be freed */
 	if (n)
 		watcher_wake(too_few);

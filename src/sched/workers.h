@@ -14,11 +14,13 @@
 
 struct workers;
 
-/* Called at the start and the end of every thread; each may be NULL.  A thread whose start fails
- * exits, and is replaced when jobs need it. */
+/* Each may be NULL.  A thread whose start fails exits, and is replaced when jobs need it. */
 struct workers_hooks {
 	bool (*thread_start)(void *ctx);
 	void (*thread_stop)(void *ctx); /* called even if thread_start failed */
+	/* Called by a thread that finds nothing queued.  It may work for somebody else, as long as it likes: jobs are then left
+	 * to other threads.  False: it had nothing to do. */
+	bool (*serve)(void *ctx);
 	void *ctx;
 };
 

@@ -309,7 +309,8 @@ START_TEST(workers_run_everything_that_is_queued_before_they_end)
 	static const struct job_ops ops = {.run = count_run};
 	static struct job jobs[1000];
 	atomic_store(&ran, 0);
-	struct workers *w = workers_new(4, &(struct workers_hooks){count_start, count_stop, NULL});
+	struct workers *w = workers_new(
+		4, &(struct workers_hooks){.thread_start = count_start, .thread_stop = count_stop});
 	dispatch(w, jobs, 1000, &ops);
 	workers_free(w);
 	ck_assert_uint_eq(ran, 1000);
@@ -341,13 +342,45 @@ START_TEST(threads_that_cannot_start_are_missing_and_nothing_else)
 	static struct job jobs[10];
 	static _Atomic unsigned tries;
 	atomic_store(&ran, 0);
-	struct workers *w =
-		workers_new(4, &(struct workers_hooks){start_at_the_third_try, NULL, &tries});
+	struct workers *w = workers_new(
+		4, &(struct workers_hooks){.thread_start = start_at_the_third_try, .ctx = &tries});
 	dispatch(w, jobs, 10, &ops);
 	while (atomic_load(&ran) < 10)
 		sched_yield();
 	workers_free(w);
 	ck_assert_uint_ge(tries, 3);
+}
+END_TEST
+
+static _Atomic unsigned served;
+
+/* Works for somebody else, once, until the test releases the jam. */
+static bool serve_once(void *ctx)
+{
+	if (atomic_fetch_add(&served, 1) > 0)
+		return false;
+	pthread_mutex_lock(&jam);
+	pthread_mutex_unlock(&jam);
+	return true;
+}
+
+START_TEST(jobs_do_not_wait_for_a_thread_that_serves_somebody_else)
+{
+	static const struct job_ops ops = {.run = count_run};
+	static struct job jobs[3];
+	atomic_store(&ran, 0);
+	atomic_store(&served, 0);
+	struct workers *w = workers_new(2, &(struct workers_hooks){.serve = serve_once});
+	pthread_mutex_lock(&jam);
+	dispatch(w, jobs, 1, &ops);
+	while (!atomic_load(&served))
+		sched_yield();
+	dispatch(w, jobs + 1, 2, &ops);
+	while (atomic_load(&ran) < 3)
+		sched_yield();
+	ck_assert_uint_eq(workers_queued(w), 0);
+	pthread_mutex_unlock(&jam);
+	workers_free(w);
 }
 END_TEST
 
@@ -380,7 +413,7 @@ END_TEST
 START_TEST(an_idle_pool_has_no_threads)
 {
 	atomic_store(&starts, 0);
-	struct workers *w = workers_new(4, &(struct workers_hooks){count_start, NULL, NULL});
+	struct workers *w = workers_new(4, &(struct workers_hooks){.thread_start = count_start});
 	usleep(10000);
 	ck_assert_uint_eq(starts, 0);
 	workers_free(w);
@@ -444,4 +477,5 @@ UNIT_MAIN("gate_threads", threads_that_ask_cancel_and_change_limits_lose_nothing
 	  the_pool_grows_while_its_threads_are_stuck,
 	  threads_that_cannot_start_are_missing_and_nothing_else,
 	  a_pool_whose_threads_all_hang_takes_none_from_another, an_idle_pool_has_no_threads,
+	  jobs_do_not_wait_for_a_thread_that_serves_somebody_else,
 	  several_scopes_change_at_the_same_moment)
