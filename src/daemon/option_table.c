@@ -195,7 +195,7 @@ const struct option_def options[] = {
 	CHOICE("cache", cache, IN_MOUNT, false, "auto|strict|page", "auto",
 	       "auto: no cache for what is limited; strict: no caches; page: page cache"),
 	CHOICE("transport", transport, IN_MOUNT, false, "auto|dev|uring", "auto",
-	       "how requests come from the kernel; auto: io_uring for a source in memory if the kernel has it enabled, else /dev/fuse"),
+	       "how requests come from the kernel; auto: io_uring for a local source if the kernel has it enabled, else /dev/fuse"),
 	{"attr_timeout", OPTION_TIMEOUT, IN_MOUNT, false, 0, FIELD(attr_timeout_ns), "TIME|auto",
 	 "auto", "how long the kernel caches attributes; auto: 1s, or 0 if cache=strict", 0, 0,
 	 NULL, false},

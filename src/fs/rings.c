@@ -196,10 +196,10 @@ static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
 	const char *disabled = uring_why_disabled();
-	/* Requests that may block cost two more thread switches, and large reads are copied twice. */
-	if (m->wanted == TRANSPORT_AUTO && m->fs->kind != SOURCE_MEMORY) {
+	/* Such a source is slow compared with the transport, and may hang: see BUGS in ratefs(8). */
+	if (m->wanted == TRANSPORT_AUTO && m->fs->kind == SOURCE_UNKNOWN) {
 		snprintf(why_not, size,
-			 "the source is not in memory; transport=uring uses it anyway");
+			 "the source is not on a local disk; transport=uring uses it anyway");
 	} else if (disabled) {
 		snprintf(why_not, size, "%s", disabled);
 	} else if (atomic_load(&forbidden)) {
