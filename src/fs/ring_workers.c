@@ -17,6 +17,7 @@
 
 #include "fs/mirror.h"
 #include "fs/ring.h"
+#include "fs/splice.h"
 #include "sched/workers.h"
 
 #define RINGS_OF_WORKERS 8 /* of each CPU; with more, the ring thread's batches become smaller */
@@ -73,6 +74,7 @@ static bool start_worker(void *ctx)
 	ring_settle_on(main->queue);
 	if (!runner_start_worker(main->mount))
 		return false;
+	splice_thread_stop(); /* of use with /dev/fuse only */
 	/* If the source is in memory, hardly anything is passed to workers. */
 	if (main->mount->fs->kind != SOURCE_MEMORY)
 		ring_self = calloc(1, sizeof(*ring_self));

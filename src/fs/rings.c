@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "fs/mirror.h"
 #include "fs/ring.h"
+#include "fs/splice.h"
 
 /* Entries that wait in the kernel: of all queues, and bounds for one. */
 #define SPARES_ALL  4096
@@ -50,6 +51,7 @@ static int open_ring(struct ring *ring)
 {
 	if (!fs_thread_start() || !ring_make_entries(ring))
 		return -ENOMEM;
+	splice_thread_stop(); /* of use with /dev/fuse only */
 	return uring_open(&ring->u, SUBMISSIONS, COMPLETIONS, ring->mount->fd);
 }
 
