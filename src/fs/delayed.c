@@ -43,8 +43,10 @@ void delayed_refuse(struct request *r)
 		held = true;
 	}
 	pthread_mutex_unlock(&t->lock);
-	if (held)
+	if (held) {
+		watchdog_wake(m);
 		return;
+	}
 	reply_status(r, -EAGAIN);
 	if (kept)
 		request_drop(kept);

@@ -327,6 +327,8 @@ void watchdog_destroy(struct fs_mount *m); /* when no thread of the mount is lef
 int watchdog_start(struct fs_mount *m);
 void watchdog_ask_to_stop(struct fs_mount *m);
 void watchdog_stop(struct fs_mount *m);
+/* If it sleeps.  A receiver calls it for every request; other threads, after they have added something to the table of
+ * parked requests.  (The watchdog announces that it sleeps before it checks that table, so it misses nothing.) */
 void watchdog_wake(struct fs_mount *m);
 void watchdog_look(struct fs_mount *m); /* a caller has received a signal */
 

@@ -295,6 +295,7 @@ static void entered(struct fs_mount *m, uint64_t unique)
 		interrupted_unlock(m, p);
 	else
 		pthread_mutex_unlock(&t->lock);
+	watchdog_wake(m);
 }
 
 static size_t message_bytes(const struct request *r)

@@ -132,7 +132,7 @@ int watchdog_start(struct fs_mount *m)
 
 void watchdog_wake(struct fs_mount *m)
 {
-	if (!atomic_exchange(&m->watchdog_sleeps, false))
+	if (!atomic_load(&m->watchdog_sleeps) || !atomic_exchange(&m->watchdog_sleeps, false))
 		return;
 	pthread_mutex_lock(&m->watchdog_lock);
 	pthread_cond_signal(&m->watchdog_cond);

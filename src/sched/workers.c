@@ -139,12 +139,12 @@ static void *work(void *arg)
 	pthread_mutex_lock(&w->lock);
 	w->n_starting--;
 	while (able) {
+		if (serve_locked(w))
+			continue;
 		struct job *j = take_locked(w);
 		if (j)
 			run_locked(w, me, j);
-		else if (w->stop)
-			break;
-		else if (!serve_locked(w) && list_empty(&w->queue) && !wait_for_work(w, me))
+		else if (w->stop || !wait_for_work(w, me))
 			break;
 	}
 	list_remove(&me->link);

@@ -18,8 +18,8 @@ struct workers;
 struct workers_hooks {
 	bool (*thread_start)(void *ctx);
 	void (*thread_stop)(void *ctx); /* called even if thread_start failed */
-	/* Called by a thread that finds nothing queued.  It may work for somebody else, as long as it likes: jobs are then left
-	 * to other threads.  False: it had nothing to do. */
+	/* Called by a thread before it takes a job.  It may work for somebody else, as long as it likes: jobs are then left to
+	 * other threads.  False: it had nothing to do. */
 	bool (*serve)(void *ctx);
 	void *ctx;
 };

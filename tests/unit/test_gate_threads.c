@@ -384,6 +384,34 @@ START_TEST(jobs_do_not_wait_for_a_thread_that_serves_somebody_else)
 }
 END_TEST
 
+static _Atomic unsigned owed, taken_while_owed;
+
+static void owe_run(struct job *j)
+{
+	taken_while_owed += owed++;
+	count_run(j);
+}
+
+static bool pay(void *ctx)
+{
+	return atomic_exchange(&owed, 0) > 0;
+}
+
+/* Else what the thread has promised to serve would wait as long as the next job takes. */
+START_TEST(a_thread_serves_before_it_takes_the_next_job)
+{
+	static const struct job_ops ops = {.run = owe_run};
+	static struct job jobs[100];
+	atomic_store(&ran, 0);
+	struct workers *w = workers_new(1, &(struct workers_hooks){.serve = pay});
+	dispatch(w, jobs, 100, &ops);
+	while (atomic_load(&ran) < 100)
+		sched_yield();
+	workers_free(w);
+	ck_assert_uint_eq(taken_while_owed, 0);
+}
+END_TEST
+
 /* All threads of one pool are stuck, and it may have no more.  Jobs of another pool still run, and refusals are still
  * delivered. */
 START_TEST(a_pool_whose_threads_all_hang_takes_none_from_another)
@@ -478,4 +506,4 @@ UNIT_MAIN("gate_threads", threads_that_ask_cancel_and_change_limits_lose_nothing
 	  threads_that_cannot_start_are_missing_and_nothing_else,
 	  a_pool_whose_threads_all_hang_takes_none_from_another, an_idle_pool_has_no_threads,
 	  jobs_do_not_wait_for_a_thread_that_serves_somebody_else,
-	  several_scopes_change_at_the_same_moment)
+	  a_thread_serves_before_it_takes_the_next_job, several_scopes_change_at_the_same_moment)
