@@ -167,13 +167,21 @@ static void say_not_kept(const struct space *sp, int res)
 			sp->source, sp->state_dir, strerror(-res));
 }
 
+/* Requests in progress that began before counting did are not counted.  If there can be such requests, the tree is
+ * verified soon. */
 static void adopt_open_files(struct space *sp)
 {
+	bool served = false;
 	pthread_mutex_lock(&sp->lock);
-	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
-		if (sp->mirror[i])
-			handles_adopt(sp->mirror[i]);
+	for (unsigned i = 0; i < SPACE_MIRRORS; i++) {
+		struct fs *fs = sp->mirror[i];
+		if (!fs)
+			continue;
+		handles_adopt(fs);
+		served |= atomic_load(&fs->inodes.n) > 1; /* more than the root */
+	}
 	pthread_mutex_unlock(&sp->lock);
+	sp->verify |= served;
 }
 
 /* See space_trim.h. */
@@ -205,6 +213,7 @@ static int counted_start(struct space *sp)
 	adopt_open_files(sp);
 	if (!clean)
 		return counted_recount(sp, false);
+	sp->verify = true;
 	space_add(&sp->table.bytes, total.bytes);
 	space_add(&sp->table.inodes, total.inodes);
 	return 0;
