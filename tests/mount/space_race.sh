@@ -7,15 +7,18 @@
 counted() { [ "$(space scans)" -gt 0 ]; }
 scan_is_over() { [ "$(space rescanning)" = false ]; }
 
-# made_during_a_rescan CALL COMMAND...: a rescan sees what the command has just created, while the
-# daemon still waits for the call to return.
+# made_during_a_rescan CALL COMMAND...: a rescan that has begun before sees what the command has just
+# created, while the daemon still waits for the call to return.
 made_during_a_rescan() {
 	local call=$1
-	fault "$call" after delay=700 count=1
 	shift
+	fault openat hang count=1
+	ok ctl rescan "$MNT"
+	within 5s hanging openat || fail "the rescan does not begin"
+	fault "$call" after delay=700 count=1
 	ok "$@" &
 	within 5s hanging "$call" || fail "$call was not made"
-	ok ctl rescan "$MNT"
+	faultctl "$FAULTS" clear openat
 	within 10s scan_is_over || fail "the rescan does not end"
 	wait $! || fail "$*"
 	heal
