@@ -161,6 +161,45 @@ asks Unmount '{"Name":"dead","ID":"one"}'
 asks Remove '{"Name":"dead"}'
 asks Mount '{"Name":"mine","ID":"one"}'
 
+# --- the same if it takes seconds to die, because it has much memory or the machine is busy
+# dies_slowly PID SECONDS: holds a process that was killed before it closes its files.  Run it in the
+# background.
+dies_slowly() {
+	exec python3 - "$1" "$2" <<'EOF'
+import ctypes, os, sys, time
+SEIZE, DETACH, TRACEEXIT, WALL = 0x4206, 17, 0x40, 0x40000000
+ptrace = ctypes.CDLL(None).ptrace
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+pid = int(sys.argv[1])
+if ptrace(SEIZE, pid, None, TRACEEXIT) < 0:
+    sys.exit(print("cannot", flush=True))
+print("ready", flush=True)
+os.waitpid(pid, WALL)
+time.sleep(float(sys.argv[2]))
+ptrace(DETACH, pid, None, None)
+EOF
+}
+for call in Unmount Mount; do
+	asks Create '{"Name":"slow"}'
+	mnt=$(asks Mount '{"Name":"slow","ID":"one"}' .Mountpoint)
+	daemon=$(daemon_pid)
+	dies_slowly "$daemon" 3 >"$TMP/said" &
+	tracer=$!
+	within 10s grep -q . "$TMP/said"
+	grep -q ready "$TMP/said" || say "no ptrace: this daemon dies quickly"
+	kill -9 "$daemon"
+	asks $call '{"Name":"slow","ID":"one"}'
+	if [ $call = Unmount ]; then
+		! grep -qF " $mnt " /proc/self/mountinfo || fail "a dead mount was left by a daemon that died slowly"
+	else
+		touch "$mnt/file" || fail "mounted again, but dead"
+		asks Unmount '{"Name":"slow","ID":"one"}'
+	fi
+	wait $tracer
+	asks Remove '{"Name":"slow"}'
+	asks Mount '{"Name":"mine","ID":"one"}'
+done
+
 # --- --save outlives the mount
 asks Create '{"Name":"saved","Opts":{"iops":"100"}}'
 asks Mount '{"Name":"saved","ID":"one"}'
@@ -203,6 +242,8 @@ post VolumeDriver.Create "{\"Name\":\"$(head -c 2M /dev/zero | tr '\0' a)\"}" ||
 equal "$STATUS" 413
 refuses 404 'unknown call' Nonsense '{}'
 refuses 400 'JSON' Create '{'
+refuses 400 'JSON' Create '"name"'
+asks List null
 
 # --- socket activation, and the end: SIGTERM leaves mounts alone
 kill_plugin TERM
