@@ -6,6 +6,7 @@
  *	STATE/data/NAME-ID	the tree of a volume without a source of its own
  *	STATE/mnt/NAME		where a volume is mounted
  *	STATE/trash		trees that are being deleted
+ *	STATE/FILE.spare	see volume_make_spare
  *
  * A volume is mounted while containers refer to it.  Every step can be repeated: after a crash, a repeated call of the engine
  * or volumes_recover completes what was interrupted.

@@ -179,6 +179,7 @@ void volumes_recover(struct volumes *v)
 	const char *name;
 	json_t *volume;
 	pthread_mutex_lock(&v->change);
+	volumes_make_spares(v);
 	json_object_foreach (volume_all(v->state.root), name, volume) {
 		recover_one(v, name, volume);
 	}

@@ -269,4 +269,25 @@ asks Remove '{"Name":"mine"}'
 equal "$(cat "$TMP/allowed/box/file")" again "a source was deleted with its volume"
 kill_plugin TERM
 stop_daemon
+
+# --- volumes that have filled the disk of the state directory can be unmounted and removed
+STATE=$TMP/small
+mkdir -m 700 "$STATE"
+mount -t tmpfs -o size=2M,mode=700 tmpfs "$STATE"
+start_plugin
+for name in one two; do
+	asks Create "{\"Name\":\"$name\"}"
+	mnt=$(asks Mount "{\"Name\":\"$name\",\"ID\":\"one\"}" .Mountpoint)
+	dd if=/dev/zero of="$mnt/fill" bs=4k status=none 2>/dev/null
+	[ $name = two ] || truncate -s -16k "$mnt/fill"	# the second volume needs some
+done
+[ "$(stat -fc %a "$STATE")" = 0 ] || fail "the disk is not full"
+for name in one two; do
+	asks Unmount "{\"Name\":\"$name\",\"ID\":\"one\"}"
+	dd if=/dev/zero of="$STATE/more" bs=4k oflag=append conv=notrunc status=none 2>/dev/null
+done
+asks Remove '{"Name":"one"}'
+asks Remove '{"Name":"two"}'
+kill_plugin TERM
+stop_daemon
 ! grep -E 'Sanitizer|runtime error' "$TMP/plugin.log" || fail "a sanitizer complained"
