@@ -44,8 +44,7 @@ static enum life life_of(int pid)
 	if (!in || !fgets(line, sizeof(line), in))
 		return RUNS;
 	const char *name_end = strrchr(line, ')'); /* the name may contain anything */
-	if (!name_end ||
-	    sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
 		return RUNS;
 	if (state == 'Z' || (flags & (EXITING | SIGNALED)))
 		return DYING;

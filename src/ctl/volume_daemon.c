@@ -171,6 +171,15 @@ static int unmount_volume(void *ctx, const char *name, struct error *err)
 	return rc == PROTO_IN_USE ? 1 : -1;
 }
 
+static bool shows(void *ctx, const char *name, const struct stat *directory)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	return ask(ctx, request_new("show", name), &answer, &ignored) == PROTO_OK &&
+	       get_u64(answer, "source_device") == directory->st_dev &&
+	       get_u64(answer, "source_inode") == directory->st_ino;
+}
+
 static json_t *status(void *ctx, const char *name)
 {
 	AUTO_JSON *answer = NULL;
@@ -191,5 +200,6 @@ const struct volume_daemon_ops volume_daemon = {
 	.mount = mount_volume,
 	.unmount = unmount_volume,
 	.status = status,
+	.shows = shows,
 	.check = check,
 };

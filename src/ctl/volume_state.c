@@ -69,8 +69,7 @@ static int write_over(const char *path, const char *text)
 	AUTO_FREE char *spare = spare_of(path);
 	AUTO_FD fd = spare ? open(spare, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 	if (fd < 0 || write_all(fd, text) < 0 || ftruncate(fd, (off_t)strlen(text)) < 0 ||
-	    fsync(fd) < 0 ||
-	    renameat2(AT_FDCWD, spare, AT_FDCWD, path, RENAME_EXCHANGE) < 0)
+	    fsync(fd) < 0 || renameat2(AT_FDCWD, spare, AT_FDCWD, path, RENAME_EXCHANGE) < 0)
 		return -1;
 	return sync_directory_of(path);
 }

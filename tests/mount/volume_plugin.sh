@@ -54,6 +54,16 @@ equal "$(asks Path '{"Name":"box"}' .Mountpoint)" "$mnt"
 mine=$(asks Mount '{"Name":"mine","ID":"one"}' .Mountpoint)
 echo hello >"$mine/file"
 equal "$(cat "$TMP/allowed/box/file")" hello
+# No container gets a mount of another directory than the source, such as that of a link that was in its place
+# while the daemon opened it.
+mv "$TMP/allowed/box" "$TMP/allowed/moved"
+mkdir "$TMP/allowed/box"
+refuses 500 'it has been replaced' Mount '{"Name":"mine","ID":"two"}'
+rmdir "$TMP/allowed/box"
+mv "$TMP/allowed/moved" "$TMP/allowed/box"
+asks Mount '{"Name":"mine","ID":"two"}'
+asks Unmount '{"Name":"mine","ID":"two"}'
+mountpoint -q "$mine" || fail "unmounted although a container uses it"
 equal "$(ctl show box --json | jq -r '.options.write_bps.value // .options.write_bps')" 100M "set was undone by another volume"
 equal "$(findmnt -no OPTIONS "$mnt" | grep -Eo 'nosuid|nodev' | sort | xargs)" "nodev nosuid"
 equal "$(ctl list --json | jq '.daemons | length')" 1 "one daemon serves all volumes"
