@@ -30,10 +30,10 @@ json_t *request_new(const char *command, const char *target)
 	return json_incref(request);
 }
 
-static enum proto_code lost(const struct daemon_ref *d, struct error *err)
+static enum proto_code lost(struct daemon_ref *d, struct error *err)
 {
 	if (errno == ETIMEDOUT || errno == EAGAIN)
-		silent_text(d->fd, d->path, err);
+		d->gone = silent_text(d->fd, d->path, err);
 	else
 		error_set(err, "%s: the connection to the daemon is lost: %s", d->path,
 			  errno ? strerror(errno) : "it has exited");

@@ -27,7 +27,7 @@ struct daemon_ref {
 	char *in;   /* received, but not yet parsed */
 	size_t in_len, in_room;
 	size_t in_seen; /* its first in_seen bytes contain no newline */
-	bool gone;	/* it closed the connection instead of answering */
+	bool gone;	/* it exits, and has not answered */
 };
 
 #define CLIENT_PATIENCE_MS 2000
@@ -37,6 +37,7 @@ struct daemons {
 	unsigned n;
 	char **silent; /* a message about each of the others */
 	unsigned n_silent;
+	bool dying; /* one of these was killed or exits; the kernel has not closed its sockets yet */
 };
 
 /* All daemons of this user, or the one that `which` names by the path of its socket or by its

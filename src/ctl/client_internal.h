@@ -16,7 +16,7 @@ enum proto_code answer_outcome(const json_t *answer, struct error *err);
 
 /* Asks over another connection; waits at most CLIENT_PATIENCE_MS. */
 bool daemon_is_alive(const char *path);
-/* Says which daemon does not answer, and what can be done.  fd: a connection to it, or -1. */
-void silent_text(int fd, const char *path, struct error *err);
+/* Says which daemon does not answer, and what can be done.  fd: a connection to it, or -1.  True: it was killed, or exits. */
+bool silent_text(int fd, const char *path, struct error *err);
 
 #endif

@@ -29,24 +29,37 @@ static int pid_of(int fd, const char *path)
 	return dash && isdigit((unsigned char)dash[1]) ? (int)strtol(dash + 1, NULL, 10) : 0;
 }
 
-/* True: the process was stopped, by a signal or by a debugger. */
-static bool is_stopped(int pid)
+/* Flags of a process in /proc/PID/stat: see include/linux/sched.h of the kernel. */
+#define EXITING	 0x4
+#define SIGNALED 0x400 /* killed by a signal */
+
+enum life { RUNS, STOPPED, DYING };
+
+static enum life life_of(int pid)
 {
-	char path[40], line[256] = "";
+	char path[40], line[256] = "", state;
+	unsigned flags;
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	AUTO_FILE in = fopen(path, "re");
 	if (!in || !fgets(line, sizeof(line), in))
-		return false;
+		return RUNS;
 	const char *name_end = strrchr(line, ')'); /* the name may contain anything */
-	return name_end && (name_end[1] && (name_end[2] == 'T' || name_end[2] == 't'));
+	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return RUNS;
+	if (state == 'Z' || (flags & (EXITING | SIGNALED)))
+		return DYING;
+	return state == 'T' || state == 't' ? STOPPED : RUNS;
 }
 
-void silent_text(int fd, const char *path, struct error *err)
+bool silent_text(int fd, const char *path, struct error *err)
 {
 	int pid = pid_of(fd, path);
+	enum life life = pid ? life_of(pid) : RUNS;
 	if (!pid)
 		error_set(err, "%s: the daemon does not answer", path);
-	else if (is_stopped(pid))
+	else if (life == DYING)
+		error_set(err, "%s: daemon %d does not answer, because it is exiting", path, pid);
+	else if (life == STOPPED)
 		error_set(err,
 			  "%s: daemon %d does not answer, because it is stopped; 'kill -CONT %d' "
 			  "lets it continue",
@@ -57,6 +70,7 @@ void silent_text(int fd, const char *path, struct error *err)
 			"%s: daemon %d does not answer; if it hangs, 'kill -9 %d' ends it and its "
 			"mounts",
 			path, pid, pid);
+	return life == DYING;
 }
 
 static bool add_silent(struct daemons *d, const char *text)
@@ -182,7 +196,7 @@ static void listen_to(struct daemon_ref *d, enum greeting *g, struct error *err)
 static void set_aside(struct daemons *d, unsigned i, enum greeting g, struct error *err)
 {
 	if (g == WAITED_FOR)
-		silent_text(d->daemon[i].fd, d->daemon[i].path, err);
+		d->dying |= silent_text(d->daemon[i].fd, d->daemon[i].path, err);
 	else if (g == REFUSED)
 		error_prefix(err, "%s", d->daemon[i].path);
 	if (g != EXITED)

@@ -120,7 +120,7 @@ static call_fn *find_call(const char *path)
 	return NULL;
 }
 
-/* List, Activate and Capabilities come with an empty body, or with none. */
+/* List, Activate and Capabilities come with an empty body, with null, or with none. */
 static json_t *parse(const char *body, size_t size, struct error *err)
 {
 	json_error_t where;
@@ -129,7 +129,8 @@ static json_t *parse(const char *body, size_t size, struct error *err)
 		size--;
 	}
 	json_t *request =
-		size ? json_loadb(body, size, JSON_REJECT_DUPLICATES, &where) : json_object();
+		size ? json_loadb(body, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where)
+		     : json_object();
 	if (request && (json_is_object(request) || json_is_null(request)))
 		return request;
 	error_set(err, "the request is not a JSON object%s%s", request || !size ? "" : ": ",

@@ -3,9 +3,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/util.h"
@@ -139,4 +142,14 @@ char *volume_check_source(const char *source, char *const *allowed, unsigned n_a
 		return NULL;
 	}
 	return take_ptr(&path);
+}
+
+int volume_stat_source(const char *source, struct stat *st, struct error *err)
+{
+	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+			       .resolve = RESOLVE_NO_SYMLINKS};
+	AUTO_FD fd = (int)syscall(SYS_openat2, AT_FDCWD, source, &how, sizeof(how));
+	if (fd < 0 || fstat(fd, st) < 0)
+		return error_set(err, "source: '%s': %s", source, strerror(errno));
+	return 0;
 }

@@ -7,6 +7,7 @@
 #define CTL_VOLUME_CHECK_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include <jansson.h>
 
@@ -29,6 +30,9 @@ bool volume_same_option(const char *a, const char *b);
  * NULL with err otherwise. */
 char *volume_check_source(const char *source, char *const *allowed, unsigned n_allowed,
 			  struct error *err);
+
+/* The directory at a path that volume_check_source returned, provided that still no part of it is a link. */
+int volume_stat_source(const char *source, struct stat *st, struct error *err);
 
 /* True: one of two such paths is inside the other.  False for equal ones. */
 bool volume_sources_overlap(const char *a, const char *b);

@@ -68,13 +68,13 @@ static int start(const struct volume_setup *s, struct error *err)
 
 #define TRIES 10
 
-/* Connects, and sends the request once.  *gone: the daemon exited before it answered. */
+/* Connects, and sends the request once.  *gone: the daemon exited before it answered, or is exiting. */
 static int ask_once(const struct volume_setup *s, json_t *request, json_t **answer, bool *gone,
 		    struct error *err)
 {
 	struct daemons d;
-	*gone = false;
 	enum proto_code code = daemons_find(&d, s->control, CLIENT_PATIENCE_MS, err);
+	*gone = d.dying;
 	if (code == PROTO_OK) {
 		code = daemon_call(&d.daemon[0], json_incref(request), answer, err);
 		*gone = d.daemon[0].gone;
@@ -91,7 +91,8 @@ static int ask(const struct volume_setup *s, json_t *request, json_t **answer, s
 	bool gone = true;
 	int code = -1;
 	*answer = NULL;
-	/* A daemon that is being killed accepts connections until the kernel has closed all its sockets. */
+	/* A daemon that was killed accepts connections until the kernel has closed its sockets, which comes after its memory
+	 * and can take seconds. */
 	for (int tries = 0; gone && tries < TRIES; tries++)
 		code = ask_once(s, taken, answer, &gone, err);
 	if (code < 0 || gone)
@@ -170,6 +171,15 @@ static int unmount_volume(void *ctx, const char *name, struct error *err)
 	return rc == PROTO_IN_USE ? 1 : -1;
 }
 
+static bool shows(void *ctx, const char *name, const struct stat *directory)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	return ask(ctx, request_new("show", name), &answer, &ignored) == PROTO_OK &&
+	       get_u64(answer, "source_device") == directory->st_dev &&
+	       get_u64(answer, "source_inode") == directory->st_ino;
+}
+
 static json_t *status(void *ctx, const char *name)
 {
 	AUTO_JSON *answer = NULL;
@@ -190,5 +200,6 @@ const struct volume_daemon_ops volume_daemon = {
 	.mount = mount_volume,
 	.unmount = unmount_volume,
 	.status = status,
+	.shows = shows,
 	.check = check,
 };

@@ -15,6 +15,7 @@
 
 #define STATE_VERSION  1
 #define FILE_MAX_BYTES (64 << 20)
+#define SPARE_BYTES    (256 << 10) /* 500 volumes */
 
 /* --- files ---------------------------------------------------------------------------------- */
 
@@ -40,19 +41,59 @@ static int sync_directory_of(const char *path)
 	return fd < 0 ? -1 : fsync(fd);
 }
 
-int volume_write_file(const char *path, const char *text, enum volume_sync sync, struct error *err)
+static int write_new(const char *path, const char *text, enum volume_sync sync)
 {
 	AUTO_FREE char *temporary = NULL;
 	if (asprintf(&temporary, "%s~", path) < 0)
-		return error_set(err, "out of memory");
-	AUTO_FD fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || write_all(fd, text) < 0 || (sync >= SYNC_DATA && fsync(fd) < 0) ||
-	    rename(temporary, path) < 0 || (sync == SYNC_ALL && sync_directory_of(path) < 0)) {
-		error_set(err, "%s: %s", path, strerror(errno));
-		unlink(temporary);
 		return -1;
-	}
-	return 0;
+	AUTO_FD fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0 && write_all(fd, text) == 0 && (sync < SYNC_DATA || fsync(fd) == 0) &&
+	    rename(temporary, path) == 0)
+		return sync == SYNC_ALL ? sync_directory_of(path) : 0;
+	int error = errno;
+	unlink(temporary);
+	errno = error;
+	return -1;
+}
+
+static char *spare_of(const char *path)
+{
+	char *spare;
+	return asprintf(&spare, "%s.spare", path) < 0 ? NULL : spare;
+}
+
+/* Writes the text over the spare file, whose blocks are allocated, and exchanges the two: the old file is the next spare.  The
+ * directory is synced, because after a power failure the spare must not be in the place of the file. */
+static int write_over(const char *path, const char *text)
+{
+	AUTO_FREE char *spare = spare_of(path);
+	AUTO_FD fd = spare ? open(spare, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	if (fd < 0 || write_all(fd, text) < 0 || ftruncate(fd, (off_t)strlen(text)) < 0 ||
+	    fsync(fd) < 0 || renameat2(AT_FDCWD, spare, AT_FDCWD, path, RENAME_EXCHANGE) < 0)
+		return -1;
+	return sync_directory_of(path);
+}
+
+int volume_write_file(const char *path, const char *text, enum volume_sync sync, struct error *err)
+{
+	int rc = write_new(path, text, sync);
+	if (rc == 0)
+		return 0;
+	int error = errno;
+	if ((error == ENOSPC || error == EDQUOT) && write_over(path, text) == 0)
+		return 0;
+	return error_set(err, "%s: %s", path, strerror(error));
+}
+
+void volume_make_spare(const char *path)
+{
+	static const char zeros[SPARE_BYTES];
+	AUTO_FREE char *spare = spare_of(path);
+	AUTO_FD fd = spare ? open(spare, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size >= SPARE_BYTES)
+		return;
+	(void)!pwrite(fd, zeros, SPARE_BYTES - (size_t)st.st_size, st.st_size);
 }
 
 char *volume_read_file(const char *path)

@@ -53,8 +53,11 @@ const char *volume_source(const json_t *volume); /* NULL: the plugin's own direc
 const char *volume_text(const json_t *volume, const char *key);
 json_t *volume_references(const json_t *volume);
 
-/* Replaces the file by the text, atomically. */
+/* Replaces the file by the text, atomically; on a full disk by means of its spare file. */
 int volume_write_file(const char *path, const char *text, enum volume_sync sync, struct error *err);
+/* Makes a spare file, if there is none or if it has shrunk, so that volumes can be unmounted and removed even after they have
+ * filled the disk. */
+void volume_make_spare(const char *path);
 /* All of a file, NULL with errno. */
 char *volume_read_file(const char *path);
 

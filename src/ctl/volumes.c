@@ -66,6 +66,14 @@ int volumes_commit(struct volumes *v, json_t *copy, enum volume_sync sync, struc
 	return rc;
 }
 
+void volumes_make_spares(const struct volumes *v)
+{
+	AUTO_FREE char *conf = conf_path(v);
+	if (conf)
+		volume_make_spare(conf);
+	volume_make_spare(v->state.path);
+}
+
 static int make_directory(const struct volumes *v, const char *name, mode_t mode, struct error *err)
 {
 	AUTO_FREE char *path = name ? volumes_path(v, "%s", name, 0) : strdup(v->setup.state_dir);

@@ -6,6 +6,7 @@
  *	STATE/data/NAME-ID	the tree of a volume without a source of its own
  *	STATE/mnt/NAME		where a volume is mounted
  *	STATE/trash		trees that are being deleted
+ *	STATE/FILE.spare	see volume_make_spare
  *
  * A volume is mounted while containers refer to it.  Every step can be repeated: after a crash, a repeated call of the engine
  * or volumes_recover completes what was interrupted.
@@ -18,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include <jansson.h>
 
@@ -45,6 +47,8 @@ struct volume_daemon_ops {
 	int (*unmount)(void *ctx, const char *name, struct error *err);
 	/* A new object: limits, usage, waiting requests; NULL: the daemon does not answer. */
 	json_t *(*status)(void *ctx, const char *name);
+	/* True: the mounted volume shows this directory, and not another one that its path led to for a moment. */
+	bool (*shows)(void *ctx, const char *name, const struct stat *directory);
 	/* Checks the text of a configuration file; -1 with what is wrong with its options. */
 	int (*check)(void *ctx, const char *text, struct error *err);
 };

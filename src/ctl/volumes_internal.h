@@ -28,6 +28,8 @@ int volumes_no_memory(struct error *err);
 /* Writes the copy and makes it the state, under `look`.  Only holders of `change` do that, so they
  * may read the state without `look`.  Takes the copy over. */
 int volumes_commit(struct volumes *v, json_t *copy, enum volume_sync sync, struct error *err);
+/* So that the state and the configuration file can be written on a full disk. */
+void volumes_make_spares(const struct volumes *v);
 /* Writes the daemon's configuration file: as it is now, with the section of `add` and without that of `drop` (or NULL). */
 int volumes_rewrite_conf(struct volumes *v, const char *add, const char *drop, struct error *err);
 /* The keys of the volume in that file; NULL: it is not there. */

@@ -72,6 +72,25 @@ static int check_source_again(const struct volumes *v, const json_t *volume, str
 	return now ? 0 : -1;
 }
 
+/* Somebody may have put a link in the place of the source for a moment, after check_source_again or when another daemon was
+ * started, and the daemon followed it.  The container that asks does not have the mount yet. */
+static int check_mounted_source(const struct volumes *v, const char *name, struct error *err)
+{
+	const char *source = volume_source(volume_find(v->state.root, name));
+	struct stat st;
+	if (!source)
+		return 0;
+	if (volume_stat_source(source, &st, err) < 0)
+		return -1;
+	return v->daemon->shows(v->daemon_ctx, name, &st)
+		       ? 0
+		       : error_set(
+				 err,
+				 "source: '%s' is not the directory that was mounted: it has been "
+				 "replaced",
+				 source);
+}
+
 /* 0; 1: still being mounted; -1 with err. */
 static int bring_up(struct volumes *v, const char *name, struct error *err)
 {
@@ -99,6 +118,8 @@ static int mount_locked(struct volumes *v, const char *name, const char *id, str
 		return FAILED;
 	json_object_del(v->unused, name);
 	int rc = bring_up(v, name, err);
+	if (rc == 0)
+		rc = check_mounted_source(v, name, err);
 	if (rc >= 0)
 		return rc ? PENDING : DONE;
 	struct error ignored = ERROR_INIT;
@@ -179,6 +200,7 @@ void volumes_recover(struct volumes *v)
 	const char *name;
 	json_t *volume;
 	pthread_mutex_lock(&v->change);
+	volumes_make_spares(v);
 	json_object_foreach (volume_all(v->state.root), name, volume) {
 		recover_one(v, name, volume);
 	}

@@ -185,6 +185,10 @@ void do_show(struct request *rq)
 	}
 	if (t->mount && !t->class && t->mount->session) {
 		const char *why_not;
+		uint64_t dev, ino;
+		fs_mount_root(t->mount->session, &dev, &ino);
+		put_u64(rq->out, "source_device", dev);
+		put_u64(rq->out, "source_inode", ino);
 		put_text(rq->out, "transport", fs_mount_transport(t->mount->session, &why_not));
 		put_text(rq->out, "transport_reason", why_not);
 	}

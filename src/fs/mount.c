@@ -17,6 +17,7 @@
 #include "base/monotonic.h"
 #include "fs/attach.h"
 #include "fs/handle.h"
+#include "fs/mirror.h"
 #include "fs/mount_internal.h"
 #include "fs/capture.h"
 
@@ -163,6 +164,12 @@ static int open_dead_fd(void)
 		return -1;
 	close(fds[0]);
 	return fds[1];
+}
+
+void fs_mount_root(const struct fs_mount *m, uint64_t *dev, uint64_t *ino)
+{
+	*dev = m->fs->inodes.root->dev;
+	*ino = m->fs->inodes.root->ino;
 }
 
 const char *fs_mount_transport(const struct fs_mount *m, const char **why_not)

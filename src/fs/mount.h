@@ -78,6 +78,9 @@ struct mount_place fs_mount_place(const struct fs_mount *m);
  * their number. */
 unsigned fs_mount_bypassing(const struct fs_mount *m, struct fs_opener *out, unsigned n);
 
+/* The directory that is the root of the mount: device and inode number in the source. */
+void fs_mount_root(const struct fs_mount *m, uint64_t *dev, uint64_t *ino);
+
 /* The transport in use, "dev" or "uring".  *why_not (never NULL): why a mount that may use io_uring does not use it,
  * else "". */
 const char *fs_mount_transport(const struct fs_mount *m, const char **why_not);

@@ -112,7 +112,7 @@ void op_link(struct request *req)
 		answer_made(req, &dir, newname, &space, false, res);
 		return;
 	}
-	res = space_link_begin(&space, fs, &dir);
+	res = space_name_begin(&space, fs, &dir, SPACE_NO_INODE, 0);
 	space_moving(&space, fs, ref.fd, "");
 	/* The path leads to the inode of the fd, even to a symbolic link: it is not followed
 	 * further. */

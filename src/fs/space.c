@@ -123,7 +123,7 @@ static void *keeper_main(void *arg)
 	bool rescan;
 	set_phase(sp, sp->ops->start(sp));
 	uint64_t since_ns = monotonic_ns();
-	uint64_t again_ns = atomic_load(&sp->scans) ? SPACE_RESCAN_NS : SPACE_VERIFY_NS;
+	uint64_t again_ns = sp->verify ? SPACE_VERIFY_NS : SPACE_RESCAN_NS;
 	for (;;) {
 		uint64_t next_ns = sp->ops->tend(sp), age_ns = monotonic_ns() - since_ns;
 		uint64_t due_ns = again_ns > age_ns ? again_ns - age_ns : 0;
@@ -160,6 +160,7 @@ static void begin_locked(struct space *sp)
 	if (sp->keeper_runs || !sp->mirrors)
 		return;
 	sp->phase = SPACE_SCANNING;
+	sp->verify = false;
 	atomic_store(&sp->stop, false);
 	sp->keeper_runs = pthread_create(&sp->keeper, NULL, keeper_main, sp) == 0;
 	if (!sp->keeper_runs) {

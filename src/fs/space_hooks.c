@@ -360,6 +360,15 @@ int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *in
 	return res < 0 ? give_up(op, res) : 0;
 }
 
+static int begin_name(struct space_op *op, int res)
+{
+	if (op->sp) {
+		op->names = true;
+		op->epoch = table_name_begin(&op->sp->table);
+	}
+	return res;
+}
+
 /* The directory may grow by one block; what the new inode needs depends on its type. */
 int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
 			  mode_t type, size_t link_size)
@@ -370,7 +379,13 @@ int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode
 		bytes += sp->dir_bytes;
 	if (S_ISLNK(type) && link_size > FAST_SYMLINK)
 		bytes += space_round_up(link_size, sp->block);
-	return space_change_begin_slow(op, fs, dir->inode, dir->fd, bytes, type ? 1 : 0);
+	return begin_name(op, space_change_begin_slow(op, fs, dir->inode, dir->fd, bytes, !!type));
+}
+
+int space_move_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+			  bool whiteout)
+{
+	return begin_name(op, space_change_begin_slow(op, fs, dir->inode, dir->fd, 0, whiteout));
 }
 
 void space_made_slow(struct space_op *op, const struct stat *st)
@@ -393,8 +408,8 @@ void space_end_slow(struct space_op *op, int fd)
 	if (op->keep_end && op->sp->overallocates && fd >= 0)
 		slot_count_all(op->slot);
 	end_change(op);
-	if (op->moves)
-		table_move_end(t, op->epoch);
+	if (op->names)
+		table_name_end(t, op->epoch);
 	if (op->slot && fd >= 0)
 		(void)enter_fd(op->sp, op->slot, fd);
 	space_unreserve(&t->bytes, op->bytes);

@@ -29,7 +29,7 @@ struct space_op {
 	bool borrowed;		 /* the handle holds the slot's reference */
 	bool sure;		 /* the cost of the write is known in advance: `write` */
 	struct slot_write write;
-	bool moves; /* space_end must call table_move_end with `epoch` */
+	bool names; /* space_end must call table_name_end with `epoch` */
 	unsigned epoch;
 	enum slot_change changing;
 	bool cut;	   /* frees blocks beyond the end of the file */
@@ -120,17 +120,6 @@ static inline int space_name_begin(struct space_op *op, struct fs *fs, const str
 	return space_counts(fs) ? space_name_begin_slow(op, fs, dir, type, link_size) : 0;
 }
 
-/* Adds another name of an existing inode. */
-static inline int space_link_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir)
-{
-	int res = space_name_begin(op, fs, dir, SPACE_NO_INODE, 0);
-	if (op->sp) {
-		op->moves = true;
-		op->epoch = table_move_begin(&op->sp->table);
-	}
-	return res;
-}
-
 /* fd: the file that was changed; < 0: the call failed. */
 void space_end_slow(struct space_op *op, int fd);
 static inline void space_end(struct space_op *op, int fd)
@@ -201,15 +190,13 @@ static inline void space_linked(struct fs *fs, const struct inode *inode)
 		space_linked_slow(fs, inode);
 }
 /* A rename happens between this and its space_end; call space_moving for what is renamed. */
+int space_move_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+			  bool whiteout);
 static inline int space_move_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
 				   bool whiteout)
 {
-	int res = space_change_begin(op, fs, dir->inode, dir->fd, 0, whiteout);
-	if (op->sp) {
-		op->moves = true;
-		op->epoch = table_move_begin(&op->sp->table);
-	}
-	return res;
+	op->sp = NULL;
+	return space_counts(fs) ? space_move_begin_slow(op, fs, dir, whiteout) : 0;
 }
 /* `name` is about to be renamed.  A scan could miss it or count it twice.  So a file gets a slot, which counts it; after the
  * rename of a directory, the scan is repeated. */

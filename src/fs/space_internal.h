@@ -14,7 +14,7 @@
 
 #define SPACE_MIRRORS	64
 #define SPACE_RESCAN_NS (3600 * NSEC_PER_SEC) /* finds changes made directly in the tree */
-#define SPACE_VERIFY_NS (30 * NSEC_PER_SEC)   /* and those made while it was not mounted */
+#define SPACE_VERIFY_NS (30 * NSEC_PER_SEC)   /* and those made while it was not counted */
 
 /* A way of counting a tree. */
 struct space_ops {
@@ -58,6 +58,7 @@ struct space {
 	bool rescan;			  /* lock: asked for */
 	enum space_phase phase;		  /* lock */
 	int failure;			  /* lock: -errno of a scan that failed */
+	bool verify; /* keeper: changes may have been made while the tree was not counted */
 	_Atomic bool stop;
 	_Atomic bool rescanning;
 	_Atomic bool keeper_sleeps; /* until woken: there is no file to check */

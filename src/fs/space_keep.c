@@ -82,11 +82,11 @@ static int visit(void *ctx, struct scan_sum *sum, int dir_fd, const char *name,
 	return 0;
 }
 
-/* Gives up after a second: a rename may hang in the source. */
-static void wait_for_moves(struct space *sp)
+/* Gives up after a second: one of them may hang in the source. */
+static void wait_for_names(struct space *sp)
 {
 	const struct timespec nap = {.tv_nsec = NSEC_PER_MSEC};
-	for (int i = 0; i < 1000 && !table_moves_settled(&sp->table); i++)
+	for (int i = 0; i < 1000 && !table_names_settled(&sp->table); i++)
 		nanosleep(&nap, NULL);
 }
 
@@ -101,9 +101,13 @@ static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
 	atomic_store(&sp->progress.inodes, 0);
 	atomic_store(&sp->progress.unreadable, 0);
 	table_scan_begin(t, alone);
-	wait_for_moves(sp);
+	wait_for_names(sp);
 	int res = space_scan(&(struct scan_config){sp->root_fd, slowly, &sp->stop, &sp->progress,
 						   visit, say_progress, &y});
+	if (res == 0) {
+		table_scan_visited(t);
+		wait_for_names(sp);
+	}
 	bool moved = atomic_load(&t->moves) != moves;
 	if (res == 0 &&
 	    ((moved && !last) || atomic_load(&t->missed) || (alone && atomic_load(&t->disturbed))))
@@ -163,13 +167,21 @@ static void say_not_kept(const struct space *sp, int res)
 			sp->source, sp->state_dir, strerror(-res));
 }
 
+/* Requests in progress that began before counting did are not counted.  If there can be such requests, the tree is
+ * verified soon. */
 static void adopt_open_files(struct space *sp)
 {
+	bool served = false;
 	pthread_mutex_lock(&sp->lock);
-	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
-		if (sp->mirror[i])
-			handles_adopt(sp->mirror[i]);
+	for (unsigned i = 0; i < SPACE_MIRRORS; i++) {
+		struct fs *fs = sp->mirror[i];
+		if (!fs)
+			continue;
+		handles_adopt(fs);
+		served |= atomic_load(&fs->inodes.n) > 1; /* more than the root */
+	}
 	pthread_mutex_unlock(&sp->lock);
+	sp->verify |= served;
 }
 
 /* See space_trim.h. */
@@ -201,6 +213,7 @@ static int counted_start(struct space *sp)
 	adopt_open_files(sp);
 	if (!clean)
 		return counted_recount(sp, false);
+	sp->verify = true;
 	space_add(&sp->table.bytes, total.bytes);
 	space_add(&sp->table.inodes, total.inodes);
 	return 0;

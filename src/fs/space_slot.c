@@ -310,7 +310,7 @@ void table_remove_end(struct space_table *t, const struct slot_victim *v, bool r
 void table_vanished(struct space_table *t, struct space_slot *s, uint64_t ticket)
 {
 	struct space_shard *sh = lock_of(t, s);
-	if (ticket > s->born)
+	if (ticket > s->born && ticket > s->named)
 		s->gone = true;
 	pthread_mutex_unlock(&sh->lock);
 }
@@ -319,6 +319,7 @@ void table_named(struct space_table *t, struct space_slot *s)
 {
 	struct space_shard *sh = lock_of(t, s);
 	s->gone = false;
+	s->named = slot_ticket(s);
 	if (!s->exists) {
 		s->exists = true;
 		space_add(&t->inodes, 1);

@@ -65,6 +65,7 @@ struct space_slot {
 		all_counts; /* all its blocks are counted, because the filesystem never frees preallocated ones */
 	_Atomic uint64_t ticket;
 	uint64_t born;	   /* lock: the ticket when it was counted as a new file */
+	uint64_t named;	   /* lock: the ticket when it got its first name (O_TMPFILE) */
 	uint64_t applied;  /* lock: the ticket of the newest stat that was applied */
 	uint64_t solid_to; /* lock: all blocks below this offset are allocated … */
 	bool solid_end;	   /* … lock: and none above */
@@ -103,8 +104,8 @@ struct space_table {
 	_Atomic bool alone;	/* the scan assumes that nothing is changed meanwhile */
 	_Atomic bool disturbed; /* something was changed */
 	_Atomic uint64_t moves; /* renames of directories */
-	/* Renames and links in progress, by even and odd epoch: a scan waits for those that began before it. */
-	_Atomic unsigned epoch, moving[2];
+	/* Operations in progress that give a file a name, by even and odd epoch; see table_name_begin. */
+	_Atomic unsigned epoch, naming[2];
 	_Atomic bool missed; /* a change could not be counted */
 };
 
@@ -217,7 +218,7 @@ bool table_remove_begin(struct space_table *t, dev_t dev, uint64_t ino, const st
 void table_remove_end(struct space_table *t, const struct slot_victim *v, bool removed,
 		      uint64_t now_ns);
 /* A stat with this ticket found that the file has no name any more, or (O_TMPFILE) not yet: it is subtracted when its last
- * open file is closed. */
+ * open file is closed, unless it got a name since that stat. */
 void table_vanished(struct space_table *t, struct space_slot *s, uint64_t ticket);
 /* A file without a name got one. */
 void table_named(struct space_table *t, struct space_slot *s);
@@ -225,21 +226,29 @@ void table_named(struct space_table *t, struct space_slot *s);
 /* A scan begins: until it ends, every changed file keeps its slot.  alone: presumably nothing is changed meanwhile, and the
  * scan does not remember most files that it has counted; if table->disturbed is set when it ends, abort it. */
 void table_scan_begin(struct space_table *t, bool alone);
-/* Begin and end of a rename or link.  Call begin before checking whether a scan is in progress. */
-static inline unsigned table_move_begin(struct space_table *t)
+/* The scan has visited everything. */
+static inline void table_scan_visited(struct space_table *t)
+{
+	atomic_fetch_add(&t->epoch, 1);
+}
+/* Begin and end of an operation that gives a file a name: create, link, rename.  Call begin before checking whether a scan
+ * is in progress. */
+static inline unsigned table_name_begin(struct space_table *t)
 {
 	unsigned epoch = atomic_load(&t->epoch) & 1;
-	atomic_fetch_add(&t->moving[epoch], 1);
+	atomic_fetch_add(&t->naming[epoch], 1);
 	return epoch;
 }
-static inline void table_move_end(struct space_table *t, unsigned epoch)
+static inline void table_name_end(struct space_table *t, unsigned epoch)
 {
-	atomic_fetch_sub(&t->moving[epoch], 1);
+	atomic_fetch_sub(&t->naming[epoch], 1);
 }
-/* After table_scan_begin: false while there are renames or links that began before the scan and may not know of it. */
-static inline bool table_moves_settled(struct space_table *t)
+/* False while there are such operations that began before the last table_scan_begin or table_scan_visited.  Wait for them in
+ * both cases: renames and links that began before the scan may not know of it; and a file that the scan has counted would be
+ * counted again by its creator if that comes later than table_scan_end. */
+static inline bool table_names_settled(struct space_table *t)
 {
-	return atomic_load(&t->moving[(atomic_load(&t->epoch) - 1) & 1]) == 0;
+	return atomic_load(&t->naming[(atomic_load(&t->epoch) - 1) & 1]) == 0;
 }
 enum visit { VISIT_COUNT, VISIT_KNOWN, VISIT_SLOT, VISIT_NO_MEMORY };
 /* The scan visits a file.  VISIT_COUNT: count it.  VISIT_KNOWN: already counted.  VISIT_SLOT: its slot counts it; settle the

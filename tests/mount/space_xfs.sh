@@ -15,7 +15,8 @@ append() {
 import ctypes, os, sys, time
 mnt, what = os.environ["MNT"], sys.argv[2]
 fallocate = ctypes.CDLL(None, use_errno=True).fallocate
-files = [os.open(f"{mnt}/f{i}", os.O_CREAT | os.O_WRONLY | os.O_APPEND) for i in range(int(sys.argv[1]))]
+append = [os.O_APPEND, 0]  # the daemon knows the cost of some writes without O_APPEND in advance
+files = [os.open(f"{mnt}/f{i}", os.O_CREAT | os.O_WRONLY | append[i % 2]) for i in range(int(sys.argv[1]))]
 if what == "requested":  # with KEEP_SIZE: from then on XFS frees no preallocated blocks of this file
     for fd in files:
         assert fallocate(fd, 1, ctypes.c_long(0), ctypes.c_long(4096)) == 0
@@ -63,6 +64,8 @@ writer=$!
 within 60s full || fail "it never became full"
 equal "$(held)" $size "held by files with requested blocks"
 equal "$(space used)" $size "counted for files with requested blocks"
+data=$(find "$SRC" -name 'f*' -printf '%s\n' | awk '{ n += $1 } END { print n }')
+[ "$data" -ge $((size - 65536)) ] || fail "only $data bytes of data fit into $size"
 kill $writer
 wait $writer 2>/dev/null
 # The file is known after the next mount, too.
@@ -70,7 +73,9 @@ ok truncate -s 10M "$MNT/f0"
 ok rm "$MNT/f1" "$MNT/f2"
 unmount_ratefs
 mount_ratefs -o "size=$size"
-head -c 10M /dev/zero >>"$MNT/f0" || fail "appending"
+for _ in $(seq 160); do
+	head -c 65536 /dev/zero >>"$MNT/f0" || fail "appending"
+done
 ok sync "$MNT/f0"
 # Its block map may need a block or two.
 [ "$(held)" -le $(((20 << 20) + 16384)) ] || fail "the source holds $(held) bytes after appending to a file of the last mount"

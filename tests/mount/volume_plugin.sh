@@ -54,6 +54,16 @@ equal "$(asks Path '{"Name":"box"}' .Mountpoint)" "$mnt"
 mine=$(asks Mount '{"Name":"mine","ID":"one"}' .Mountpoint)
 echo hello >"$mine/file"
 equal "$(cat "$TMP/allowed/box/file")" hello
+# No container gets a mount of another directory than the source, such as that of a link that was in its place
+# while the daemon opened it.
+mv "$TMP/allowed/box" "$TMP/allowed/moved"
+mkdir "$TMP/allowed/box"
+refuses 500 'it has been replaced' Mount '{"Name":"mine","ID":"two"}'
+rmdir "$TMP/allowed/box"
+mv "$TMP/allowed/moved" "$TMP/allowed/box"
+asks Mount '{"Name":"mine","ID":"two"}'
+asks Unmount '{"Name":"mine","ID":"two"}'
+mountpoint -q "$mine" || fail "unmounted although a container uses it"
 equal "$(ctl show box --json | jq -r '.options.write_bps.value // .options.write_bps')" 100M "set was undone by another volume"
 equal "$(findmnt -no OPTIONS "$mnt" | grep -Eo 'nosuid|nodev' | sort | xargs)" "nodev nosuid"
 equal "$(ctl list --json | jq '.daemons | length')" 1 "one daemon serves all volumes"
@@ -161,6 +171,45 @@ asks Unmount '{"Name":"dead","ID":"one"}'
 asks Remove '{"Name":"dead"}'
 asks Mount '{"Name":"mine","ID":"one"}'
 
+# --- the same if it takes seconds to die, because it has much memory or the machine is busy
+# dies_slowly PID SECONDS: holds a process that was killed before it closes its files.  Run it in the
+# background.
+dies_slowly() {
+	exec python3 - "$1" "$2" <<'EOF'
+import ctypes, os, sys, time
+SEIZE, DETACH, TRACEEXIT, WALL = 0x4206, 17, 0x40, 0x40000000
+ptrace = ctypes.CDLL(None).ptrace
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+pid = int(sys.argv[1])
+if ptrace(SEIZE, pid, None, TRACEEXIT) < 0:
+    sys.exit(print("cannot", flush=True))
+print("ready", flush=True)
+os.waitpid(pid, WALL)
+time.sleep(float(sys.argv[2]))
+ptrace(DETACH, pid, None, None)
+EOF
+}
+for call in Unmount Mount; do
+	asks Create '{"Name":"slow"}'
+	mnt=$(asks Mount '{"Name":"slow","ID":"one"}' .Mountpoint)
+	daemon=$(daemon_pid)
+	dies_slowly "$daemon" 3 >"$TMP/said" &
+	tracer=$!
+	within 10s grep -q . "$TMP/said"
+	grep -q ready "$TMP/said" || say "no ptrace: this daemon dies quickly"
+	kill -9 "$daemon"
+	asks $call '{"Name":"slow","ID":"one"}'
+	if [ $call = Unmount ]; then
+		! grep -qF " $mnt " /proc/self/mountinfo || fail "a dead mount was left by a daemon that died slowly"
+	else
+		touch "$mnt/file" || fail "mounted again, but dead"
+		asks Unmount '{"Name":"slow","ID":"one"}'
+	fi
+	wait $tracer
+	asks Remove '{"Name":"slow"}'
+	asks Mount '{"Name":"mine","ID":"one"}'
+done
+
 # --- --save outlives the mount
 asks Create '{"Name":"saved","Opts":{"iops":"100"}}'
 asks Mount '{"Name":"saved","ID":"one"}'
@@ -203,6 +252,8 @@ post VolumeDriver.Create "{\"Name\":\"$(head -c 2M /dev/zero | tr '\0' a)\"}" ||
 equal "$STATUS" 413
 refuses 404 'unknown call' Nonsense '{}'
 refuses 400 'JSON' Create '{'
+refuses 400 'JSON' Create '"name"'
+asks List null
 
 # --- socket activation, and the end: SIGTERM leaves mounts alone
 kill_plugin TERM
@@ -226,6 +277,27 @@ equal "$(asks List '' '.Volumes[0].Name')" mine
 asks Unmount '{"Name":"mine","ID":"one"}'
 asks Remove '{"Name":"mine"}'
 equal "$(cat "$TMP/allowed/box/file")" again "a source was deleted with its volume"
+kill_plugin TERM
+stop_daemon
+
+# --- volumes that have filled the disk of the state directory can be unmounted and removed
+STATE=$TMP/small
+mkdir -m 700 "$STATE"
+mount -t tmpfs -o size=2M,mode=700 tmpfs "$STATE"
+start_plugin
+for name in one two; do
+	asks Create "{\"Name\":\"$name\"}"
+	mnt=$(asks Mount "{\"Name\":\"$name\",\"ID\":\"one\"}" .Mountpoint)
+	dd if=/dev/zero of="$mnt/fill" bs=4k status=none 2>/dev/null
+	[ $name = two ] || truncate -s -16k "$mnt/fill"	# the second volume needs some
+done
+[ "$(stat -fc %a "$STATE")" = 0 ] || fail "the disk is not full"
+for name in one two; do
+	asks Unmount "{\"Name\":\"$name\",\"ID\":\"one\"}"
+	dd if=/dev/zero of="$STATE/more" bs=4k oflag=append conv=notrunc status=none 2>/dev/null
+done
+asks Remove '{"Name":"one"}'
+asks Remove '{"Name":"two"}'
 kill_plugin TERM
 stop_daemon
 ! grep -E 'Sanitizer|runtime error' "$TMP/plugin.log" || fail "a sanitizer complained"

@@ -722,6 +722,53 @@ START_TEST(a_scan_that_relied_on_quiet_knows_that_it_was_disturbed)
 }
 END_TEST
 
+START_TEST(a_file_whose_creation_outlasts_the_visits_of_a_scan_is_counted_once)
+{
+	struct space_table t;
+	table_init(&t);
+	unsigned before = table_name_begin(&t);
+	table_scan_begin(&t, false);
+	ck_assert(!table_names_settled(&t));
+	table_name_end(&t, before);
+	ck_assert(table_names_settled(&t));
+
+	unsigned creation = table_name_begin(&t);
+	ck_assert_int_eq(table_visit(&t, DEV, 1, false), VISIT_COUNT);
+	table_scan_visited(&t);
+	ck_assert(!table_names_settled(&t));
+	struct space_slot *s = table_get_new(&t, DEV, 1, 4096);
+	table_name_end(&t, creation);
+	table_put(&t, s, 0);
+	unsigned later = table_name_begin(&t); /* creates a file that the scan does not visit */
+	ck_assert(table_names_settled(&t));
+	table_scan_end(&t, 4096, 1);
+	ck_assert_int_eq(t.inodes.used, 1);
+	ck_assert_int_eq(t.bytes.used, 4096);
+	table_put(&t, table_get_new(&t, DEV, 2, 4096), 0);
+	table_name_end(&t, later);
+	ck_assert_int_eq(t.inodes.used, 2);
+	table_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_stat_from_before_a_file_got_its_name_does_not_take_the_name_away)
+{
+	const struct fhandle none = {0};
+	struct space_table t;
+	table_init(&t);
+	struct space_slot *s = table_get_new(&t, DEV, 1, 4096);
+	table_vanished(&t, s, slot_ticket(s)); /* O_TMPFILE */
+	table_opened(&t, s, false, &none);
+	uint64_t ticket = slot_ticket(s);
+	table_named(&t, s);
+	table_vanished(&t, s, ticket);
+	table_closed(&t, s, false, 0);
+	ck_assert_int_eq(t.inodes.used, 1);
+	ck_assert_int_eq(t.bytes.used, 4096);
+	table_destroy(&t);
+}
+END_TEST
+
 UNIT_MAIN("space", a_reservation_fits_up_to_the_limit_and_not_beyond, no_limit_admits_everything,
 	  a_margin_must_be_left_over, a_part_is_whole_blocks, below_what_is_used_nothing_fits,
 	  a_span_is_the_blocks_that_are_touched, racing_reservations_never_exceed_the_limit,
@@ -740,4 +787,6 @@ UNIT_MAIN("space", a_reservation_fits_up_to_the_limit_and_not_beyond, no_limit_a
 	  a_stat_from_before_a_truncation_does_not_tell_what_a_removal_frees,
 	  a_file_that_was_changed_is_checked_every_five_seconds_until_its_data_is_written,
 	  a_file_that_cannot_change_any_more_is_forgotten_when_closed,
-	  a_scan_that_relied_on_quiet_knows_that_it_was_disturbed)
+	  a_scan_that_relied_on_quiet_knows_that_it_was_disturbed,
+	  a_file_whose_creation_outlasts_the_visits_of_a_scan_is_counted_once,
+	  a_stat_from_before_a_file_got_its_name_does_not_take_the_name_away)

@@ -18,7 +18,7 @@
 /* --- a fake daemon ---------------------------------------------------------------------------- */
 
 struct fake {
-	bool mount_fails, in_use, check_fails;
+	bool mount_fails, in_use, check_fails, shows_another;
 	int pending; /* this many calls find the mount still being made */
 	unsigned mounts, unmounts;
 	char mounted[64]; /* the last one */
@@ -58,7 +58,13 @@ static int fake_check(void *ctx, const char *text, struct error *err)
 	return f->check_fails ? error_set(err, "iops: 'x': not a number") : 0;
 }
 
-static const struct volume_daemon_ops fake_ops = {fake_mount, fake_unmount, fake_status,
+static bool fake_shows(void *ctx, const char *name, const struct stat *directory)
+{
+	const struct fake *f = ctx;
+	return !f->shows_another;
+}
+
+static const struct volume_daemon_ops fake_ops = {fake_mount, fake_unmount, fake_status, fake_shows,
 						  fake_check};
 
 /* --- a plugin in a directory of its own ------------------------------------------------------- */
@@ -235,6 +241,15 @@ START_TEST(a_source_is_not_nested_in_another_and_is_checked_again_at_mount)
 	ck_assert_ptr_nonnull(strstr(said("Err"), "overlaps"));
 	snprintf(body, sizeof(body), "{\"Name\":\"b\",\"Opts\":{\"Source\":\"%s\"}}", path);
 	ck_assert_uint_eq(call(&w, CREATE, body), 200); /* shared */
+	/* replaced for a moment, while the daemon opened it */
+	w.fake.shows_another = true;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 500);
+	ck_assert_ptr_nonnull(strstr(said("Err"), "has been replaced"));
+	ck_assert_uint_eq(w.fake.unmounts, 1);
+	w.fake.shows_another = false;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	ck_assert_uint_eq(call(&w, UNMOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	w.fake.mounts = 0;
 	ck_assert_int_eq(rmdir(path), 0);
 	ck_assert_int_eq(symlink("/etc", path), 0);
 	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 500);

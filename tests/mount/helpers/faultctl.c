@@ -2,7 +2,7 @@
 /* Writes and reads the fault table of faults.so.
  *
  *	faultctl FILE new
- *	faultctl FILE set CALL [errno=NAME] [short=BYTES] [delay=MS] [hang] [spare=N] [count=N]
+ *	faultctl FILE set CALL [errno=NAME] [short=BYTES] [delay=MS] [hang] [after] [spare=N] [count=N]
  *	faultctl FILE clear [CALL]		all rows, or that call's; who hangs goes on
  *	faultctl FILE hits|waiting CALL		prints a number
  */
@@ -76,6 +76,8 @@ static void set(struct fault_table *t, int n, char **word)
 			atomic_store(&f->left, (int32_t)strtoul(value, NULL, 10));
 		else if (strcmp(word[i], "hang") == 0)
 			atomic_store(&f->hang, 1);
+		else if (strcmp(word[i], "after") == 0)
+			f->after = 1;
 		else
 			exit(2);
 	}

@@ -43,11 +43,11 @@ static int use_up(_Atomic int32_t *n)
 	return left > 0;
 }
 
-static struct fault *rule_for(const char *call)
+static struct fault *rule_for(const char *call, uint32_t after)
 {
 	for (unsigned i = 0; table && i < FAULT_RULES; i++) {
 		struct fault *f = &table->rule[i];
-		if (!atomic_load(&f->armed) || strcmp(f->call, call) != 0)
+		if (!atomic_load(&f->armed) || f->after != after || strcmp(f->call, call) != 0)
 			continue;
 		if (!use_up(&f->spared) && use_up(&f->left))
 			return f;
@@ -62,18 +62,33 @@ static void nap(unsigned ms)
 		;
 }
 
-/* True: the call fails, errno is set.  Cuts *bytes short where the rule says so. */
-static int strikes(const char *call, size_t *bytes)
+static void delay(struct fault *f)
 {
-	struct fault *f = rule_for(call);
-	if (!f)
-		return 0;
 	atomic_fetch_add(&f->hits, 1);
 	atomic_fetch_add(&f->waiting, 1);
 	nap(f->delay_ms);
 	while (atomic_load(&f->hang))
 		nap(5);
 	atomic_fetch_sub(&f->waiting, 1);
+}
+
+/* The call has been made.  errno stays as it is. */
+static void strikes_after(const char *call)
+{
+	struct fault *f = rule_for(call, 1);
+	int error = errno;
+	if (f)
+		delay(f);
+	errno = error;
+}
+
+/* True: the call fails, errno is set.  Cuts *bytes short where the rule says so. */
+static int strikes(const char *call, size_t *bytes)
+{
+	struct fault *f = rule_for(call, 0);
+	if (!f)
+		return 0;
+	delay(f);
 	if (bytes && f->at_most && *bytes > f->at_most)
 		*bytes = f->at_most;
 	if (!f->error)
@@ -98,7 +113,9 @@ static void *real(const char *name, void **slot)
 	{                                                                                          \
 		if (strikes(rule, bytes))                                                          \
 			return -1;                                                                 \
-		return REAL(name) args;                                                            \
+		type rc = REAL(name) args;                                                         \
+		strikes_after(rule);                                                               \
+		return rc;                                                                         \
 	}
 
 WRAP(ssize_t, pread64, "pread", &n, (int fd, void *buf, size_t n, off64_t off), (fd, buf, n, off))

@@ -18,6 +18,7 @@ struct fault {
 	uint32_t at_most;	/* bytes of a transfer, 0: all */
 	uint32_t delay_ms;
 	_Atomic uint32_t hang; /* as long as it is set */
+	uint32_t after;	       /* strikes when the call has been made: only delay and hang */
 	_Atomic uint32_t hits, waiting;
 };
 
