@@ -1,44 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Drives a ratefs daemon over its control socket; see ratefs-control(7).
-
-    control.py COMMAND [MEMBER=VALUE...]      control.py set target=slow values='{"iops": 100, "dry_run": true}'
+"""Drives a ratefs daemon over its control socket; see ratefs-control(7).  Prints each answer and event as a line of JSON.
+control.py COMMAND [MEMBER=VALUE...]      control.py set target=slow values='{"iops": 100, "write_bps": "5M", "dry_run": true}'
 """
 import glob, json, os, socket, sys
 
-
-def connect(seconds):
-    """A connection to the first daemon of this user; an answer may take this many seconds (None: any time)."""
-    user = os.environ.get("XDG_RUNTIME_DIR", "/run/user/%d" % os.geteuid()) + "/ratefs"
-    where = os.environ.get("RATEFS_RUNTIME_DIR") or ("/run/ratefs" if os.geteuid() == 0 else user)
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(seconds)
-    sock.connect(sorted(glob.glob(where + "/*.sock"))[0])
-    return sock.makefile("rw", encoding="utf-8", newline="\n")
-
-
-def call(daemon, **request):
-    """One request and its answer; ends the program where the daemon refuses."""
-    daemon.write(json.dumps({"v": 1, **request}) + "\n")
-    daemon.flush()
-    answer = json.loads(daemon.readline())
-    if not answer["ok"]:
-        sys.exit("{code}: {text}".format(**answer["error"]))
-    return answer
-
-
-def value(text):
-    """Numbers, booleans and objects as in JSON; anything else is text."""
+def value(text):  # numbers, booleans and objects as in JSON; anything else is text
     try:
         return json.loads(text)
     except ValueError:
         return text
 
-
-if __name__ == "__main__":
-    members = {name: value(text) for name, text in (word.split("=", 1) for word in sys.argv[2:])}
-    follows = sys.argv[1] == "subscribe"  # events may be far apart
-    daemon = connect(None if follows else 30)
-    print(json.dumps(call(daemon, do=sys.argv[1], **members), indent=2))
-    for line in daemon if follows else []:
-        print(line, end="", flush=True)
+run = os.environ.get("XDG_RUNTIME_DIR", "/run/user/%d" % os.geteuid()) if os.geteuid() else "/run"
+sockets = sorted(glob.glob(os.environ.get("RATEFS_RUNTIME_DIR", run + "/ratefs") + "/*.sock"))
+if len(sys.argv) < 2 or not sockets:
+    sys.exit(__doc__ if sockets else "you have no running ratefs daemons")
+daemon = socket.socket(socket.AF_UNIX)
+daemon.settimeout(None if sys.argv[1] == "subscribe" else 30)  # events may be far apart
+daemon.connect(sockets[0])
+request = {name: value(text) for name, text in (word.split("=", 1) for word in sys.argv[2:])}
+daemon.sendall(json.dumps({"v": 1, "do": sys.argv[1], **request}).encode() + b"\n")
+for line in daemon.makefile(encoding="utf-8"):
+    answer = json.loads(line)
+    if not answer.get("ok", True):
+        sys.exit("{code}: {text}".format(**answer["error"]))
+    print(json.dumps(answer), flush=True)
+    if sys.argv[1] != "subscribe":
+        sys.exit()
+sys.exit("the daemon has closed the connection")

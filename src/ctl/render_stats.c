@@ -5,6 +5,12 @@
 
 #include "ctl/render.h"
 
+/* False: a mount that is not mounted has no statistics. */
+static bool is_served(const json_t *a)
+{
+	return json_object_get(a, "seconds");
+}
+
 static void head(const json_t *a, FILE *out)
 {
 	const char *scope = get_text(a, "scope"), *by = get_text(a, "paused_by");
@@ -14,6 +20,10 @@ static void head(const json_t *a, FILE *out)
 		fprintf(out, " %s", get_text(a, "name"));
 	if (*get_text(a, "mountpoint"))
 		fprintf(out, ": %s at %s", get_text(a, "source"), get_text(a, "mountpoint"));
+	if (!is_served(a)) {
+		fprintf(out, ", not mounted\n");
+		return;
+	}
 	fprintf(out, ", %.1f s%s%s%s%s%s\n", get_real(a, "seconds"),
 		above || get_true(a, "paused") ? ", PAUSED" : "", above ? " (" : "",
 		above ? by : "", above ? ")" : "",
@@ -354,6 +364,8 @@ void render_stats_since(const json_t *a, const json_t *before, FILE *out)
 		return;
 	}
 	head(a, out);
+	if (!is_served(a))
+		return;
 	now(a, out);
 	space_line(get_part(a, "space"), out);
 	stuck(get_part(a, "in_source"), out);

@@ -9,6 +9,7 @@
 #include "daemon/commands.h"
 #include "daemon/ending.h"
 #include "daemon/loop.h"
+#include "daemon/reload_back.h"
 #include "daemon/served_space.h"
 
 static bool add(struct await *a, const char *name, uint64_t ending)
@@ -57,6 +58,8 @@ bool await_is_over(struct registry *r, const struct await *a)
 {
 	if (loop_now_ms() >= a->until_ms)
 		return true;
+	if (a->reload && r->way_back && r->way_back->serial == a->reload)
+		return false;
 	for (unsigned i = 0; i < a->n; i++)
 		if (!item_is_over(r, &a->item[i]))
 			return false;
@@ -91,17 +94,17 @@ static void trouble(struct await *a, struct command_reply *reply, const char *na
 
 /* The reload has changed everything else; an error says which mounts it could not make. */
 static void mount_failed(struct await *a, struct command_reply *reply, const char *name,
-			 const char *text, const char *instead)
+			 const char *text)
 {
 	AUTO_FREE char *before = reply->long_text;
 	if (!a->reload) {
 		trouble(a, reply, name, text);
 		return;
 	}
-	if (asprintf(&reply->long_text, "%s%sreloaded, but mount '%s': %s%s", before ? before : "",
-		     before ? "\n" : "", name, text, instead) < 0)
+	if (asprintf(&reply->long_text, "%s%sreloaded, but mount '%s': %s", before ? before : "",
+		     before ? "\n" : "", name, text) < 0)
 		reply->long_text = NULL;
-	command_fail(reply, PROTO_FAILED, "reloaded, but mount '%s': %s%s", name, text, instead);
+	command_fail(reply, PROTO_FAILED, "reloaded, but mount '%s': %s", name, text);
 }
 
 static void report_mount(struct registry *r, struct await *a, const struct await_item *i,
@@ -112,10 +115,7 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 		return;
 	switch (served_state(m)) {
 	case SERVED_UP:
-		if (a->reload && error_is_set(&m->trouble)) /* its fallback is up */
-			mount_failed(a, reply, i->name, m->trouble.text,
-				     "; it is mounted as before");
-		else if (a->reload)
+		if (a->reload)
 			note(reply, "mount '%s': mounted", i->name);
 		break;
 	case SERVED_MOUNTING:
@@ -126,7 +126,7 @@ static void report_mount(struct registry *r, struct await *a, const struct await
 		break;
 	default:
 		if (error_is_set(&m->trouble))
-			mount_failed(a, reply, i->name, m->trouble.text, "");
+			mount_failed(a, reply, i->name, m->trouble.text);
 	}
 }
 
@@ -148,8 +148,22 @@ static void report_unmount(struct registry *r, struct await *a, const struct awa
 	}
 }
 
+/* What the reload did is as it was before. */
+static void report_undone(const struct registry *r, struct command_reply *reply)
+{
+	const char *why = r->undone_why ? r->undone_why : "out of memory";
+	json_object_del(reply->data.at, "notes");
+	command_fail(reply, PROTO_FAILED, "not reloaded, everything is as before: %s", why);
+	if (asprintf(&reply->long_text, "not reloaded, everything is as before: %s", why) < 0)
+		reply->long_text = NULL;
+}
+
 void await_report(struct registry *r, struct await *a, struct command_reply *reply)
 {
+	if (a->reload && a->reload == r->undone) {
+		report_undone(r, reply);
+		return;
+	}
 	for (unsigned i = 0; i < a->n; i++)
 		if (a->item[i].ending)
 			report_unmount(r, a, &a->item[i], reply);

@@ -24,7 +24,7 @@ struct await {
 	struct await_item *item;
 	unsigned n;
 	int64_t until_ms;
-	bool reload; /* waits for a reload: what its mounts do is reported as notes */
+	uint64_t reload; /* the serial of a reload, whose mounts are reported as notes; 0: it is none */
 };
 
 bool await_mount(struct await *a, const struct served_mount *m);

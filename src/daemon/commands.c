@@ -178,7 +178,8 @@ static const struct member {
 
 static bool is_of_type(const json_t *value, json_type type)
 {
-	return json_typeof(value) == type || (type == JSON_TRUE && json_is_false(value));
+	return (json_typeof(value) == type && json_integer_value(value) >= 0) ||
+	       (type == JSON_TRUE && json_is_false(value));
 }
 
 static const char *type_name(json_type type)
@@ -189,7 +190,7 @@ static const char *type_name(json_type type)
 	case JSON_TRUE:
 		return "true or false";
 	case JSON_INTEGER:
-		return "a whole number";
+		return "a whole number, 0 or larger";
 	default:
 		return "an object";
 	}
@@ -236,7 +237,8 @@ static int check_version(json_t *request, struct command_reply *reply)
 {
 	const json_t *v = json_object_get(request, "v");
 	if (!json_is_integer(v))
-		return command_fail(reply, PROTO_BAD_REQUEST, "\"v\", the version, is missing");
+		return command_fail(reply, PROTO_BAD_REQUEST,
+				    "\"v\", the version, is missing or not a whole number");
 	if (json_integer_value(v) != PROTO_VERSION)
 		return command_fail(reply, PROTO_BAD_VERSION,
 				    "this daemon speaks version %d of the protocol", PROTO_VERSION);
@@ -250,7 +252,8 @@ static const struct command *read_request(json_t *request, struct command_reply 
 	if (check_version(request, reply) < 0)
 		return NULL;
 	if (!name)
-		command_fail(reply, PROTO_BAD_REQUEST, "\"do\", the command, is missing");
+		command_fail(reply, PROTO_BAD_REQUEST,
+			     "\"do\", the command, is missing or not a string");
 	else if (!c)
 		command_fail(reply, PROTO_UNKNOWN_COMMAND, "unknown command '%.80s'", name);
 	else if (check_members(request, c, reply) == 0)
@@ -263,9 +266,7 @@ static struct stats_keys keys_of(const json_t *request)
 	const json_t *keys = json_object_get(request, "keys");
 	json_int_t n = keys ? json_integer_value(keys) : STATS_TOP_KEYS;
 	return (struct stats_keys){
-		.most = n < 0		     ? 0
-			: n > STATS_MAX_KEYS ? STATS_MAX_KEYS
-					     : (unsigned)n,
+		.most = n > STATS_MAX_KEYS ? STATS_MAX_KEYS : (unsigned)n,
 		.table = json_is_true(json_object_get(request, "table")),
 	};
 }
@@ -285,8 +286,7 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 	rq.before = json_string_value(json_object_get(request, "before"));
 	rq.keys = keys_of(request);
 	rq.key = json_object_get(request, "key");
-	json_int_t min_wait = json_integer_value(json_object_get(request, "min_wait_ns"));
-	rq.min_wait_ns = min_wait > 0 ? (uint64_t)min_wait : 0;
+	rq.min_wait_ns = (uint64_t)json_integer_value(json_object_get(request, "min_wait_ns"));
 	bool must_exist = !rq.read; /* the file may have a mount that the registry has not */
 	if (must_exist && target_find(r, target ? target : "global", &rq.target, &reply->err) < 0)
 		reply->code = PROTO_NO_TARGET;

@@ -94,7 +94,6 @@ static void came_up(struct served_mount *m, struct mounting *k)
 	free(m->real_mountpoint);
 	m->real_mountpoint = take_ptr(&k->real_mountpoint);
 	m->failed = false;
-	registry_drop_fallback(m);
 	fs_mount_set(m->session, &policy);
 	served_space_set(m);
 	advise(&m->s, warn, NULL);
@@ -105,17 +104,6 @@ static void failed(struct served_mount *m, struct mounting *k)
 	m->gate_mount = NULL;
 	m->fs = NULL;
 	m->trouble = k->err;
-}
-
-/* Makes the mount again that this one should have replaced. */
-static void fall_back(struct served_mount *m)
-{
-	registry_drop_fs(registry_find_own_fs(m->registry, m->s.name, true));
-	settings_free(&m->s);
-	m->s = *m->fallback;
-	free(m->fallback);
-	m->fallback = NULL;
-	m->wanted = !m->registry->leaving;
 }
 
 static void done(struct task *t)
@@ -136,8 +124,6 @@ static void done(struct task *t)
 	}
 	if (!k->session)
 		scope_drop(k->registry, k->gate_mount, k->fs);
-	if (m && !k->session && m->fallback)
-		fall_back(m);
 	mounting_free(k);
 }
 

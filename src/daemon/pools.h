@@ -31,6 +31,8 @@ void pools_close(struct registry *r);
 
 /* pool_config_join with the pools of this daemon. */
 int pools_join(const struct pools *ps, struct settings *s, struct error *err);
+/* Adds the settings of all pools to c, as pools_plan takes them.  False: out of memory. */
+bool pools_copy(const struct pools *ps, struct configuration *c);
 /* A reload changes settings of pools, and adds and removes pools, in two steps: pools_plan changes
  * nothing and can fail (-1 with err); pools_reload carries out the plan and cannot fail.  The
  * caller frees the plan, whether or not it was carried out. */

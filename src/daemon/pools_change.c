@@ -92,6 +92,17 @@ struct pools_plan {
 	} one[];
 };
 
+bool pools_copy(const struct pools *ps, struct configuration *c)
+{
+	for (unsigned i = 0; ps && i < ps->n; i++) {
+		struct settings *s = configuration_add_pool(c);
+		if (!s || !settings_copy(s, &ps->pool[i]->s))
+			return false;
+		s->limits = ps->pool[i]->configured;
+	}
+	return true;
+}
+
 void pools_plan_free(struct pools_plan *plan)
 {
 	for (unsigned i = 0; plan && i < plan->n; i++) {

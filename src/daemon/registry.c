@@ -14,6 +14,7 @@
 #include "daemon/loop.h"
 #include "daemon/mounting.h"
 #include "daemon/path.h"
+#include "daemon/reload_back.h"
 #include "daemon/reload_paths.h"
 #include "daemon/served_space.h"
 #include "daemon/serve_mount.h"
@@ -118,17 +119,8 @@ struct served_fs *registry_add_fs(struct registry *r, const struct settings *s, 
 	return registry_make_fs(r, s, own, &r->fs);
 }
 
-void registry_drop_fallback(struct served_mount *m)
-{
-	if (m->fallback)
-		settings_free(m->fallback);
-	free(m->fallback);
-	m->fallback = NULL;
-}
-
 void registry_forget_mount(struct served_mount *m)
 {
-	registry_drop_fallback(m);
 	mounting_give_up(m);
 	if (m->ending)
 		m->ending->owner = NULL;
@@ -398,6 +390,7 @@ void registry_progress(struct registry *r)
 	in_use_progress(r);
 	reload_paths_progress(r);
 	reap(r);
+	reload_progress(r);
 	advance(r);
 }
 
@@ -409,7 +402,7 @@ bool registry_is_busy(const struct registry *r)
 	list_for_each (it, (struct list *)&r->endings)
 		if (!list_entry(it, struct ending, link)->released)
 			return true;
-	return r->looks || !list_empty(&r->mountings);
+	return r->looks || r->way_back || !list_empty(&r->mountings);
 }
 
 enum registry_rest registry_rest(const struct registry *r)
@@ -448,6 +441,8 @@ void registry_tell_rest(const struct registry *r)
 void registry_free(struct registry *r)
 {
 	reload_paths_end(r);
+	reload_settle(r);
+	free(r->undone_why);
 	list_for_each_safe (it, &r->mounts)
 		registry_forget_mount(list_entry(it, struct served_mount, link));
 	list_for_each_safe (it, &r->fs)

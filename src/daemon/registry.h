@@ -27,6 +27,7 @@ struct space;
 struct stepper;
 struct traces;
 struct path_look;
+struct way_back;
 struct use_look;
 
 struct served_fs {
@@ -57,10 +58,8 @@ struct served_mount {
 	struct ending *end;    /* while it is mounted: memory for ending_begin */
 	struct use_look *look; /* see daemon/in_use.h; NULL: nobody has asked */
 	struct error trouble;  /* why the last attempt to mount it failed */
-	/* While this mount replaces one of the same name: the settings of that one, which is mounted again if this one
-	 * fails.  NULL: it replaces none. */
-	struct settings *fallback;
 	bool paused;
+	bool fresh;		/* made by a reload that is not settled (daemon/reload_back.h) */
 	bool failed;		/* could not be mounted; a reload tries again */
 	enum served_state told; /* the state that subscribers were last told */
 };
@@ -80,8 +79,11 @@ struct registry {
 	struct pools *pools; /* NULL: none; see daemon/pools.h */
 	struct list mountings, endings;
 	struct path_look *path_look; /* see daemon/reload_paths.h; NULL: none */
-	unsigned looks; /* tasks of daemon/in_use.h and reload_paths.h that are running */
-	bool looked;	/* one has ended: commands that wait for its answer can be retried */
+	struct way_back *way_back;   /* see daemon/reload_back.h; NULL: no reload is in progress */
+	uint64_t reloads, undone; /* serials: of the last reload, of the last one that was undone */
+	char *undone_why;	  /* why; NULL: out of memory */
+	unsigned looks;		  /* tasks of daemon/in_use.h and reload_paths.h that are running */
+	bool looked; /* one has ended: commands that wait for its answer can be retried */
 	struct tasks tasks;
 	uint64_t last_serial; /* the last serial number of an ending */
 	struct gate *gate;
@@ -140,7 +142,6 @@ bool registry_is_starting(const struct registry *r);
 void registry_tell_mounted(struct served_mount *m);
 void registry_mount_ended(struct fs_mount *session, void *registry);
 
-void registry_drop_fallback(struct served_mount *m);
 /* Forgets an fs (NULL: none) now, or with its last mount if it still has some. */
 void registry_drop_fs(struct served_fs *fs);
 struct served_fs *registry_find_fs(struct registry *r, const char *name);

@@ -13,6 +13,7 @@
 #include "daemon/names.h"
 #include "daemon/options.h"
 #include "daemon/pools.h"
+#include "daemon/reload_back.h"
 #include "daemon/reload_compare.h"
 #include "daemon/reload_internal.h"
 #include "daemon/reload_paths.h"
@@ -90,7 +91,8 @@ static void note_fixed(struct changes *j, const struct settings *old, const stru
 static bool fs_moved(const struct changes *j, const struct served_mount *m)
 {
 	const struct settings *fs = m->s.fs ? configuration_find_fs(j->c, m->s.fs) : NULL;
-	return fs && m->fs && strcmp(fs->source, m->fs->s.source) != 0;
+	const char *source = fs ? served_source(m) : NULL;
+	return source && strcmp(fs->source, source) != 0;
 }
 
 const struct settings *reload_successor(const struct changes *j, const struct served_mount *m)
@@ -148,13 +150,19 @@ static void mount_it(struct changes *j, struct served_mount *m)
 	await_mount(j->await, m);
 }
 
+/* An fs with another source is another fs: what the old source holds does not count in it. */
+static bool is_moved(const struct served_fs *fs, const struct settings *wanted)
+{
+	return strcmp(fs->s.source, wanted->source) != 0;
+}
+
 static void drop_fs(struct changes *j)
 {
 	list_for_each_safe (it, &j->r->fs) {
 		struct served_fs *fs = list_entry(it, struct served_fs, link);
-		bool wanted = fs->own ? configuration_find_mount(j->c, fs->s.name) != NULL
-				      : configuration_find_fs(j->c, fs->s.name) != NULL;
-		if (!wanted)
+		const struct settings *s = fs->own ? configuration_find_mount(j->c, fs->s.name)
+						   : configuration_find_fs(j->c, fs->s.name);
+		if (!s || (!fs->own && is_moved(fs, s)))
 			registry_drop_fs(fs);
 	}
 }
@@ -208,26 +216,31 @@ static bool plan_fs_change(struct reload_plan *p, struct served_fs *fs,
 	       registry_change_add(&p->change, fs, NULL, wanted);
 }
 
-/* The new name of a mount's own fs, which is named like the mount. */
-static char *own_fs_name(struct changes *j, const struct served_fs *fs)
+/* The section that keeps the mount of this own fs, which is named like the mount.  NULL: none does. */
+static const struct settings *own_fs_successor(struct changes *j, const struct served_fs *fs)
 {
 	list_for_each (it, &j->r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		const struct settings *wanted = m->fs == fs ? reload_successor(j, m) : NULL;
-		if (wanted)
-			return wanted->name;
+		if (m->fs ? m->fs == fs : !m->s.fs && strcmp(m->s.name, fs->s.name) == 0)
+			return reload_successor(j, m);
 	}
-	return fs->s.name;
+	return NULL;
 }
 
 /* A mount's own fs is not in the file: a reload resets the options that `set` has changed in it. */
 static bool plan_own_fs(struct changes *j, struct reload_plan *p, struct served_fs *fs)
 {
-	struct settings nothing;
-	settings_init(&nothing);
-	nothing.name = own_fs_name(j, fs);
-	nothing.source = fs->s.source;
-	return plan_fs_change(p, fs, &nothing);
+	const struct settings *mount = own_fs_successor(j, fs), *was;
+	struct settings wanted;
+	if (!mount)
+		return true; /* goes with its mount */
+	settings_init(&wanted);
+	was = j->back ? way_back_own_fs(j->back, mount->name) : NULL;
+	if (was)
+		wanted = *was;
+	wanted.name = mount->name;
+	wanted.source = fs->s.source;
+	return plan_fs_change(p, fs, &wanted);
 }
 
 static bool plan_fs(struct changes *j, struct reload_plan *p)
@@ -240,8 +253,9 @@ static bool plan_fs(struct changes *j, struct reload_plan *p)
 	for (unsigned i = 0; ok && i < j->c->n_fs; i++) {
 		const struct settings *wanted = &j->c->fs[i];
 		struct served_fs *fs = registry_find_own_fs(j->r, wanted->name, false);
-		ok = fs ? plan_fs_change(p, fs, wanted)
-			: registry_make_fs(j->r, wanted, false, &p->fs) != NULL;
+		ok = fs && !is_moved(fs, wanted)
+			     ? plan_fs_change(p, fs, wanted)
+			     : registry_make_fs(j->r, wanted, false, &p->fs) != NULL;
 	}
 	return ok;
 }
@@ -256,25 +270,6 @@ static bool plan_name(struct reload_plan *p, struct served_mount *m, const char 
 	struct renaming *one = &more[p->n_renamings++];
 	*one = (struct renaming){m, strdup(name), strdup(name), strdup(name)};
 	return one->name && one->fs_name && one->end_name;
-}
-
-/* Plans a new mount.  If it replaces one of the same name, keeps the settings of that one, to mount it again on failure. */
-static bool plan_new_mount(struct changes *j, struct reload_plan *p, unsigned i)
-{
-	const struct settings *wanted = &j->c->mount[i];
-	struct served_mount *m = registry_make_mount(j->r, wanted, &p->mounts);
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are n_mounts > i of them */
-	const struct served_mount *was = registry_find_mount(j->r, wanted->name);
-	bool way_back =
-		was && served_state(was) == SERVED_UP && was->s.source && !reload_successor(j, was);
-	if (!m || !way_back)
-		return m;
-	m->fallback = malloc(sizeof(*m->fallback));
-	if (m->fallback && settings_copy(m->fallback, &was->s))
-		return true;
-	free(m->fallback);
-	m->fallback = NULL;
-	return false;
 }
 
 static bool plan_mounts(struct changes *j, struct reload_plan *p)
@@ -292,7 +287,7 @@ static bool plan_mounts(struct changes *j, struct reload_plan *p)
 			    registry_change_add(&p->change, NULL, m, wanted));
 	}
 	for (unsigned i = 0; ok && i < j->c->n_mounts; i++)
-		ok = taken[i] || plan_new_mount(j, p, i);
+		ok = taken[i] || registry_make_mount(j->r, &j->c->mount[i], &p->mounts);
 	return ok;
 }
 
@@ -349,19 +344,36 @@ static void add_mounts(struct changes *j, struct reload_plan *p)
 {
 	list_for_each_safe (it, &p->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
+		const struct was *was = j->back ? way_back_mount(j->back, m->s.name) : NULL;
+		m->fresh = true;
+		m->paused = was && was->paused;
 		list_remove(it);
 		list_push_tail(&j->r->mounts, it);
 		registry_tell(j->r, "mount_added", "mount", m->s.name, NULL, NULL);
-		mount_it(j, m);
+		if (!was)
+			mount_it(j, m);
 	}
 }
 
+/* Mounts that failed before this reload are tried again; on the way back, what was up. */
 static void retry_mounts(struct changes *j)
 {
 	list_for_each (it, &j->r->mounts) {
 		struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (m->failed && served_state(m) == SERVED_DOWN)
-			mount_it(j, m);
+		const struct was *was = j->back ? way_back_mount(j->back, m->s.name) : NULL;
+		if (served_state(m) != SERVED_DOWN || !(was ? was->up : m->failed))
+			continue;
+		m->fresh = was;
+		mount_it(j, m);
+	}
+}
+
+static void pause_fs(struct changes *j, struct reload_plan *p)
+{
+	list_for_each (it, &p->fs) {
+		struct served_fs *fs = list_entry(it, struct served_fs, link);
+		if (j->back && way_back_fs_paused(j->back, fs->s.name))
+			registry_pause_fs(fs, true);
 	}
 }
 
@@ -374,23 +386,50 @@ static void finish(struct changes *j, struct reload_plan *p)
 	for (unsigned i = 0; i < p->change.n; i++)
 		note_change(j, &p->change.scope[i]);
 	registry_change_finish(&p->change);
-	list_splice_tail(&j->r->fs, &p->fs);
-	retry_mounts(j);
-	add_mounts(j, p);
 	drop_fs(j);
+	pause_fs(j, p);
+	list_splice_tail(&j->r->fs, &p->fs);
+	if (!j->back)
+		retry_mounts(j);
+	add_mounts(j, p);
+	if (j->back)
+		retry_mounts(j);
 }
 
-static enum reload_result carry_out(struct changes *j, struct problems *problems)
+static int carry_out(struct changes *j, struct error *err)
 {
 	struct reload_plan p;
-	struct error err = ERROR_INIT;
-	bool ok = plan(j, &p, &err) == 0 && registry_change_apply(&p.change, &err) == 0;
+	bool ok = plan(j, &p, err) == 0 && registry_change_apply(&p.change, err) == 0;
 	if (ok)
 		finish(j, &p);
-	else
-		problems_add(problems, 0, "%s", err.text);
 	plan_free(&p);
-	return ok ? RELOAD_DONE : RELOAD_FAILED;
+	return ok ? 0 : -1;
+}
+
+static enum reload_result apply(struct changes *j, struct problems *problems)
+{
+	struct error err = ERROR_INIT;
+	reload_settle(j->r);
+	struct way_back *b = way_back_new(j->r);
+	if (!b)
+		error_set(&err, "nothing was changed: out of memory");
+	if (!b || carry_out(j, &err) < 0) {
+		problems_add(problems, 0, "%s", err.text);
+		way_back_free(b);
+		return RELOAD_FAILED;
+	}
+	j->await->reload = b->serial = ++j->r->reloads;
+	reload_watch(j->r, b);
+	return RELOAD_DONE;
+}
+
+int reload_apply_back(struct registry *r, const struct way_back *b, struct error *err)
+{
+	struct await nobody = {0};
+	struct changes j = {r, &b->c, NULL, &nobody, b};
+	int rc = carry_out(&j, err);
+	await_free(&nobody);
+	return rc;
 }
 
 /* Finds out whether all new mounts can be made and all old ones can be removed. */
@@ -415,8 +454,7 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 {
 	struct configuration c;
 	struct await nobody = {0};
-	struct changes j = {r, &c, reply, reply ? &reply->await : &nobody};
-	j.await->reload = true;
+	struct changes j = {r, &c, reply, reply ? &reply->await : &nobody, NULL};
 	names_begin();
 	int rc = config_load(&c, r->file, p);
 	if (rc < 0 && names_wanted() && names_ask()) {
@@ -427,7 +465,7 @@ enum reload_result reload(struct registry *r, bool force, struct problems *p,
 	if (res != RELOAD_LATER)
 		names_end();
 	if (res == RELOAD_DONE)
-		res = carry_out(&j, p);
+		res = apply(&j, p);
 	if (rc == 0)
 		configuration_free(&c);
 	await_free(&nobody);

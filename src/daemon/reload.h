@@ -22,8 +22,9 @@
  *                 would be removed, are being looked up.  Call again when names_receive returns true or
  *                 registry->looked is set.
  * RELOAD_DONE     the new limits are in force.  Mounts that still come up or go down are in
- *                 reply->await.  The log and the notes of the reply say what was done.  A mount
- *                 that could not be made is logged, and is an error of the reply.
+ *                 reply->await.  The log and the notes of the reply say what was done.  If a new mount
+ *                 cannot be made, everything is undone (daemon/reload_back.h), which is logged, and is
+ *                 an error of the reply; so is an old mount that fails once more.
  * `reply` may be NULL. */
 enum reload_result { RELOAD_FAILED = -2, RELOAD_REFUSED, RELOAD_DONE, RELOAD_LATER };
 enum reload_result reload(struct registry *r, bool force, struct problems *p,

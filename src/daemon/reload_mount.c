@@ -5,6 +5,7 @@
 #include "daemon/config_file.h"
 #include "daemon/names.h"
 #include "daemon/reload.h"
+#include "daemon/reload_back.h"
 
 struct section {
 	struct registry *r;
@@ -77,6 +78,7 @@ enum reload_result reload_mount(struct registry *r, const char *name, struct pro
 	names_end();
 	if (rc < 0)
 		return RELOAD_REFUSED;
+	reload_settle(r);
 	mount_section(&j, name);
 	configuration_free(&c);
 	return RELOAD_DONE;

@@ -230,13 +230,12 @@ static enum gate_outcome outcome_of(int err)
 	return err ? OUTCOME_ERROR : OUTCOME_OK;
 }
 
-/* A full disk and too many open files are failures of the source; size= and max_open= are not, and have been counted as
- * refusals. */
+/* A full disk and too many open files are failures of the source; size= and max_open= are refusals. */
 static enum gate_outcome outcome_of_request(const struct request *r)
 {
 	bool refused = space_was_refused();
 	if (r->too_many_open)
-		return OUTCOME_ERROR;
+		return OUTCOME_TOO_MANY_OPEN;
 	return refused && r->error ? OUTCOME_NO_SPACE : outcome_of(r->error);
 }
 

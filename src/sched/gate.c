@@ -375,6 +375,7 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 		[OUTCOME_OK] = COUNT_OK,
 		[OUTCOME_ERROR] = COUNT_OK,
 		[OUTCOME_FAILED] = COUNT_FAILED,
+		[OUTCOME_TOO_MANY_OPEN] = COUNT_TOO_MANY_OPEN,
 		[OUTCOME_NO_SPACE] = COUNT_NO_SPACE,
 		[OUTCOME_CANCELLED] = COUNT_ABORTED,
 	};
@@ -404,14 +405,13 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 const struct scope_way *gate_open_try(struct gate_mount *m, const struct caller *caller)
 {
 	uint64_t now_ns = 0;
-	struct leaf *f = leaf_of(m, caller, COST_OPENCLOSE, &now_ns);
+	const struct leaf *f = leaf_of(m, caller, COST_OPENCLOSE, &now_ns);
 	const struct scope_way *way = atomic_load_explicit(&f->way, memory_order_acquire);
 	for (unsigned i = 0; i < way->n; i++) {
 		if (permits_try(&way->node[i]->limiter->open))
 			continue;
 		while (i--)
 			permits_release(&way->node[i]->limiter->open);
-		leaf_count(f, COST_OPENCLOSE, COUNT_TOO_MANY_OPEN, 1);
 		return NULL;
 	}
 	return way;

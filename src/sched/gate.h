@@ -239,8 +239,9 @@ enum gate_outcome {
 	OUTCOME_OK,
 	/* an ordinary error such as ENOENT: counted as ok, but nothing was transferred */
 	OUTCOME_ERROR,
-	OUTCOME_FAILED,	  /* the source failed */
-	OUTCOME_NO_SPACE, /* refused by the options size or inodes */
+	OUTCOME_FAILED,	       /* the source failed */
+	OUTCOME_TOO_MANY_OPEN, /* refused by max_open (gate_open_try) */
+	OUTCOME_NO_SPACE,      /* refused by the options size or inodes */
 	OUTCOME_CANCELLED
 };
 void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t bytes_moved);

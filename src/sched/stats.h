@@ -26,9 +26,9 @@ struct class_stats {
 	uint64_t would_block, timed_out, cancelled, misconfigured;
 	uint64_t full;		/* refused by max_inflight with on_full=reject */
 	uint64_t no_room;	/* refused by max_parked or max_parked_bytes */
-	uint64_t too_many_open; /* refused by max_open */
+	uint64_t too_many_open; /* admitted, then refused by max_open */
 	uint64_t no_space;	/* admitted, then refused by size or inodes */
-	/* Outcomes of admitted operations; no_space is one, too.  An ordinary error such as ENOENT
+	/* Outcomes of admitted operations; too_many_open and no_space are such, too.  An ordinary error such as ENOENT
 	 * counts both as ok and as an error; failed means that the source failed. */
 	uint64_t ok, errors, failed, aborted;
 	struct histogram wait;	     /* of parked requests */

@@ -65,6 +65,7 @@ ok cat "$TMP/m1/file" >/dev/null
 says 'one: is mounted already' ctl mount one
 ok ctl unmount one
 equal "$(state one)" unmounted
+equal "$(ctl stats one)" "mount one: $SRC/a at $TMP/m1, not mounted"
 says 'one: is not mounted' ctl unmount one
 ok ctl mount one
 
@@ -74,7 +75,8 @@ out=$(ctl unmount one 2>&1) && fail "unmounted in use"
 [[ $out == *"one: is in use: 1 open file"* ]] || fail "in use, but unmount says: $out"
 ok ctl unmount one --force
 exec 8<&-
-! find "/proc/$DAEMON/fd" -lname '*/file' | grep -q . || fail "the daemon keeps files of a mount that is gone"
+closed() { ! find "/proc/$DAEMON/fd" -lname '*/file' | grep -q .; }
+within 5s closed || fail "the daemon keeps files of a mount that is gone"
 equal "$(ctl stats global --json | jq .open.now)" 0 "open files"
 ok ctl mount one
 

@@ -40,6 +40,15 @@ while read -r command; do
 done < <(sed -n 's/^[[:blank:]]*{"\([a-z-]*\)", do_.*/\1/p' "${srcdir:-.}/src/daemon/commands.c")
 equal "$(ctl show slow --json | jq -r .options.iops.value)" off "what reload undid"
 
+# Every member is in the page; those of some objects are named by options, limits or operations.
+jq -r '[paths | map(select(type == "string")) | select(length > 0) |
+	select(length < 2 or (.[-2] | IN("options", "values", "classes", "limits", "each", "share") | not)) | .[-1]] | unique[]' \
+	"$TMP/answers" | sort -u >"$TMP/members"
+[ "$(wc -l <"$TMP/members")" -ge 90 ] || fail "the answers have few members: $(cat "$TMP/members")"
+while read -r member; do
+	grep -qE "(Ql|Pq Ql) ([a-z_0-9]+ , )*$member( |\$)" "$page" || fail "$member: is not in the page"
+done <"$TMP/members"
+
 # Codes.
 code bad-request 'list'
 code bad-request '{"do":"list"}'
@@ -47,6 +56,9 @@ code bad-version '{"v":2,"do":"list"}'
 code unknown-command '{"v":1,"do":"lst"}'
 code bad-argument '{"v":1,"do":"show"}'
 code bad-argument '{"v":1,"do":"list","force":true}'
+code bad-request '{"v":"1","do":"list"}'
+code bad-argument '{"v":1,"do":"stats","keys":-1}'
+code bad-argument '{"v":1,"do":"subscribe","min_wait_ns":-1}'
 code no-target '{"v":1,"do":"show","target":"nothing"}'
 code wrong-target '{"v":1,"do":"class-remove","target":"slow"}'
 code unknown-option '{"v":1,"do":"set","target":"slow","values":{"ipos":5}}'
@@ -72,6 +84,11 @@ code bad-file '{"v":1,"do":"reload"}'
 sed -i '$d' "$TMP/c.conf"
 
 # The example program.
+[ "$(wc -l <"$control")" -le 30 ] || fail "control.py is no longer short"
+says 'no running ratefs daemons' env RATEFS_RUNTIME_DIR="$TMP/none" "$control" list
+timeout 20 "$control" subscribe target=slow >"$TMP/events" 2>&1 &
+subscriber=$!
+within 5s grep -q '"ok": true' "$TMP/events" || fail "control.py subscribe: $(cat "$TMP/events")"
 "$control" show target=slow | jq -e '.options.iops.value == "5k"' >/dev/null || fail "control.py show"
 "$control" set target=slow 'values={"iops": 70, "bps": 1e6, "dry_run": true}' |
 	jq -e '.values.iops == "70" and .values.dry_run == "yes"' >/dev/null || fail "control.py set: numbers and booleans"
@@ -81,6 +98,9 @@ equal "$("$control" stats target=slow keys=0 | jq -c .dry_run)" false "dry_run b
 says 'no-target' "$control" unmount target=nothing force=true
 "$control" set target=slow 'values={"read_bps": "1M"}' | jq -e '.values.read_bps == "1M"' >/dev/null || fail "control.py set"
 says 'no-target' "$control" show target=nothing
+within 5s grep -q '"event": "limit_changed".*"read_bps"' "$TMP/events" || fail "control.py subscribe: $(cat "$TMP/events")"
+kill $subscriber
+wait $subscriber 2>/dev/null
 
 # trace, as JSON and as text: a reader that waits, a change of a limit, a reader that is killed.
 "$RATEFSCTL" trace slow --json >"$TMP/trace" 2>"$TMP/trace.err" &

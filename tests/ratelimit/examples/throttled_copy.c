@@ -34,7 +34,9 @@ static int copy_some(struct ratelimit_io *io, int from, int to)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4) {
+	char *rest = NULL;
+	uint64_t rate = argc == 4 ? strtoull(argv[3], &rest, 10) : 0;
+	if (!rate || *rest || *argv[3] == '-') {
 		fprintf(stderr, "usage: throttled_copy FROM TO BYTES_PER_SECOND\n");
 		return 2;
 	}
@@ -45,7 +47,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	struct ratelimit_io_config config = {
-		.bytes = {.size = PIECE, .refill_per_sec = strtoull(argv[3], NULL, 10)},
+		.bytes = {.size = PIECE, .refill_per_sec = rate},
 	};
 	struct ratelimit_io *io;
 	int rc = ratelimit_io_new(&io, &config, ratelimit_now_ns());
