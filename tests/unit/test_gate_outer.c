@@ -98,20 +98,6 @@ static void greedy_end(struct greedy *g, unsigned n)
 	}
 }
 
-static struct rule *rule(const char *text)
-{
-	struct error err = ERROR_INIT;
-	struct rule *r = rule_parse(text, NULL, &err);
-	ck_assert_msg(r != NULL, "%s", err.text);
-	return r;
-}
-
-static void near(double is, double want, double percent)
-{
-	ck_assert_msg(is >= want * (1 - percent / 100) && is <= want * (1 + percent / 100),
-		      "%.0f is not within %.2f %% of %.0f", is, percent, want);
-}
-
 /* A mount with a limit for each user; writes belong to a class whose keys are processes. */
 static struct rule *writes;
 static struct gate_class_config by_op(void)
