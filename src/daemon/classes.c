@@ -80,8 +80,8 @@ static void report_cycle(struct check *c, const struct settings *s)
 		n += (size_t)snprintf(names + n, sizeof(names) - n, "'%s' in ", at->name);
 		at = parent_of(c, at);
 	} while (at != s && n < sizeof(names));
-	problem(c, s, "parent", "the classes are inside each other: %.150s'%s'; %s", names,
-		s->name, "give one of them another parent, or none");
+	problem(c, s, "parent", "the classes are inside each other: %.150s'%s'; %s", names, s->name,
+		"give one of them another parent, or none");
 }
 
 /* Follows `parent` from this class to the mount. */

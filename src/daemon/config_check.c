@@ -158,9 +158,10 @@ static void check_parent_exists(const struct configuration *c, struct settings *
 		i++;
 	if (!class->parent || i < c->n_classes)
 		return;
-	problems_add(p, line_of(class, "parent"),
-		     "[class:%s] parent: there is no class '%s'; add [class:%s], or correct the name",
-		     class->name, class->parent, class->parent);
+	problems_add(
+		p, line_of(class, "parent"),
+		"[class:%s] parent: there is no class '%s'; add [class:%s], or correct the name",
+		class->name, class->parent, class->parent);
 	free(class->parent);
 	class->parent = NULL;
 }

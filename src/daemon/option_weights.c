@@ -63,8 +63,10 @@ int weights_parse(struct weights *w, const char *text, struct error *err)
 		return option_no_memory(err);
 	char *id = strchr(copy, ':'), *weight = strrchr(copy, '=');
 	if (!id || !weight || weight < id)
-		return error_set(err, "'%s': not a weight; write for example uid:1000=4, or for a class its share, like 4",
-				 text);
+		return error_set(
+			err,
+			"'%s': not a weight; write for example uid:1000=4, or for a class its share, like 4",
+			text);
 	const char *comma = strchr(text, ',');
 	if (comma && strchr(comma, ':') && strchr(comma, '='))
 		return error_set(err, "'%s': ',' does not separate weights; write '+'", text);

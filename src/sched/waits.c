@@ -184,8 +184,7 @@ static void sum_leaf(struct leaf *f, void *arg)
 static void find_oldest_job(struct job *j, void *arg)
 {
 	struct waited_sum *sum = arg;
-	if (!j->own && !j->probe &&
-	    (!sum->oldest || (int64_t)(j->seq - sum->oldest->seq) < 0))
+	if (!j->own && !j->probe && (!sum->oldest || (int64_t)(j->seq - sum->oldest->seq) < 0))
 		sum->oldest = j;
 }
 

@@ -359,13 +359,11 @@ START_TEST(reservations_of_all_mounts_together_are_held_against_the_limits_that_
 		"[class:x]\nmatch = uid:1\n";
 	char text[600];
 	snprintf(text, sizeof(text), "%sreserve.iops = 26\n", shared);
-	says(text,
-	     "f:18: [class:x] reserve.iops: reservations in fs 'f' add up to 52, above its "
-	     "iops=50; lower one of them, or raise the limit");
+	says(text, "f:18: [class:x] reserve.iops: reservations in fs 'f' add up to 52, above its "
+		   "iops=50; lower one of them, or raise the limit");
 	snprintf(text, sizeof(text), "%sreserve.bps = 34M\n", shared);
-	says(text,
-	     "f:18: [class:x] reserve.bps: reservations in global add up to 102M, above its "
-	     "bps=100M; lower one of them, or raise the limit");
+	says(text, "f:18: [class:x] reserve.bps: reservations in global add up to 102M, above its "
+		   "bps=100M; lower one of them, or raise the limit");
 	snprintf(text, sizeof(text), "%sreserve.bps = 33M\nreserve.iops = 25\n", shared);
 	ck_assert_int_eq(parse(text), 0);
 	configuration_free(&c);
