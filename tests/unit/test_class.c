@@ -433,6 +433,30 @@ START_TEST(waiting_requests_move_to_their_new_class_in_the_order_in_which_they_c
 }
 END_TEST
 
+START_TEST(a_wait_is_counted_for_the_key_where_it_ends)
+{
+	struct rule *r = rule("uid:1");
+	struct gate_class_config c = class_config("one", r);
+	struct key_stats key[4];
+	struct work k[4] = {0};
+	cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.limits, LIMIT_IOPS, 1);
+	up();
+	for (unsigned i = 0; i < 4; i++)
+		work_submit(&w, &k[i], m, COST_META, 0, 1);
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	world_pass(&w, 10 * SEC);
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, key, 4), 1);
+	ck_assert_str_eq(key[0].leaf, "one");
+	ck_assert_uint_eq(key[0].parked, 3); /* the first was admitted immediately */
+	ck_assert_uint_eq(key[0].ops, 3);
+	ck_assert_uint_eq(key[0].uid, 1);
+	down();
+	rule_free(r);
+}
+END_TEST
+
 START_TEST(what_a_removed_class_still_counts_is_the_mounts)
 {
 	struct grant grant;
@@ -899,7 +923,8 @@ UNIT_MAIN("class", each_key_has_a_limit_of_its_own,
 	  a_class_has_its_limit_and_shares_the_mounts_by_weight, a_parent_bounds_all_its_children,
 	  parents_that_cannot_be_are_refused_and_nothing_changes,
 	  waiting_requests_move_to_their_new_class_in_the_order_in_which_they_came,
-	  a_class_that_stays_keeps_what_was_spent, what_a_removed_class_still_counts_is_the_mounts,
+	  a_wait_is_counted_for_the_key_where_it_ends, a_class_that_stays_keeps_what_was_spent,
+	  what_a_removed_class_still_counts_is_the_mounts,
 	  a_debt_is_not_left_in_a_class_that_was_removed,
 	  a_place_is_not_left_in_a_class_that_was_removed, weights_within_a_class_change_at_once,
 	  handles_are_counted_where_they_were_opened_though_their_class_moves,
