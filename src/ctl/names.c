@@ -23,7 +23,8 @@ static int find(char kind, const char *name, uint64_t *id, struct error *err)
 	const char *what = kind == 'u' ? "user" : "group";
 	int64_t found = name_service_find(kind, name);
 	if (found == NAME_SERVICE_NONE)
-		return error_set(err, "there is no %s '%s'", what, name);
+		return error_set(err, "there is no %s '%s'; use an existing name or a number", what,
+				 name);
 	if (found < 0)
 		return error_set(err, "%s '%s' cannot be looked up now; give the number", what,
 				 name);
@@ -86,6 +87,7 @@ char *with_numbers(const char *word, struct error *err)
 		if (fclose(out) == 0 && ok)
 			return text;
 		free(text);
+		error_prefix(err, "%.*s", (int)n - 1, w->option);
 		return NULL;
 	}
 	return strdup(word);

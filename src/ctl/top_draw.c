@@ -291,7 +291,11 @@ static void put_user(struct pen *p, const struct top_data *d, const struct snap_
 		snprintf(group, sizeof(group), "gid %llu", (unsigned long long)k->id);
 		left(p, group, width);
 	} else {
-		left(p, strcmp(k->kind, "none") == 0 ? "all" : d->user_name(k->uid), width);
+		left(p,
+		     strcmp(k->kind, "none") == 0     ? "all"
+		     : strcmp(k->kind, "shared") == 0 ? "shared"
+						      : d->user_name(k->uid),
+		     width);
 	}
 }
 

@@ -60,64 +60,84 @@ static void check_name(struct check *c, unsigned i)
 			s->name, CLASS_NAME_MAX);
 	for (unsigned k = 0; k < i; k++)
 		if (strcmp(c->mount->class[k].name, s->name) == 0)
-			problem(c, s, "", "there are two classes of that name");
+			problem(c, s, "", "there are two classes of that name; rename one");
 }
 
-/* True: following `parent` from this class leads to the mount, without a cycle. */
-static bool check_parent(struct check *c, const struct settings *s)
+static const struct settings *parent_of(const struct check *c, const struct settings *s)
 {
+	return s->parent ? settings_find_class(c->mount, s->parent) : NULL;
+}
+
+/* Reports a cycle of parents once: at its first class in the order of the file. */
+static void report_cycle(struct check *c, const struct settings *s)
+{
+	char names[200] = "";
+	size_t n = 0;
 	const struct settings *at = s;
-	unsigned depth = 0;
-	while (at->parent) {
-		const struct settings *up = settings_find_class(c->mount, at->parent);
-		if (!up && at == s)
-			problem(c, s, "parent", "there is no class '%s' in mount '%s'", at->parent,
-				c->mount->name);
-		if (!up)
-			return false;
-		if (up == s) {
-			problem(c, s, "parent", "'%s' is a part of this class itself", s->parent);
-			return false;
-		}
-		if (++depth >= GATE_CLASS_DEPTH_MAX) {
-			/* If the parents form a cycle without this class, a class in the cycle is
-			 * reported instead. */
-			if (depth == GATE_CLASS_DEPTH_MAX && !up->parent)
-				problem(c, s, "parent", "more than %d classes inside each other",
-					GATE_CLASS_DEPTH_MAX);
-			return false;
-		}
-		at = up;
-	}
-	return true;
+	do {
+		if (at < s)
+			return;
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "'%s' in ", at->name);
+		at = parent_of(c, at);
+	} while (at != s && n < sizeof(names));
+	problem(c, s, "parent", "the classes are inside each other: %.150s'%s'; %s", names, s->name,
+		"give one of them another parent, or none");
 }
 
-/* A class before the i-th that matches every request of this alternative, so that the i-th never
- * gets one; NULL: none. */
-static const struct settings *taker(const struct settings *mount, unsigned i,
-				    struct rule_terms *alternative)
+/* Follows `parent` from this class to the mount. */
+static void check_parent(struct check *c, const struct settings *s)
 {
-	const struct rule one = {.either = alternative, .n = 1};
-	for (unsigned k = 0; k < i; k++)
-		if (mount->class[k].match.rule && rule_covers(mount->class[k].match.rule, &one))
-			return &mount->class[k];
-	return NULL;
+	unsigned depth = 0;
+	if (s->parent && !parent_of(c, s))
+		problem(c, s, "parent", "there is no class '%s' in mount '%s'; add it there first",
+			s->parent, c->mount->name);
+	for (const struct settings *at = parent_of(c, s); at; at = parent_of(c, at)) {
+		if (at == s) {
+			report_cycle(c, s);
+			return;
+		}
+		if (++depth < GATE_CLASS_DEPTH_MAX)
+			continue;
+		/* If the parents form a cycle without this class, a class in the cycle is
+		 * reported instead. */
+		if (depth == GATE_CLASS_DEPTH_MAX && !at->parent)
+			problem(c, s, "parent",
+				"more than %d classes inside each other; give it a parent further "
+				"out",
+				GATE_CLASS_DEPTH_MAX);
+		return;
+	}
 }
 
+/* Reports the i-th class if the classes before it take all requests that it matches. */
 static void check_reach(struct check *c, unsigned i)
 {
-	const struct settings *s = &c->mount->class[i], *by = NULL;
+	const struct settings *s = &c->mount->class[i], *last = NULL;
 	const struct rule *r = s->match.rule;
+	bool several = false;
 	for (unsigned k = 0; r && k < r->n; k++) {
-		by = taker(c->mount, i, &r->either[k]);
-		if (!by)
+		uint32_t left = rule_ops(&r->either[k]);
+		for (unsigned e = 0; e < i && left; e++) {
+			const struct settings *earlier = &c->mount->class[e];
+			uint32_t taken =
+				earlier->match.rule
+					? left & rule_taken_ops(earlier->match.rule, &r->either[k])
+					: 0;
+			if (!taken)
+				continue;
+			left &= ~taken;
+			several |= last && last != earlier;
+			last = !last || earlier > last ? earlier : last;
+		}
+		if (left)
 			return;
 	}
-	if (by)
+	if (last)
 		problem(c, s, "match",
-			"the class is never used: '%s', which is tried earlier, takes all "
-			"of it; put this class before '%s'",
-			by->name, by->name);
+			"the class is never used: %s'%s', which %s tried earlier, %s all of it; "
+			"put this class before '%s'",
+			several ? "classes up to " : "", last->name, several ? "are" : "is",
+			several ? "take" : "takes", last->name);
 }
 
 unsigned classes_check(const struct settings *mount, class_report *report, void *ctx)

@@ -51,8 +51,10 @@ static int set_option(struct settings *s, struct request *rq, const char *name, 
 		return wrong_scope(rq, scope, name, bare, value);
 	const struct option_def *o = option_find(bare);
 	if (o && !o->live && option_is_in(o, rq->target.scope)) {
-		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy),
-			 "change the configuration and mount it anew");
+		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "%s",
+			 rq->target.scope == SCOPE_CLASS
+				 ? "change the configuration file and reload"
+				 : "change the configuration and mount it anew");
 		return command_fail(rq->reply, PROTO_NOT_LIVE,
 				    "%s: cannot be changed while it is mounted", o->name);
 	}
@@ -338,12 +340,30 @@ void do_class_add(struct request *rq)
 	}
 }
 
+/* False: the class contains another, so it cannot be removed. */
+static bool is_removable(struct request *rq)
+{
+	const struct settings *mount = &rq->target.mount->s;
+	for (unsigned i = 0; i < mount->n_classes; i++) {
+		const struct settings *s = &mount->class[i];
+		if (!s->parent || strcmp(s->parent, rq->target.class->name) != 0)
+			continue;
+		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy),
+			 "remove that first, or give it another parent");
+		command_fail(rq->reply, PROTO_BAD_VALUE, "contains the class '%s'", s->name);
+		return false;
+	}
+	return true;
+}
+
 void do_class_remove(struct request *rq)
 {
 	struct settings mount;
 	if (rq->target.scope != SCOPE_CLASS) {
 		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "say MOUNT/CLASS");
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "is not a class");
+	} else if (!is_removable(rq)) {
+		return;
 	} else if (!settings_copy(&mount, &rq->target.mount->s)) {
 		no_memory(rq);
 	} else {

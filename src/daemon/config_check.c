@@ -134,8 +134,9 @@ static void spread_class(struct configuration *c, const struct settings *class, 
 		struct settings *m = configuration_find_mount(c, name);
 		if (!m)
 			problems_add(p, line_of(class, "mounts"),
-				     "[class:%s] mounts: there is no [mount:%s]", class->name,
-				     name);
+				     "[class:%s] mounts: there is no [mount:%s]; add it, or remove "
+				     "the name here",
+				     class->name, name);
 		else if (!settings_find_class(m, class->name))
 			give_class(m, class, p);
 	}
@@ -148,19 +149,37 @@ static void add_problem(void *ctx, const struct settings *class, const char *opt
 		     class->name, option, *option ? ": " : "", text);
 }
 
+/* Reports a parent that the file does not have, once instead of for every mount of the class. */
+static void check_parent_exists(const struct configuration *c, struct settings *class,
+				struct problems *p)
+{
+	unsigned i = 0;
+	while (class->parent && i < c->n_classes && strcmp(c->class[i].name, class->parent) != 0)
+		i++;
+	if (!class->parent || i < c->n_classes)
+		return;
+	problems_add(
+		p, line_of(class, "parent"),
+		"[class:%s] parent: there is no class '%s'; add [class:%s], or correct the name",
+		class->name, class->parent, class->parent);
+	free(class->parent);
+	class->parent = NULL;
+}
+
 /* Reports a class that has no match and is not the parent of another. */
 static void check_use(const struct configuration *c, const struct settings *class,
 		      struct problems *p)
 {
-	bool used = class->match.rule;
+	size_t match = (size_t)(option_find("match") - options);
+	bool used = class->match.rule, none = class->given[match];
 	for (unsigned i = 0; i < c->n_classes && !used; i++)
 		used = c->class[i].parent && strcmp(c->class[i].parent, class->name) == 0;
 	/* a match that could not be parsed has been reported already */
-	if (!used && !class->lines[option_find("match") - options])
-		problems_add(
-			p, class->line,
-			"[class:%s] match: is missing, and the class is not the parent of another",
-			class->name);
+	if (!used && (none || !class->lines[match]))
+		problems_add(p, line_of(class, "match"),
+			     "[class:%s] match: is %s, and the class is not the parent of another; "
+			     "write match=",
+			     class->name, none ? "none" : "missing");
 }
 
 /* Checks reservations against the limits that several mounts share: those of fs and global. */
@@ -189,6 +208,7 @@ static void check_shared_reserves(const struct configuration *c, struct problems
 static void check_classes(struct configuration *c, struct problems *p)
 {
 	for (unsigned i = 0; i < c->n_classes; i++) {
+		check_parent_exists(c, &c->class[i], p);
 		spread_class(c, &c->class[i], p);
 		check_use(c, &c->class[i], p);
 	}

@@ -41,7 +41,9 @@ static bool is_repeated(const struct ini *ini, const char *name, unsigned line, 
 {
 	for (unsigned i = 0; i < ini->n_sections; i++)
 		if (strcasecmp(ini->section[i].name, name) == 0) {
-			problems_add(p, line, "[%s]: the section is there twice, first in line %u",
+			problems_add(p, line,
+				     "[%s]: the section is there twice, first in line %u; rename "
+				     "or merge them",
 				     name, ini->section[i].line);
 			return true;
 		}

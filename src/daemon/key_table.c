@@ -60,7 +60,7 @@ static void put_row(struct table *t, const struct key_stats *k)
 {
 	char path[STATS_NAME_MAX];
 	const json_int_t value[ARRAY_SIZE(columns)] = {
-		index_of_text(t, fair_kind_name(k->key.kind)),
+		index_of_text(t, key_kind(k)),
 		(json_int_t)min_u64(k->key.id, INT64_MAX),
 		k->uid,
 		index_of_text(t, stats_key_name(k, path)),

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/pools.h"
+#include "base/util.h"
 #include "sched/gate.h"
 
 #define MET_PER_LEVEL (3 * LIMIT_KINDS + 2)
@@ -100,18 +101,51 @@ static unsigned collect(const struct registry *r, const struct level *level, uns
 	return n;
 }
 
-/* The limit that makes requests wait most, or in a dry run would; NULL: none. */
-static const struct met *bottleneck(const struct met *met, unsigned n, bool dry_run)
+/* --- the limit that makes requests wait most ------------------------------------------------- */
+
+static bool is_same(const struct met *m, const struct waited_limit *w)
 {
+	const char *name = m->option->name, *of = m->level->name;
+	enum scope_kind scope = m->pool ? SCOPE_POOL : m->level->scope;
+	if (m->level->scope != SCOPE_CLASS)
+		of = "";
+	return w->each == m->each && w->scope == scope && strcmp(w->of, of) == 0 &&
+	       strcmp(w->name, m->each ? name + strlen("each.") : name) == 0;
+}
+
+/* How long requests of the target waited for the limit; n limits are in `waited`. */
+static uint64_t waited_ns(const struct met *m, const struct waited_limit *waited, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (is_same(m, &waited[i]))
+			return waited[i].wait_ns;
+	return 0;
+}
+
+/* Of a mount or class, the limit that its own requests waited for longest, or in a dry run would have: others may wait
+ * for limits of the scopes around it without any effect on it.  Of other scopes, the limit that made requests wait for
+ * the largest share of the time.  NULL: none. */
+static const struct met *bottleneck(const struct target *t, const struct met *met, unsigned n)
+{
+	unsigned room = n + WAITED_LIMITS_MAX; /* some may have been removed since */
+	AUTO_FREE struct waited_limit *waited = calloc(room, sizeof(*waited));
 	const struct met *worst = NULL;
+	uint64_t worst_ns = 0;
+	unsigned known = 0;
+	if (waited && t->mount && t->mount->gate_mount)
+		known = gate_waited_limits(t->mount->gate_mount, t->class ? t->class->name : NULL,
+					   t->mount->s.dry_run, waited, room);
 	for (const struct met *m = met; m < met + n; m++) {
-		bool waits = dry_run ? m->would_wait > 0 : m->share > 0;
-		if (waits && (!worst || (dry_run ? m->would_wait > worst->would_wait
-						 : m->share > worst->share)))
+		uint64_t ns = t->mount ? waited_ns(m, waited, known) : m->blocking_ns;
+		if (ns > worst_ns) {
 			worst = m;
+			worst_ns = ns;
+		}
 	}
 	return worst;
 }
+
+/* --- printing ------------------------------------------------------------------------------- */
 
 static void put_rate(struct json_out o, const struct met *m)
 {
@@ -226,7 +260,7 @@ void put_limits_met(struct json_out o, const struct target *t)
 		levels = add_classes(t->mount, level);
 	levels += add_way(t, level + levels);
 	unsigned n = collect(t->registry, level, levels, met);
-	const struct met *worst = bottleneck(met, n, t->mount && t->mount->s.dry_run);
+	const struct met *worst = bottleneck(t, met, n);
 	for (unsigned i = 0; i < n; i++)
 		put_met(put_object(list, NULL), &met[i], &met[i] == worst);
 }

@@ -7,7 +7,7 @@
 #include "proto/json_out.h"
 
 /* "limits_met": the limits of the target's own scope and of the wider ones; for a mount also those
- * of its classes.  The limit that makes requests wait most has "bottleneck" true. */
+ * of its classes.  The limit that the target's requests waited for longest has "bottleneck" true. */
 void put_limits_met(struct json_out o, const struct target *t);
 
 #endif

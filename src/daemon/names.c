@@ -37,7 +37,8 @@ static int says(enum name_kind kind, const char *name, int64_t answer, uint64_t 
 		struct error *err)
 {
 	if (answer == NAME_SERVICE_NONE)
-		return error_set(err, "there is no %s '%s'", kind_name(kind), name);
+		return error_set(err, "there is no %s '%s'; use an existing name or a number",
+				 kind_name(kind), name);
 	if (answer < 0)
 		return error_set(err, "%s '%s' cannot be looked up now; give the number",
 				 kind_name(kind), name);

@@ -34,10 +34,11 @@ static int parse_whose(struct weight_rule *rule, const char *kind, const char *i
 	rule->key.kind = kinds[i];
 	if (!comm && rule->key.kind != FAIR_CGROUP)
 		return parse_id(rule->key.kind, id, &rule->key.id, err);
-	if (!comm && *id != '/')
-		return error_set(err, "'%s': a cgroup begins with '/'", text);
 	if (!*id)
-		return error_set(err, "'%s': the name of the program is missing", text);
+		return error_set(err, "'%s': the name of the %s is missing", text,
+				 comm ? "program" : "cgroup");
+	if (rule_check_glob(!comm, id, err) < 0)
+		return -1;
 	if (!comm && !strpbrk(id, "*?[")) {
 		rule->key.id = cgroup_id(id);
 		return 0;
@@ -62,7 +63,10 @@ int weights_parse(struct weights *w, const char *text, struct error *err)
 		return option_no_memory(err);
 	char *id = strchr(copy, ':'), *weight = strrchr(copy, '=');
 	if (!id || !weight || weight < id)
-		return error_set(err, "'%s': not a weight; write for example uid:1000=4", text);
+		return error_set(
+			err,
+			"'%s': not a weight; write for example uid:1000=4, or for a class its share, like 4",
+			text);
 	const char *comma = strchr(text, ',');
 	if (comma && strchr(comma, ':') && strchr(comma, '='))
 		return error_set(err, "'%s': ',' does not separate weights; write '+'", text);

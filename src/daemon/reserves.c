@@ -47,13 +47,42 @@ static uint64_t reserve_of(const struct settings *mount, const struct settings *
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
+/* The rate that reservations of a scope must not exceed: that of its limit or, if it is less, of the limits for reads and
+ * for writes together. */
+struct most {
+	uint64_t rate; /* NEVER: no limit */
+	char text[80]; /* "bps=10M" */
+};
+
+static struct most most_of(const struct limiter_config *limits, unsigned r)
+{
+	enum limit_kind kind = reserves[r].kind;
+	const struct limit_config *l = &limits->limit[kind];
+	const struct limit_config *read = &limits->limit[LIMIT_READ_BPS];
+	const struct limit_config *write = &limits->limit[LIMIT_WRITE_BPS];
+	struct most most = {.rate = l->enabled ? l->rate_per_sec : NEVER};
+	char rate[UNITS_TEXT_MAX];
+	snprintf(most.text, sizeof(most.text), "%s=%s", limit_kind_name(kind),
+		 amount(r, most.rate, rate));
+	if (kind != LIMIT_BPS || !read->enabled || !write->enabled)
+		return most;
+	uint64_t both = add_sat_u64(read->rate_per_sec, write->rate_per_sec);
+	if (both >= most.rate)
+		return most;
+	most.rate = both;
+	snprintf(most.text, sizeof(most.text), "read_bps and write_bps, together %s",
+		 amount(r, both, rate));
+	return most;
+}
+
 /* The sum of the reservations in one scope.  The class with which the sum exceeds
  * the limit is reported. */
 struct sum {
 	unsigned reserve; /* index into reserves[] */
-	const struct limit_config *limit;
+	struct most most;
 	const char *what; /* "mount 'data'" */
-	uint64_t total;
+	bool adding;	  /* true: computes `all`; false: reports */
+	uint64_t all, total;
 	class_report *report;
 	void *ctx;
 	unsigned problems;
@@ -61,14 +90,19 @@ struct sum {
 
 static void add(struct sum *sum, const struct settings *class, uint64_t n)
 {
-	uint64_t before = sum->total, most = sum->limit->rate_per_sec;
-	char total[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], text[400];
-	sum->total = add_sat_u64(before, n);
-	if (!sum->limit->enabled || !n || sum->total <= most || before > most)
+	uint64_t before = sum->total, most = sum->most.rate;
+	char all[UNITS_TEXT_MAX], text[400];
+	if (sum->adding) {
+		sum->all = add_sat_u64(sum->all, n);
 		return;
-	snprintf(text, sizeof(text), "reservations in %s add up to %s or more, above its %s=%s",
-		 sum->what, amount(sum->reserve, sum->total, total),
-		 limit_kind_name(reserves[sum->reserve].kind), amount(sum->reserve, most, limit));
+	}
+	sum->total = add_sat_u64(before, n);
+	if (!n || sum->total <= most || before > most)
+		return;
+	snprintf(text, sizeof(text),
+		 "reservations in %s add up to %s, above its %s; lower one of them, or raise the "
+		 "limit",
+		 sum->what, amount(sum->reserve, sum->all, all), sum->most.text);
 	sum->report(sum->ctx, class, reserves[sum->reserve].option, text);
 	sum->problems++;
 }
@@ -89,10 +123,14 @@ unsigned reserves_check_shared(const struct settings *scope, const char *what,
 	unsigned problems = 0;
 	for (unsigned r = 0; r < ARRAY_SIZE(reserves); r++) {
 		struct sum sum = {.reserve = r,
-				  .limit = &scope->limits.limit[reserves[r].kind],
+				  .most = most_of(&scope->limits, r),
 				  .what = what,
+				  .adding = true,
 				  .report = report,
 				  .ctx = ctx};
+		for (unsigned i = 0; i < n; i++)
+			add_children(&sum, mount[i], NULL);
+		sum.adding = false;
 		for (unsigned i = 0; i < n; i++)
 			add_children(&sum, mount[i], NULL);
 		problems += sum.problems;
@@ -103,15 +141,22 @@ unsigned reserves_check_shared(const struct settings *scope, const char *what,
 static unsigned check_class(const struct settings *mount, const struct settings *s, unsigned r,
 			    class_report *report, void *ctx)
 {
-	const struct limit_config *l = &s->limits.limit[reserves[r].kind];
-	char what[200], limit[UNITS_TEXT_MAX], text[200];
+	const struct most most = most_of(&s->limits, r);
+	char what[200], text[200];
 	snprintf(what, sizeof(what), "class '%s'", s->name);
-	struct sum sum = {.reserve = r, .limit = l, .what = what, .report = report, .ctx = ctx};
+	struct sum sum = {.reserve = r,
+			  .most = most,
+			  .what = what,
+			  .adding = true,
+			  .report = report,
+			  .ctx = ctx};
 	add_children(&sum, mount, s->name);
-	if (!l->enabled || own_reserve(s, r) <= l->rate_per_sec)
+	sum.adding = false;
+	add_children(&sum, mount, s->name);
+	if (own_reserve(s, r) <= most.rate)
 		return sum.problems;
-	snprintf(text, sizeof(text), "is above its own %s=%s", limit_kind_name(reserves[r].kind),
-		 amount(r, l->rate_per_sec, limit));
+	snprintf(text, sizeof(text), "is above its own %s; lower it, or raise the limit",
+		 most.text);
 	report(ctx, s, reserves[r].option, text);
 	return sum.problems + 1;
 }

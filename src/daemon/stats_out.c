@@ -116,9 +116,16 @@ void put_scope_stats(struct json_out o, const struct scope_stats *s)
 
 /* --- keys ----------------------------------------------------------------------------------- */
 
+const char *key_kind(const struct key_stats *k)
+{
+	return k->shared ? "shared" : fair_kind_name(k->key.kind);
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct key_stats *x = a, *y = b;
+	if (x->shared != y->shared)
+		return x->shared ? 1 : -1;
 	if (x->key.kind != y->key.kind)
 		return x->key.kind < y->key.kind ? -1 : 1;
 	if (x->key.id != y->key.id)
@@ -299,7 +306,7 @@ static void put_keys(struct json_out list, const struct key_stats *k, unsigned n
 		};
 		char path[STATS_NAME_MAX];
 		struct json_out one = put_object(list, NULL);
-		put_text(one, "kind", fair_kind_name(k[i].key.kind));
+		put_text(one, "kind", key_kind(&k[i]));
 		put_text(one, "name", stats_key_name(&k[i], path));
 		put_text(one, "class", k[i].leaf);
 		put_numbers(one, row, ARRAY_SIZE(row));
@@ -341,7 +348,7 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 		return;
 	list_for_each (it, &r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		room += in_scope(t, m) ? m->s.max_keys : 0;
+		room += in_scope(t, m) ? gate_count_keys(m->gate_mount) : 0;
 	}
 	keys = calloc(room + 1, sizeof(*keys));
 	if (!keys) {
@@ -352,7 +359,7 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 		struct served_mount *m = list_entry(it, struct served_mount, link);
 		if (in_scope(t, m))
 			n += gate_stats_keys(m->gate_mount, t->class ? t->class->name : NULL,
-					     keys + n, min_u64(m->s.max_keys, room - n));
+					     keys + n, room - n);
 	}
 	n = stats_merge_keys(keys, n);
 	if (show->table)

@@ -35,6 +35,8 @@ const char *stats_key_name(const struct key_stats *k, char path[STATS_NAME_MAX])
  * (that the key waits for, or waited for longest) into "limits". */
 void put_key_table(struct json_out o, const struct key_stats *k, unsigned n);
 /* Merges equal keys in place, which also sorts them by id; returns how many are left. */
+/* What the key stands for: "uid", "process", …; "shared" past max_keys. */
+const char *key_kind(const struct key_stats *k);
 unsigned stats_merge_keys(struct key_stats *k, unsigned n);
 
 #endif

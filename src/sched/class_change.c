@@ -283,6 +283,21 @@ static void settle_row(struct class_plan *p, struct plan_row *row)
 	list_push_tail(&p->m->class_leaves, &f->of_mount);
 }
 
+/* A request that moves is counted where its wait ends.  After a reset of the statistics, its old key has not counted it. */
+static void count_leaving(struct key *key, const struct job *j)
+{
+	if (!j->probe && j->waited && key->waited.n)
+		key->waited.n--;
+}
+
+static void count_moved(struct key *key, const struct job *j)
+{
+	if (j->probe || !j->waited)
+		return;
+	key->waited.n++;
+	key->uid = j->caller.uid;
+}
+
 /* The gate's own jobs stay where they are: they belong to a key, not to a request. */
 static void collect_job(struct job *j, void *arg)
 {
@@ -290,6 +305,7 @@ static void collect_job(struct job *j, void *arg)
 		return;
 	if (j->probe)
 		probe_left(lane_key(j->lane), j);
+	count_leaving(lane_key(j->lane), j);
 	list_remove(&j->link);
 	job_count_parked(j, -1);
 	job_tell_newcomers(j);
@@ -332,6 +348,7 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 	job_clock_rename(j, was);
 	j->key = caller_key(&j->caller, g->callers, atomic_load(&f->fair), now_ns);
 	struct key *key = keys_get(f, j->key, now_ns);
+	count_moved(key, j);
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
 	outer_renew(j, now_ns);
 	list_remove(&j->link);

@@ -205,6 +205,20 @@ bool each_owes(const struct key *key, uint64_t now_ns)
 	return false;
 }
 
+void each_inherit(struct key *key, const struct key *shared, uint64_t now_ns)
+{
+	const struct limiter *to = key->node.limiter, *from = shared->node.limiter;
+	for (unsigned i = 0; to && from && i < RES_INFLIGHT; i++) {
+		struct bucket *b = to->bucket[i / BUCKET_ROLES][i % BUCKET_ROLES];
+		const struct bucket *used = from->bucket[i / BUCKET_ROLES][i % BUCKET_ROLES];
+		if (!b || !used || !to->config.limit[i / BUCKET_ROLES].enabled)
+			continue;
+		int64_t spent = bucket_level(b, now_ns) - bucket_level(used, now_ns);
+		if (spent > 0)
+			bucket_take(b, (uint64_t)spent, now_ns);
+	}
+}
+
 void each_mark_lanes(struct leaf *f)
 {
 	if (is_on(&f->each_limits))

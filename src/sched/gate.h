@@ -278,16 +278,24 @@ unsigned gate_limits_fs(struct gate_fs *fs, struct scope_limits *out);
 unsigned gate_limits_mount(struct gate_mount *m, struct scope_limits *out);
 /* 0: there is no class of that name. */
 unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_limits *out);
-/* Up to n keys of the mount and its classes, or of one class, those that waited longest first;
+/* Up to n keys of the mount, or of one class, and of the classes inside; those that waited longest first;
  * returns their number.  Copies a few at a time, so that the gate is never locked for long; each
  * key is a snapshot of a different moment. */
 unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_stats *out,
 			 unsigned n);
+/* How many keys a mount and its classes have now, including those that callers share past max_keys. */
+unsigned gate_count_keys(struct gate_mount *m);
 /* How long requests waited, by limit: requests that belong to no class (class NULL), or to one
  * class.  Lists only limits that requests have waited for; returns how many of `out` were filled
  * in. */
 unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_wait *out,
 			  unsigned n);
+/* The limits that requests of a mount waited for (class NULL), or those of one class; requests of the classes inside are
+ * included.  wait_ns of each is the sum over all of these requests; in a dry run, how long they would have waited.  If
+ * none has been admitted after a wait, the limit that the oldest one waits for now.  Returns how many of `out` were
+ * filled in. */
+unsigned gate_waited_limits(struct gate_mount *m, const char *class, bool dry_run,
+			    struct waited_limit *out, unsigned n);
 /* Like gate_stats_mount, for one class; false: there is no class of that name. */
 bool gate_stats_class(struct gate_mount *m, const char *name, struct scope_stats *out);
 void gate_stats_reset(struct gate *g); /* all scopes */

@@ -210,16 +210,16 @@ static void hold_below(struct lane *l, uint64_t date_ns, const struct job *j, ui
 	}
 }
 
-static uint64_t front_wait_ns(const struct resource *r, const struct lane *l, const struct job *j,
-			      uint64_t at_ns)
+/* The link that stands for the resource; NULL: the lane does not ask it (any more). */
+static const struct chain_link *link_of(const struct resource *r, const struct lane *l,
+					const struct job *j)
 {
 	struct lane_limits limits = lane_limits(l, j);
-	if (r->index == RES_PAUSE)
-		return l->node->paused ? NEVER : 0;
-	for (const struct chain_link *link; (link = next_limit(&limits));)
-		if (link_resource(link) == r)
-			return resource_wait_ns(r, l, link, j, at_ns);
-	return 0;
+	const struct chain_link *link;
+	do
+		link = next_limit(&limits);
+	while (link && link_resource(link) != r);
+	return link;
 }
 
 /* The first waiter may be able to proceed now. */
@@ -227,13 +227,18 @@ static void resource_due(struct resource *r, uint64_t at_ns)
 {
 	struct lane *l = first_waiter(r);
 	struct job *j = lane_front(l, at_ns);
-	uint64_t wait_ns = front_wait_ns(r, l, j, at_ns);
+	const struct chain_link *link = r->index == RES_PAUSE ? NULL : link_of(r, l, j);
+	uint64_t wait_ns = link ? resource_wait_ns(r, l, link, j, at_ns) : 0;
+	if (r->index == RES_PAUSE && l->node->paused)
+		wait_ns = NEVER;
 	if (wait_ns) {
 		uint64_t due_ns = add_sat_u64(at_ns, wait_ns);
 		resource_set_due(r, due_ns);
 		hold_below(l, due_ns == NEVER ? 0 : due_ns, j, at_ns);
 		return;
 	}
+	if (link && r->bucket)
+		line_serve(r, l, chain_tokens(link, &j->cost));
 	lane_unblock(l, at_ns);
 	l->turn = r;
 	lane_touch(l, at_ns);

@@ -2,7 +2,8 @@
 /* The keys of one leaf: a bounded table.  An idle key that has no claim left in the fair order and
  * whose limits are full is no different from a new one, so it is evicted when room is needed.  If
  * no key can be evicted, new ones share a few overflow keys (and their limits) by hash; no request
- * is refused. */
+ * is refused.  A caller that gets a key of its own after it has used an overflow key begins with what that key has left:
+ * otherwise it would get a second burst, or would be forgiven the debt that it has left there. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,23 @@ static struct key *key_new(struct leaf *f, struct fair_key id, uint64_t now_ns)
 	return NULL;
 }
 
+/* The overflow key of an id, whose hash is h; from now on the id is one of its users. */
+static struct key *share(struct keys *k, unsigned i, uint64_t h)
+{
+	k->overflow_users[i] |= 1ULL << (h >> 58);
+	return &k->overflow[i];
+}
+
+/* True: the id, whose hash is h, may have spent what is missing in its overflow key. */
+static bool has_shared(struct keys *k, unsigned i, uint64_t h, uint64_t now_ns)
+{
+	const struct key *overflow = &k->overflow[i];
+	if (!atomic_load_explicit(&overflow->pins, memory_order_acquire) &&
+	    !each_owes(overflow, now_ns))
+		k->overflow_users[i] = 0;
+	return k->overflow_users[i] & 1ULL << (h >> 58);
+}
+
 struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns)
 {
 	struct keys *k = &f->keys;
@@ -304,12 +322,15 @@ struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns)
 		return key;
 	/* Jobs that are parked under the overflow key may belong to `id`: queue behind them. */
 	uint64_t h = hash(id);
-	struct key *overflow = &k->overflow[h >> 32 & (OVERFLOW_KEYS - 1)];
+	unsigned i = h >> 32 & (OVERFLOW_KEYS - 1);
+	const struct key *overflow = &k->overflow[i];
 	if (overflow->parked || overflow->parked_below || !make_room(f, now_ns) || !reserve(f))
-		return overflow;
+		return share(k, i, h);
 	key = key_new(f, id, now_ns);
 	if (!key)
-		return overflow;
+		return share(k, i, h);
+	if (has_shared(k, i, h, now_ns))
+		each_inherit(key, overflow, now_ns);
 	if (k->n >= k->n_table)
 		grow(k);
 	struct key **slot = &k->table[h & (k->n_table - 1)];

@@ -159,7 +159,7 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 	struct resource *r = l->blocked;
 	bool was_first = first_waiter(r) == l;
 	lane_stop_changes(l, at_ns);
-	list_remove(&l->wait);
+	line_leave(r, l);
 	l->blocked = NULL;
 	resource_add_waiters(r, -1);
 	if (list_empty(&r->waiters)) {
@@ -186,11 +186,12 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	lane_hold(l, r, 0, j, at_ns);
 	if (list_empty(&r->waiters))
 		begin_blocking(r, at_ns);
-	if (l->turn == r || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns)
+	bool ahead = l->turn == r || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns;
+	if (ahead)
 		list_push_head(&r->waiters, &l->wait);
 	else
-		list_push_tail(&r->waiters, &l->wait);
-	if (r->waiters.prev == &l->wait)
+		line_join(r, l);
+	if (!ahead || r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
 	l->turn = NULL;

@@ -56,6 +56,8 @@ struct keys {
 	uint32_t max;
 	struct list idle; /* longest idle first */
 	struct key overflow[OVERFLOW_KEYS];
+	/* who has used each overflow key since its limits were last full: a bit per id, by hash */
+	uint64_t overflow_users[OVERFLOW_KEYS];
 	struct weight_rule *rules; /* rules for one key first, sorted; owns their globs */
 	unsigned n_rules;
 };
@@ -281,6 +283,8 @@ bool each_make(struct leaf *f, struct key *key, uint64_t now_ns);
 void each_fini(struct key *key);
 /* True: the key's limits are not full, so forgetting the key would forgive it something. */
 bool each_owes(const struct key *key, uint64_t now_ns);
+/* Leaves the key, which is new, no more of its limits than `shared` has left. */
+void each_inherit(struct key *key, const struct key *shared, uint64_t now_ns);
 void each_mark_lanes(struct leaf *f);
 static inline void key_pin(struct key *key)
 {

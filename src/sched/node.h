@@ -17,7 +17,7 @@
  * A scope above the leaf may have limits for each key, too, by its own idea of a key: then the
  * request is also subject to the limits of its key in that scope, an *outer key* (outer.c).  Outer
  * keys are not on the way to the root.  The lane of the leaf's key asks them after its own node, and
- * waits in the FIFO of their resources beside lanes of other classes.
+ * waits for their resources beside lanes of other classes (line.c).
  *
  * A lane below the root is in one of three states:
  *	idle     nothing below it is waiting
@@ -73,6 +73,7 @@ struct resource {
 	bool bytes;
 	uint32_t lanes;	     /* bit per lane that uses it */
 	struct list waiters; /* struct lane, first in line first */
+	struct line *line;   /* the rest of the line, if it is divided (line.c); or NULL */
 	/* in gate->due: the earliest time at which the first waiter may be able to proceed */
 	struct heap_item due;
 	/* prepaid ops or claimed bytes, by lane.  There is room for every lane of its node.  If the
@@ -86,6 +87,19 @@ struct resource {
 	uint64_t blocked_ns;	 /* when the current wait began, if any lane waits */
 	uint64_t blocking_ns;	 /* total duration of earlier waits */
 	uint64_t would_wait;	 /* requests in dry runs that would have waited for it */
+};
+
+/* A line of lanes that is divided into shares. */
+struct line {
+	uint64_t vtime; /* tag of the share that was served last */
+	struct list shares;
+};
+struct line_share {
+	struct list link; /* in line->shares */
+	const struct node *child;
+	struct lane *first; /* in resource->waiters; NULL: none waits */
+	struct list behind; /* the others */
+	uint64_t tag;	    /* tokens per weight, << FQ_SHIFT: the smallest is served first */
 };
 
 struct lane {
@@ -288,6 +302,14 @@ bool reserve_is_due(const struct node *n, const struct cost *c, uint64_t at_ns);
 void reserve_begin(struct node *n, uint64_t at_ns);
 void reserve_end(struct node *n, uint64_t at_ns);
 void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns);
+
+/* line.c */
+
+/* The lane waits at the resource, behind others of its share. */
+void line_join(struct resource *r, struct lane *l);
+/* The lane has its turn, for so many tokens.  Call line_leave next. */
+void line_serve(struct resource *r, const struct lane *l, uint64_t tokens);
+void line_leave(struct resource *r, struct lane *l);
 
 /* resource.c */
 

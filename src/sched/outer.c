@@ -8,8 +8,8 @@
  *	 └ class backup, fair=process      key pid 4711: the queue ────────┘
  *
  * The lane of the queue asks the limits of its own key first, then those of the outer keys of the job at its front, and
- * waits in the FIFO of the resource that refuses, where lanes of other classes, and the outer key's own lanes, wait for
- * the same tokens: they alternate, one request at a time.  A job pins its outer keys while it is parked, and its grant pins
+ * waits in line at the resource that refuses, where lanes of other classes, and the outer key's own lanes, wait for
+ * the same tokens: classes share them by their weights (line.c).  A job pins its outer keys while it is parked, and its grant pins
  * them until it is settled, so that no key is forgotten meanwhile. */
 #include "sched/gate_internal.h"
 

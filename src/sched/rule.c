@@ -32,6 +32,8 @@ static const struct {
 
 #define ALL_OPS (BIT(COST_CLASSES) - 1)
 
+#define MATCH_SYNTAX "write uid:NAME, gid:NAME, cgroup:/PATH, comm:NAME, op:OP or all"
+
 /* --- parsing --- */
 
 static char *trim(char *text)
@@ -65,8 +67,7 @@ static int parse_number(struct rule_term *t, const char *text, rule_resolve *res
 
 static int parse_ops(struct rule_term *t, char *text, struct error *err)
 {
-	char *save, *word = strtok_r(text, "|", &save);
-	for (; word; word = strtok_r(NULL, "|", &save)) {
+	for (char *rest = text, *word; (word = strsep(&rest, "|"));) {
 		unsigned i = 0;
 		word = trim(word);
 		while (i < ARRAY_SIZE(ops) && strcmp(word, ops[i].name) != 0)
@@ -77,7 +78,7 @@ static int parse_ops(struct rule_term *t, char *text, struct error *err)
 					 word);
 		t->number |= ops[i].classes;
 	}
-	return t->number ? 0 : error_set(err, "op: needs read, write, meta, readdir or open");
+	return 0;
 }
 
 /* The length of the shortest name that the glob can match, or less. */
@@ -89,13 +90,13 @@ static size_t shortest_match(const char *glob)
 	return strpbrk(glob, "[\\") ? 0 : n;
 }
 
-static int check_glob(enum rule_field field, const char *text, struct error *err)
+int rule_check_glob(bool cgroup, const char *text, struct error *err)
 {
 	size_t n = strlen(text);
-	if (field == RULE_COMM && n >= CALLER_NAME_MAX && !strpbrk(text, "*?[\\"))
+	if (!cgroup && n >= CALLER_NAME_MAX && !strpbrk(text, "*?[\\"))
 		return error_set(err, "comm '%s': names have at most 15 characters; use '%.15s'",
 				 text, text);
-	if (field == RULE_COMM)
+	if (!cgroup)
 		return shortest_match(text) < CALLER_NAME_MAX
 			       ? 0
 			       : error_set(err,
@@ -113,7 +114,7 @@ static int check_glob(enum rule_field field, const char *text, struct error *err
 
 static int parse_glob(struct rule_term *t, const char *text, struct error *err)
 {
-	if (check_glob(t->field, text, err) < 0)
+	if (rule_check_glob(t->field == RULE_CGROUP, text, err) < 0)
 		return -1;
 	t->glob = strdup(text);
 	return t->glob ? 0 : error_set(err, "out of memory");
@@ -128,10 +129,7 @@ static int parse_term(struct rule_term *t, char *text, rule_resolve *resolve, st
 		return 0;
 	}
 	if (!colon || !colon[1])
-		return error_set(
-			err,
-			"'%s': write uid:NAME, gid:NAME, cgroup:/PATH, comm:NAME, op:OP or all",
-			text);
+		return error_set(err, "'%s': not a term of a match; " MATCH_SYNTAX, text);
 	*colon = '\0';
 	char *value = trim(colon + 1), *name = trim(text);
 	while (field < RULE_FIELDS && strcmp(name, field_name(field)) != 0)
@@ -219,8 +217,10 @@ static int check_possible(const struct rule_terms *all, const struct rule_term *
 
 static int parse_terms(struct rule_terms *all, char *text, rule_resolve *resolve, struct error *err)
 {
-	for (char *save, *word = strtok_r(text, "&", &save); word;
-	     word = strtok_r(NULL, "&", &save)) {
+	char *rest = trim(text), *word;
+	if (!*rest)
+		return error_set(err, "an alternative is empty; remove a ','");
+	while ((word = strsep(&rest, "&"))) {
 		struct rule_term t = {0}, *more;
 		int rc = parse_term(&t, trim(word), resolve, err);
 		if (rc == 0)
@@ -233,7 +233,7 @@ static int parse_terms(struct rule_terms *all, char *text, rule_resolve *resolve
 		all->term = more;
 		all->term[all->n++] = t;
 	}
-	return all->n ? 0 : error_set(err, "an alternative is empty; remove a ','");
+	return 0;
 }
 
 static struct rule_terms *add_terms(struct rule *r)
@@ -260,6 +260,11 @@ struct rule *rule_parse(const char *text, rule_resolve *resolve, struct error *e
 	char *rest = copy, *word;
 	if (!copy || !r) {
 		error_set(err, "out of memory");
+		rule_free(r);
+		return NULL;
+	}
+	if (!*trim(copy)) {
+		error_set(err, "is empty; " MATCH_SYNTAX);
 		rule_free(r);
 		return NULL;
 	}
@@ -385,8 +390,6 @@ bool rule_matches(const struct rule *r, const struct rule_subject *s)
 static bool matches_all(const struct rule_term *t)
 {
 	switch (t->field) {
-	case RULE_OP:
-		return t->number == ALL_OPS;
 	case RULE_CGROUP:
 		return strcmp(t->glob, "/**") == 0;
 	case RULE_COMM:
@@ -403,31 +406,44 @@ static bool is_demanded(const struct rule_term *t, const struct rule_terms *late
 		return true;
 	for (unsigned i = 0; i < later->n; i++) {
 		const struct rule_term *o = &later->term[i];
-		if (same_term(t, o) ||
-		    (t->field == RULE_OP && o->field == RULE_OP && !(o->number & ~t->number)) ||
-		    (t->glob && t->field == o->field &&
-		     glob_covers(t->field == RULE_CGROUP, t->glob, o->glob)))
+		if (same_term(t, o) || (t->glob && t->field == o->field &&
+					glob_covers(t->field == RULE_CGROUP, t->glob, o->glob)))
 			return true;
 	}
 	return false;
 }
 
-static bool covers(const struct rule_terms *earlier, const struct rule_terms *later)
+/* True: whoever matches `later` matches `earlier`, whatever the operation. */
+static bool covers_callers(const struct rule_terms *earlier, const struct rule_terms *later)
 {
 	for (unsigned i = 0; i < earlier->n; i++)
-		if (!is_demanded(&earlier->term[i], later))
+		if (earlier->term[i].field != RULE_OP && !is_demanded(&earlier->term[i], later))
 			return false;
 	return true;
 }
 
+uint32_t rule_ops(const struct rule_terms *alternative)
+{
+	uint32_t classes = ALL_OPS;
+	for (unsigned i = 0; i < alternative->n; i++)
+		if (alternative->term[i].field == RULE_OP)
+			classes &= alternative->term[i].number;
+	return classes;
+}
+
+uint32_t rule_taken_ops(const struct rule *earlier, const struct rule_terms *alternative)
+{
+	uint32_t classes = 0;
+	for (unsigned i = 0; i < earlier->n; i++)
+		if (covers_callers(&earlier->either[i], alternative))
+			classes |= rule_ops(&earlier->either[i]);
+	return classes & rule_ops(alternative);
+}
+
 bool rule_covers(const struct rule *earlier, const struct rule *later)
 {
-	for (unsigned i = 0; i < later->n; i++) {
-		bool covered = false;
-		for (unsigned k = 0; k < earlier->n && !covered; k++)
-			covered = covers(&earlier->either[k], &later->either[i]);
-		if (!covered)
+	for (unsigned i = 0; i < later->n; i++)
+		if (rule_taken_ops(earlier, &later->either[i]) != rule_ops(&later->either[i]))
 			return false;
-	}
 	return true;
 }

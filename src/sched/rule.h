@@ -59,10 +59,16 @@ struct rule_subject {
 bool rule_matches(const struct rule *r, const struct rule_subject *s);
 /* Matches one glob with the path of a cgroup or with a name. */
 bool rule_glob_matches(bool cgroup, const char *glob, const char *text);
+/* 0, or -1 with err: nothing can match the glob. */
+int rule_check_glob(bool cgroup, const char *text, struct error *err);
 
-/* True: `earlier` matches every request that `later` matches, as far as the text shows; a class
- * with the rule `later` behind it would not be used.  cgroup:/ followed by two stars, and comm:*, are taken for
- * "all", although they do not match callers that could not be looked up. */
+/* The operations that an alternative can match: bit per cost_class. */
+uint32_t rule_ops(const struct rule_terms *alternative);
+/* Those of these operations that `earlier` takes completely, as far as the text shows: whoever matches the alternative
+ * matches `earlier`, too.  cgroup:/ followed by two stars, and comm:*, are taken for "all", although they do not match callers
+ * that could not be looked up. */
+uint32_t rule_taken_ops(const struct rule *earlier, const struct rule_terms *alternative);
+/* True: it takes all operations of all alternatives. */
 bool rule_covers(const struct rule *earlier, const struct rule *later);
 
 #endif

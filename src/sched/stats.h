@@ -72,7 +72,7 @@ struct scope_stats {
 };
 
 /* A limit that a request waited for. */
-#define LIMIT_OF_MAX 48
+#define LIMIT_OF_MAX 72 /* the longest name of a class fits */
 struct waited_limit {
 	bool known;
 	bool each;	       /* a limit of each key */
@@ -106,6 +106,7 @@ struct limit_wait {
 
 struct key_stats {
 	struct fair_key key;
+	bool shared; /* past max_keys: of several callers */
 	uint32_t weight;
 	uint32_t uid;		 /* of its last caller that had to wait */
 	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */

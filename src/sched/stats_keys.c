@@ -96,6 +96,7 @@ static void copy_key(struct key_copy *c, const struct key *key)
 	struct key_stats *k = &c->key[c->n++];
 	*k = (struct key_stats){
 		.key = key->id,
+		.shared = keys_is_overflow(&node_leaf(key->node.parent)->keys, key),
 		.weight = key->node.weight,
 		.ops = key->ops,
 		.bytes = key->bytes,
@@ -164,17 +165,24 @@ static int by_wait(const void *a, const void *b)
 	return a_ns > b_ns ? -1 : a_ns < b_ns;
 }
 
-/* The mount itself, or one of its classes; only the class of that name if one is given.  NULL: no
- * more. */
+static bool is_inside(const struct node *n, const struct node *scope)
+{
+	while (n && n != scope)
+		n = n->parent;
+	return n;
+}
+
+/* The mount itself, then its classes; if a class is given, that class, then those inside it.  NULL: no more. */
 static struct leaf *leaf_at(struct gate_mount *m, const char *class, unsigned i)
 {
-	if (class)
-		return i ? NULL : class_by_name(m, class);
-	if (i == 0)
-		return &m->leaf;
-	list_for_each (it, &m->class_leaves)
-		if (--i == 0)
-			return list_entry(it, struct leaf, of_mount);
+	struct leaf *first = class ? class_by_name(m, class) : &m->leaf;
+	if (i == 0 || !first)
+		return first;
+	list_for_each (it, &m->class_leaves) {
+		struct leaf *f = list_entry(it, struct leaf, of_mount);
+		if (f != first && is_inside(&f->node, &first->node) && --i == 0)
+			return f;
+	}
 	return NULL;
 }
 
@@ -212,5 +220,19 @@ unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_sta
 		memcpy(out, c.key, n * sizeof(*out));
 	}
 	free(c.key);
+	return n;
+}
+
+static void count_keys(struct leaf *f, void *arg)
+{
+	*(unsigned *)arg += (unsigned)f->keys.n + OVERFLOW_KEYS;
+}
+
+unsigned gate_count_keys(struct gate_mount *m)
+{
+	unsigned n = 0;
+	gate_lock(m->leaf.node.gate);
+	leaves_each(&m->leaf.node, count_keys, &n);
+	gate_unlock_deliver(m->leaf.node.gate);
 	return n;
 }

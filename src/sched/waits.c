@@ -149,6 +149,71 @@ void key_would_wait(struct key *key, unsigned row, uint64_t wait_ns)
 	}
 }
 
+/* --- the limits that requests of a scope waited for --- */
+
+struct waited_sum {
+	struct waited_limit *limit;
+	unsigned n, room;
+	bool dry_run;
+	const struct job *oldest; /* that waits now */
+};
+
+static void sum_add(struct waited_sum *sum, const struct waited_limit *limit, uint64_t ns)
+{
+	unsigned i = 0;
+	while (i < sum->n && !same_limit(&sum->limit[i], limit))
+		i++;
+	if (!ns || i == sum->room)
+		return;
+	if (i == sum->n) {
+		sum->limit[sum->n++] = *limit;
+		sum->limit[i].wait_ns = 0;
+	}
+	sum->limit[i].wait_ns = add_sat_u64(sum->limit[i].wait_ns, ns);
+}
+
+static void sum_leaf(struct leaf *f, void *arg)
+{
+	struct waited_sum *sum = arg;
+	for (unsigned i = 1; i < f->n_wait_rows; i++) {
+		const struct wait_row *w = &f->wait_row[i];
+		sum_add(sum, &w->limit, sum->dry_run ? w->would_wait.sum_ns : w->waited.sum_ns);
+	}
+}
+
+static void find_oldest_job(struct job *j, void *arg)
+{
+	struct waited_sum *sum = arg;
+	if (!j->own && !j->probe && (!sum->oldest || (int64_t)(j->seq - sum->oldest->seq) < 0))
+		sum->oldest = j;
+}
+
+static void find_oldest(struct leaf *f, void *arg)
+{
+	jobs_each(f, find_oldest_job, arg);
+}
+
+unsigned gate_waited_limits(struct gate_mount *m, const char *class, bool dry_run,
+			    struct waited_limit *out, unsigned n)
+{
+	struct gate *g = m->leaf.node.gate;
+	struct waited_sum sum = {.limit = out, .room = n, .dry_run = dry_run};
+	struct waited_limit now;
+	gate_lock(g);
+	struct leaf *f = class ? class_by_name(m, class) : &m->leaf;
+	if (f)
+		leaves_each(&f->node, sum_leaf, &sum);
+	if (f && !sum.n)
+		leaves_each(&f->node, find_oldest, &sum);
+	const struct resource *stop = sum.oldest ? lane_stop(sum.oldest->lane) : NULL;
+	if (stop) {
+		limit_name(stop->node, stop->index, &now);
+		sum_add(&sum, &now, 1);
+	}
+	gate_unlock_deliver(g);
+	return sum.n;
+}
+
 /* --- names --- */
 
 /* Keeps the end of a long name, which distinguishes it from others. */

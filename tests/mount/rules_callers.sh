@@ -32,10 +32,10 @@ near $((GOT[b] + GOT[b2])) $((2 * MIB)) 2 "a class with weight 1"
 
 # A reservation comes before weights.
 ok ctl set m bps=8M >/dev/null
-says "reservations in mount 'm' add up to 9M or more, above its bps=8M" ctl set m/second reserve.bps=9M
+says "reservations in mount 'm' add up to 9M, above its bps=8M" ctl set m/second reserve.bps=9M
 ok ctl set m/second reserve.bps=5M >/dev/null
-says "reservations in global add up to 5M or more, above its bps=4M" ctl set global bps=4M
-says "reservations in fs 'm' add up to 5M or more, above its bps=4M" ctl set fs:m bps=4M
+says "reservations in global add up to 5M, above its bps=4M" ctl set global bps=4M
+says "reservations in fs 'm' add up to 5M, above its bps=4M" ctl set fs:m bps=4M
 together 2 a="as_user alice shares" b="as_user bob shares"
 near "${GOT[b]}" $((5 * MIB)) 2 "a class with a reservation of 5 MiB/s"
 near "${GOT[a]}" $((3 * MIB)) 2 "what the other class has left"

@@ -28,6 +28,10 @@ both "with classes" $((2 * MIB)) 2
 for who in a a2 a3 b b2; do
 	[ "${GOT[$who]}" -ge $((MIB / 8)) ] || fail "$who was left with ${GOT[$who]} bytes"
 done
+# The class has twice as many processes as alice has outside it, and still gets half of her cap.
+half=$((2 * 2 * MIB / 2))
+awk "BEGIN { exit !(${GOT[a]} >= $half * 0.8 && ${GOT[a]} <= $half * 1.2) }" ||
+	fail "alice read ${GOT[a]} bytes outside the class, not about $half"
 ctl stats m/b --json | jq -e '.limits_met[] | select(.scope == "mount" and .name == "each.bps") | .bottleneck' >/dev/null ||
 	fail "the cap of the mount is not marked at the class"
 equal "$(ctl stats m/a --json | jq -c '[.keys_by_wait[] | select(.class == "a") | .limit | [.scope, .name]] | unique')" \

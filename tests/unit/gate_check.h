@@ -31,6 +31,16 @@ static inline void check_resource(const struct resource *r, uint64_t now_ns)
 		must((list_entry(it, struct lane, wait)->blocked) == (r));
 		waiters++;
 	}
+	must(!r->line || waiters);
+	if (r->line)
+		list_for_each (it, &r->line->shares) {
+			struct line_share *s = list_entry(it, struct line_share, link);
+			must(s->first ? s->first->blocked == r : list_empty(&s->behind));
+			list_for_each (behind, &s->behind) {
+				must(list_entry(behind, struct lane, wait)->blocked == r);
+				waiters++;
+			}
+		}
 	for (unsigned i = 0; r->bytes && i < LANES; i++)
 		claimants += r->held[i].lane != NULL;
 	if (r->index != RES_PAUSE)

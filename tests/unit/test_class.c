@@ -64,20 +64,6 @@ static void greedy_end(struct greedy *g, unsigned n)
 	}
 }
 
-static struct rule *rule(const char *text)
-{
-	struct error err = ERROR_INIT;
-	struct rule *r = rule_parse(text, NULL, &err);
-	ck_assert_msg(r != NULL, "%s", err.text);
-	return r;
-}
-
-static void near(double is, double want, double percent)
-{
-	ck_assert_msg(is >= want * (1 - percent / 100) && is <= want * (1 + percent / 100),
-		      "%.0f is not within %.2f %% of %.0f", is, percent, want);
-}
-
 /* --- each --- */
 
 START_TEST(each_key_has_a_limit_of_its_own)
@@ -182,6 +168,64 @@ START_TEST(past_the_last_key_callers_share_a_limit_and_get_less)
 	/* 8 keys of their own, and 16 shared ones */
 	ck_assert_uint_le(all, 24 * 11 * MIB);
 	greedy_end(g, 64);
+	down();
+}
+END_TEST
+
+/* User 2 finds no room, so it uses a shared key.  Then room appears, and it gets a key of its own. */
+static void use_shared_key(struct work *one, struct work *two, uint64_t bytes)
+{
+	cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	cfg.max_keys = 1;
+	set_limit(&cfg.each, LIMIT_BPS, KIB);
+	cfg.each.limit[LIMIT_BPS].burst = 100 * KIB;
+	up();
+	ck_assert_int_eq(work_submit(&w, one, m, COST_READ, 10, 1), GATE_GO);
+	ck_assert_int_eq(work_submit(&w, two, m, COST_READ, bytes, 2), GATE_GO);
+	world_pass(&w, SEC); /* user 1 owes nothing any more: its key can be evicted */
+}
+
+START_TEST(a_key_of_ones_own_after_a_shared_one_is_no_second_burst)
+{
+	struct work one = {0}, two = {0}, again = {0};
+	use_shared_key(&one, &two, 100 * KIB);
+	ck_assert_int_eq(work_submit(&w, &again, m, COST_READ, 10 * KIB, 2), GATE_PARKED);
+	world_pass(&w, 8 * SEC);
+	ck_assert_int_eq(again.fate, PENDING);
+	world_pass(&w, 2 * SEC);
+	ck_assert_int_eq(again.fate, RAN);
+	down();
+}
+END_TEST
+
+START_TEST(a_debt_in_a_shared_key_is_not_forgiven)
+{
+	struct work one = {0}, two = {0}, again = {0};
+	use_shared_key(&one, &two, 200 * KIB); /* a debt of about 100 s */
+	ck_assert_int_eq(work_submit(&w, &again, m, COST_READ, 1, 2), GATE_PARKED);
+	world_pass(&w, 90 * SEC);
+	ck_assert_int_eq(again.fate, PENDING);
+	world_pass(&w, 12 * SEC);
+	ck_assert_int_eq(again.fate, RAN);
+	down();
+}
+END_TEST
+
+START_TEST(a_debt_in_a_shared_key_does_not_bind_callers_that_never_used_it)
+{
+	static struct work k[100];
+	struct work one = {0}, two = {0};
+	unsigned parked = 0;
+	use_shared_key(&one, &two, 200 * KIB);
+	memset(k, 0, sizeof(k));
+	for (unsigned i = 0; i < 100; i++) {
+		parked += work_submit(&w, &k[i], m, COST_READ, 1, 100 + i) == GATE_PARKED;
+		world_pass(&w, SEC);
+	}
+	/* of 16 shared keys one is in debt, and one of 64 callers is taken for user 2 */
+	ck_assert_uint_le(parked, 2);
+	world_pass(&w, 200 * SEC);
 	down();
 }
 END_TEST
@@ -384,6 +428,30 @@ START_TEST(waiting_requests_move_to_their_new_class_in_the_order_in_which_they_c
 		ck_assert_uint_eq(k[i].ends, 1);
 		ck_assert_uint_eq(k[i].order, i);
 	}
+	down();
+	rule_free(r);
+}
+END_TEST
+
+START_TEST(a_wait_is_counted_for_the_key_where_it_ends)
+{
+	struct rule *r = rule("uid:1");
+	struct gate_class_config c = class_config("one", r);
+	struct key_stats key[4];
+	struct work k[4] = {0};
+	cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.limits, LIMIT_IOPS, 1);
+	up();
+	for (unsigned i = 0; i < 4; i++)
+		work_submit(&w, &k[i], m, COST_META, 0, 1);
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	world_pass(&w, 10 * SEC);
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, key, 4), 1);
+	ck_assert_str_eq(key[0].leaf, "one");
+	ck_assert_uint_eq(key[0].parked, 3); /* the first was admitted immediately */
+	ck_assert_uint_eq(key[0].ops, 3);
+	ck_assert_uint_eq(key[0].uid, 1);
 	down();
 	rule_free(r);
 }
@@ -847,12 +915,16 @@ UNIT_MAIN("class", each_key_has_a_limit_of_its_own,
 	  neither_new_processes_nor_handles_of_another_class_beat_the_limit_of_a_key,
 	  a_pause_does_not_beat_the_limit_of_a_key,
 	  past_the_last_key_callers_share_a_limit_and_get_less,
+	  a_key_of_ones_own_after_a_shared_one_is_no_second_burst,
+	  a_debt_in_a_shared_key_is_not_forgiven,
+	  a_debt_in_a_shared_key_does_not_bind_callers_that_never_used_it,
 	  limits_for_each_come_and_go_while_requests_wait,
 	  the_first_class_that_matches_takes_the_request,
 	  a_class_has_its_limit_and_shares_the_mounts_by_weight, a_parent_bounds_all_its_children,
 	  parents_that_cannot_be_are_refused_and_nothing_changes,
 	  waiting_requests_move_to_their_new_class_in_the_order_in_which_they_came,
-	  a_class_that_stays_keeps_what_was_spent, what_a_removed_class_still_counts_is_the_mounts,
+	  a_wait_is_counted_for_the_key_where_it_ends, a_class_that_stays_keeps_what_was_spent,
+	  what_a_removed_class_still_counts_is_the_mounts,
 	  a_debt_is_not_left_in_a_class_that_was_removed,
 	  a_place_is_not_left_in_a_class_that_was_removed, weights_within_a_class_change_at_once,
 	  handles_are_counted_where_they_were_opened_though_their_class_moves,

@@ -93,7 +93,7 @@ START_TEST(what_is_there_twice_is_told)
 	says(MOUNT "max-open = 3\nmax_open = 4\n",
 	     "f:5: [mount:m] max_open: the key is there twice, first in line 4");
 	says(MOUNT "[mount:M]\nsource = /x\nmountpoint = /y\n",
-	     "f:4: [mount:M]: the section is there twice, first in line 1");
+	     "f:4: [mount:M]: the section is there twice, first in line 1; rename or merge them");
 	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = //m/\n",
 	     "f:6: [mount:n] mountpoint: '/m' is also that of [mount:m]");
 	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = /n\nname = m\n",
@@ -266,17 +266,18 @@ START_TEST(what_is_wrong_with_a_class_is_told_with_its_place)
 	says(MOUNT "[class:x]\nmatch = uid:no-such-user-here\n"
 		   "[class:y]\nmatch = uid:1 & uid:2\nmounts = m, n\n"
 		   "[class:z]\niops = 5\n",
-	     "f:5: [class:x] match: there is no user 'no-such-user-here'\n"
+	     "f:5: [class:x] match: there is no user 'no-such-user-here'; use an existing name or a number\n"
 	     "f:7: [class:y] match: no request has two of 'uid'; separate alternatives with ','\n"
-	     "f:8: [class:y] mounts: there is no [mount:n]\n"
-	     "f:9: [class:z] match: is missing, and the class is not the parent of another");
+	     "f:8: [class:y] mounts: there is no [mount:n]; add it, or remove the name here\n"
+	     "f:9: [class:z] match: is missing, and the class is not the parent of another; write match=");
 	says(MOUNT "[class:a]\nmatch = uid:1\nparent = b\n[class:b]\nmatch = uid:2\nparent = a\n"
 		   "[class:c]\nmatch = uid:3\nparent = nobody\n"
 		   "[class:d]\nmatch = uid:4\nparent = d\n[class:e/f]\nmatch = uid:5\n",
-	     "f:6: [class:a] parent: 'b' is a part of this class itself\n"
-	     "f:9: [class:b] parent: 'a' is a part of this class itself\n"
-	     "f:12: [class:c] parent: there is no class 'nobody' in mount 'm'\n"
-	     "f:15: [class:d] parent: 'd' is a part of this class itself\n"
+	     "f:6: [class:a] parent: the classes are inside each other: 'a' in 'b' in 'a'; give one of them another "
+	     "parent, or none\n"
+	     "f:12: [class:c] parent: there is no class 'nobody'; add [class:nobody], or correct the name\n"
+	     "f:15: [class:d] parent: the classes are inside each other: 'd' in 'd'; give one of them another "
+	     "parent, or none\n"
 	     "f:16: [class:e/f] 'e/f' cannot be the name of a class; use at most 64 characters, without '/', "
 	     "brackets, quotes, '#' and ';', and not 'none'");
 	says(MOUNT "match = uid:1\nweight = 3\n",
@@ -299,11 +300,19 @@ START_TEST(a_class_that_nothing_can_reach_is_told_once_for_all_mounts)
 {
 	says(TWO "[class:x]\nmatch = uid:1\n[class:y]\nmatch = cgroup:/ci/**\n"
 		 "[class:z]\nmatch = uid:1 & op:read, cgroup:/ci/job\n",
-	     "f:13: [class:z] match: the class is never used: 'y', which is tried earlier, takes "
+	     "f:13: [class:z] match: the class is never used: classes up to 'y', which are tried earlier, take "
 	     "all of it; put this class before 'y'");
 	says(TWO "[class:x]\nmatch = all\n[class:y]\nmatch = uid:1\n",
 	     "f:11: [class:y] match: the class is never used: 'x', which is tried earlier, takes "
 	     "all of it; put this class before 'x'");
+	says(TWO "[class:x]\nmatch = op:read\n[class:y]\nmatch = op:write|meta|readdir|open\n"
+		 "[class:z]\nmatch = uid:1\n",
+	     "f:13: [class:z] match: the class is never used: classes up to 'y', which are tried earlier, take "
+	     "all of it; put this class before 'y'");
+	says(TWO "[class:x]\nmatch = none\n",
+	     "f:9: [class:x] match: is none, and the class is not the parent of another; write match=");
+	says(TWO "[class:x]\nmatch = uid:1\nparent = y\n[class:y]\nmatch = uid:2\nmounts = a\n",
+	     "f:10: [class:x] parent: there is no class 'y' in mount 'b'; add it there first");
 	ck_assert_int_eq(parse(TWO "[class:x]\nmatch = uid:1 & op:read\n"
 				   "[class:y]\nmatch = uid:1, uid:2\n"),
 			 0);
@@ -316,16 +325,27 @@ START_TEST(reservations_above_what_there_is_are_told)
 	says(TWO "[class:x]\nmatch = uid:1\nreserve.bps = 30M\n"
 		 "[class:y]\nmatch = uid:2\nreserve.bps = 21M\nreserve.iops = 10\niops = 9\n"
 		 "[class:z]\nmatch = uid:3\nparent = y\nreserve.iops = 10\n",
-	     "f:13: [class:y] reserve.bps: reservations in mount 'a' add up to 51M or more, above its "
-	     "bps=50M\n"
-	     "f:14: [class:y] reserve.iops: is above its own iops=9\n"
-	     "f:19: [class:z] reserve.iops: reservations in class 'y' add up to 10 or more, above its "
-	     "iops=9");
+	     "f:13: [class:y] reserve.bps: reservations in mount 'a' add up to 51M, above its "
+	     "bps=50M; lower one of them, or raise the limit\n"
+	     "f:14: [class:y] reserve.iops: is above its own iops=9; lower it, or raise the limit\n"
+	     "f:19: [class:z] reserve.iops: reservations in class 'y' add up to 10, above its "
+	     "iops=9; lower one of them, or raise the limit");
+	/* the sum of all, told where the limit is exceeded */
+	says(TWO "[class:x]\nmatch = uid:1\nreserve.bps = 60M\n"
+		 "[class:y]\nmatch = uid:2\nreserve.bps = 20M\n",
+	     "f:10: [class:x] reserve.bps: reservations in mount 'a' add up to 80M, above its "
+	     "bps=50M; lower one of them, or raise the limit");
+	says(MOUNT "read_bps = 3M\nwrite_bps = 1M\n[class:x]\nmatch = uid:1\nreserve.bps = 5M\n"
+		   "[class:y]\nmatch = uid:2\nread_bps = 1M\nwrite_bps = 2M\nreserve.bps = 4M\n",
+	     "f:8: [class:x] reserve.bps: reservations in mount 'm' add up to 9M, above its read_bps and write_bps, "
+	     "together 4M; lower one of them, or raise the limit\n"
+	     "f:13: [class:y] reserve.bps: is above its own read_bps and write_bps, together 3M; lower it, or raise "
+	     "the limit");
 	/* a reservation must also fit into the limits of the parent's parent */
 	says(TWO
 	     "[class:x]\nmatch = none\n[class:y]\nmatch = uid:1\nparent = x\nreserve.bps = 51M\n",
-	     "f:8: [class:x] reserve.bps: reservations in mount 'a' add up to 51M or more, above its "
-	     "bps=50M");
+	     "f:8: [class:x] reserve.bps: reservations in mount 'a' add up to 51M, above its "
+	     "bps=50M; lower one of them, or raise the limit");
 }
 END_TEST
 
@@ -339,13 +359,11 @@ START_TEST(reservations_of_all_mounts_together_are_held_against_the_limits_that_
 		"[class:x]\nmatch = uid:1\n";
 	char text[600];
 	snprintf(text, sizeof(text), "%sreserve.iops = 26\n", shared);
-	says(text,
-	     "f:18: [class:x] reserve.iops: reservations in fs 'f' add up to 52 or more, above its "
-	     "iops=50");
+	says(text, "f:18: [class:x] reserve.iops: reservations in fs 'f' add up to 52, above its "
+		   "iops=50; lower one of them, or raise the limit");
 	snprintf(text, sizeof(text), "%sreserve.bps = 34M\n", shared);
-	says(text,
-	     "f:18: [class:x] reserve.bps: reservations in global add up to 102M or more, above its "
-	     "bps=100M");
+	says(text, "f:18: [class:x] reserve.bps: reservations in global add up to 102M, above its "
+		   "bps=100M; lower one of them, or raise the limit");
 	snprintf(text, sizeof(text), "%sreserve.bps = 33M\nreserve.iops = 25\n", shared);
 	ck_assert_int_eq(parse(text), 0);
 	configuration_free(&c);

@@ -246,13 +246,6 @@ START_TEST(waiting_for_a_limit_of_each_key_is_told_apart)
 }
 END_TEST
 
-static struct rule *rule(const char *text)
-{
-	struct rule *r = rule_parse(text, NULL, NULL);
-	ck_assert_ptr_nonnull(r);
-	return r;
-}
-
 static const struct limit_wait *class_wait(const char *class, const char *of, const char *name)
 {
 	static struct limit_wait wait[4];

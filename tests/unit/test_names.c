@@ -52,7 +52,9 @@ START_TEST(the_helper_answers_all_names_that_were_wanted_and_the_next_time_anew)
 		ck_assert_int_eq(find("root", &id, &err), 0);
 		ck_assert_uint_eq(id, 0);
 		ck_assert_int_eq(find("no-such-user-here", &id, &err), -1);
-		ck_assert_str_eq(err.text, "there is no user 'no-such-user-here'");
+		ck_assert_str_eq(
+			err.text,
+			"there is no user 'no-such-user-here'; use an existing name or a number");
 		ck_assert(!names_wanted());
 		names_end();
 	}

@@ -496,7 +496,9 @@ START_TEST(ratefsctl_puts_numbers_for_names)
 		free(text);
 	}
 	ck_assert_ptr_null(with_numbers("match=op:read & gid:no-such-group", &err));
-	ck_assert_str_eq(err.text, "there is no group 'no-such-group'");
+	ck_assert_str_eq(
+		err.text,
+		"match: there is no group 'no-such-group'; use an existing name or a number");
 }
 END_TEST
 

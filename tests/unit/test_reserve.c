@@ -99,20 +99,6 @@ static void down(void)
 	gate_free(w.gate);
 }
 
-static struct rule *rule(const char *text)
-{
-	struct error err = ERROR_INIT;
-	struct rule *r = rule_parse(text, NULL, &err);
-	ck_assert_msg(r != NULL, "%s", err.text);
-	return r;
-}
-
-static void near(double is, double want, double percent)
-{
-	ck_assert_msg(is >= want * (1 - percent / 100) && is <= want * (1 + percent / 100),
-		      "%.0f is not within %.2f %% of %.0f", is, percent, want);
-}
-
 static struct limiter_config limits(void)
 {
 	struct limiter_config c = {0};

@@ -168,4 +168,19 @@ static inline void world_fini(struct world *w, struct gate_fs *fs, struct gate_m
 	gate_free(w->gate);
 }
 
+/* Parses a rule that must be valid; free it with rule_free. */
+static inline struct rule *rule(const char *text)
+{
+	struct error err = ERROR_INIT;
+	struct rule *r = rule_parse(text, NULL, &err);
+	ck_assert_msg(r != NULL, "%s", err.text);
+	return r;
+}
+
+static inline void near(double is, double want, double percent)
+{
+	ck_assert_msg(is >= want * (1 - percent / 100) && is <= want * (1 + percent / 100),
+		      "%.0f is not within %.2f %% of %.0f", is, percent, want);
+}
+
 #endif
