@@ -113,6 +113,7 @@ static void serve_load(struct user *u, uint64_t now_ns)
 		u->load.first_ns += u->load.every_ns;
 	}
 	u->use.waiting[0] = u->load.waits;
+	u->use.need[0] = (uint64_t)fmax((u->load.waits ? capacity : 0) - u->load.level, 0);
 }
 
 static void load(struct world *w, unsigned i, uint64_t size, uint64_t every_ns)
@@ -676,6 +677,7 @@ START_TEST(a_lease_that_has_ended_does_not_come_back_from_a_server_that_learns)
 	run(w, 4 * LEASE);
 	struct pool_use use = w->user[0].use;
 	uint64_t now_ns = m->ends_ns - 10 * MS;
+	use.blocking_ns[0] += now_ns - w->now_ns;
 	pool_member_call(m, &use, now_ns, &call);
 	ck_assert_uint_gt(call.hold[0], RATE / 2);
 	struct pool_answer answer = {.seq = call.seq,
