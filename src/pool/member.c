@@ -148,13 +148,12 @@ static uint64_t demand_of(const struct pool_member *m, const struct pool_use *us
 }
 
 /* Moves the beginning of the time over which use is measured.  This is one to two leases, because use comes in requests,
- * which can be large and have pauses between them.  But the use of a limited load says nothing about what the load needs
- * afterwards: the measurement begins anew at each call until it is not limited any more. */
-static void mark_use(struct pool_member *m, const struct pool_use *use, unsigned k, bool limited,
-		     uint64_t now_ns)
+ * which can be large and have pauses between them.  But what a limited load uses says nothing about what it needs
+ * afterwards: the measurement begins anew at each call, until the load is not limited any more. */
+static void mark_use(struct pool_member *m, const struct pool_use *use, unsigned k, uint64_t now_ns)
 {
 	const struct pool_mark mark = {use->tokens[k], now_ns};
-	if (limited) {
+	if (m->limited[k]) {
 		m->older[k] = m->mid[k] = mark;
 	} else if (now_ns - m->mid[k].at_ns >= lease_ns(m)) {
 		m->older[k] = m->mid[k];
@@ -169,7 +168,7 @@ static void look_at_use(struct pool_member *m, const struct pool_use *use, uint6
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		bool limited = is_limited(m, use, k, now_ns);
 		uint64_t demand = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
-		mark_use(m, use, k, limited || m->limited[k], now_ns);
+		mark_use(m, use, k, now_ns);
 		m->limited[k] = limited;
 		m->demand[k] = demand;
 	}

@@ -642,11 +642,10 @@ static void check_few(unsigned n, uint64_t every_ns, unsigned size)
 	double sum = farm_run(w, 20, &most);
 	for (unsigned i = 0; i < n; i++)
 		longest_ns = max_u64(longest_ns, w->user[i].load.longest_ns);
-	/* A host that begins asks for a quarter of an equal share, and busy hosts learn late that it was returned: 2 to 8 %
-	 * of the rate are not used. */
-	ck_assert_msg(sum > 0.90, "%u hosts, %llu ms: sum %f", n,
+	/* The debt of a request is paid within one lease, and then once more by what the request adds to the measured use. */
+	ck_assert_msg(sum > 0.985, "%u hosts, %llu ms: sum %f", n,
 		      (unsigned long long)(every_ns / MS), sum);
-	ck_assert_msg(longest_ns < LEASE, "%u hosts, %llu ms: a request waited %llu ms", n,
+	ck_assert_msg(longest_ns < LEASE + LEASE / 4, "%u hosts, %llu ms: a request waited %llu ms", n,
 		      (unsigned long long)(every_ns / MS), (unsigned long long)(longest_ns / MS));
 	world_free(w);
 }
