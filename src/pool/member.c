@@ -39,26 +39,54 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 		m->mid[k].at_ns = m->older[k].at_ns = now_ns;
 }
 
-static bool same_limits(const struct pool_limits *a, const struct pool_limits *b)
+/* --- limits --- */
+
+static void copy_limit(struct pool_limits *to, const struct pool_limits *from, unsigned k)
 {
-	return memcmp(a, b, sizeof(*a)) == 0;
+	to->rate[k] = from->rate[k];
+	to->capacity[k] = from->capacity[k];
+}
+
+static bool same_limit(const struct pool_limits *a, const struct pool_limits *b, unsigned k)
+{
+	return a->rate[k] == b->rate[k] && a->capacity[k] == b->capacity[k];
+}
+
+void pool_member_limits(const struct pool_member *m, struct pool_limits *out)
+{
+	*out = m->limits;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (m->set[k] || !m->version)
+			copy_limit(out, &m->cfg.limits, k);
 }
 
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
 {
+	struct pool_limits known;
+	pool_member_limits(m, &known);
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (!same_limit(limits, &known, k))
+			m->set[k] = m->seq + 1;
 	m->cfg.limits = *limits;
-	m->set = !m->version || !same_limits(limits, &m->limits);
 	m->next_ns = now_ns;
 }
 
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns)
 {
-	bool changed = !same_limits(&m->cfg.limits, &cfg->limits);
+	struct pool_limits limits;
+	pool_member_limits(m, &limits);
+	bool changed = false;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		if (same_limit(&m->cfg.limits, &cfg->limits, k))
+			continue;
+		copy_limit(&limits, &cfg->limits, k);
+		changed = true;
+	}
+	if (changed)
+		pool_member_set(m, &limits, now_ns);
 	m->cfg = *cfg;
 	m->next_ns = now_ns;
-	if (changed)
-		pool_member_set(m, &cfg->limits, now_ns);
 }
 
 uint64_t pool_member_due_ns(const struct pool_member *m)
@@ -214,7 +242,8 @@ static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call 
 	out->seq = ++m->seq;
 	out->lease_ms = m->cfg.lease_ms;
 	out->weight = m->cfg.weight;
-	out->limits = m->cfg.limits;
+	out->version = m->version;
+	pool_member_limits(m, &out->limits);
 	m->sent_ns = now_ns;
 	m->next_ns = now_ns + lease_ns(m) / CALLS;
 	m->pending = true;
@@ -238,7 +267,7 @@ void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_
 	enum pool_mode mode = mode_of(m, now_ns);
 	look_at_use(m, use, now_ns);
 	begin_call(m, now_ns, out);
-	out->set = m->set;
+	memcpy(out->set, m->set, sizeof(out->set));
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		m->grant[k] = hold_of(m, mode, k);
 		out->hold[k] = m->grant[k];
@@ -269,8 +298,7 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 	m->retried = m->pending = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
-	if (m->set && same_limits(&a->limits, &m->cfg.limits))
-		m->set = false;
+	memset(m->set, 0, sizeof(m->set)); /* the server has them: they were in the call */
 }
 
 bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns)
@@ -299,7 +327,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	call_by(m, m->sent_ns + lease_ns(m) / calls_per_lease(m));
 	if (shrunk) /* confirm the smaller grant soon: others wait for the difference */
 		call_by(m, now_ns);
-	else if (a->wants_more || m->set)
+	else if (a->wants_more)
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 	return true;
 }

@@ -57,7 +57,7 @@ struct pool_rates {
 
 struct pool_member {
 	struct pool_member_config cfg;
-	bool set; /* the next call makes cfg.limits the pool's */
+	uint64_t set[POOL_LIMITS]; /* see struct pool_call: cfg.limits that the server does not have yet */
 	uint64_t seq, answered;
 	uint64_t began_ns, sent_ns, called_ns, answered_ns; /* called_ns: demand computed */
 	uint64_t next_ns;				    /* when the next call is due */
@@ -88,11 +88,14 @@ struct pool_member {
 };
 
 void pool_member_init(struct pool_member *m, const struct pool_member_config *cfg, uint64_t now_ns);
-/* Changes the settings of the member.  If its limits differ from those that it had, they become the pool's. */
+/* Changes the settings of the member.  Limits that differ from those that it had become the pool's. */
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns);
-/* Sets the pool's limits, for all members, with the next call, unless they are in force already. */
+/* Sets those of the pool's limits that are not in force already, for all members, with the next call. */
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns);
+/* The pool's limits: those of the last answer, but those that this member is about to set; before the first answer,
+ * as configured. */
+void pool_member_limits(const struct pool_member *m, struct pool_limits *out);
 
 uint64_t pool_member_due_ns(const struct pool_member *m);
 /* When the lease ends; NEVER: there is none. */

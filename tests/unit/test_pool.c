@@ -837,7 +837,7 @@ START_TEST(new_limits_reach_all_within_a_lease)
 		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
 	run(w, LEASE);
 	ck_assert_uint_le(leased_sum(w), RATE / 2);
-	ck_assert(!w->user[1].m.set);
+	ck_assert_uint_eq(w->user[1].m.set[0], 0);
 	world_free(w);
 }
 END_TEST
@@ -858,11 +858,72 @@ START_TEST(a_member_can_set_the_limits_of_its_own_configuration_again)
 	run(w, LEASE);
 	ck_assert_uint_eq(w->user[1].m.limits.rate[0], RATE / 2);
 	pool_member_set(&w->user[0].m, &half, w->now_ns);
-	ck_assert(!w->user[0].m.set); /* in force already: an older set must not be repeated */
+	ck_assert_uint_eq(w->user[0].m.set[0], 0); /* in force already: an older set must not be repeated */
 	pool_member_set(&w->user[0].m, &first, w->now_ns);
 	run(w, LEASE);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(two_members_change_two_limits_at_the_same_time)
+{
+	struct world *w = world_new(3);
+	struct pool_limits first = w->user[0].m.cfg.limits, second = first;
+	run(w, 4 * LEASE);
+	first.rate[0] = RATE / 2;
+	second.rate[1] = RATE / 10;
+	second.capacity[1] = 10;
+	pool_member_set(&w->user[0].m, &first, w->now_ns);
+	pool_member_set(&w->user[1].m, &second, w->now_ns);
+	run(w, LEASE);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
+		ck_assert_uint_eq(w->user[i].m.limits.rate[1], RATE / 10);
+	}
+	world_free(w);
+}
+END_TEST
+
+/* The answer to the first call that sets a limit is lost, another member sets the same limit, and then the first member
+ * repeats its call. */
+START_TEST(a_repeated_change_does_not_undo_a_later_one)
+{
+	struct world *w = world_new(2);
+	struct pool_limits first = w->user[0].m.cfg.limits, later = first;
+	struct pool_call call;
+	struct pool_answer lost;
+	run(w, 4 * LEASE);
+	first.rate[0] = RATE / 2;
+	later.rate[0] = RATE / 4;
+	pool_member_set(&w->user[0].m, &first, w->now_ns);
+	pool_member_call(&w->user[0].m, &w->user[0].use, w->now_ns, &call);
+	pool_serve(&w->server, &call, server_us(w), false, &lost);
+	ck_assert_uint_eq(lost.limits.rate[0], RATE / 2);
+	pool_member_set(&w->user[1].m, &later, w->now_ns);
+	run(w, 2 * LEASE);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 4);
+	world_free(w);
+}
+END_TEST
+
+/* The server has lost its data, and a member that has just started calls it first. */
+START_TEST(limits_in_force_return_to_a_server_that_has_lost_its_data)
+{
+	struct world *w = world_new(2);
+	struct pool_limits half = w->user[0].m.cfg.limits;
+	run(w, 4 * LEASE);
+	half.rate[0] = RATE / 2;
+	pool_member_set(&w->user[0].m, &half, w->now_ns);
+	run(w, 2 * LEASE);
+	pool_server_free(&w->server);
+	join(w, &w->user[2], 1);
+	post_call(w, 2, false);
+	run(w, 2 * LEASE);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
 	world_free(w);
 }
 END_TEST
@@ -956,6 +1017,9 @@ UNIT_MAIN("pool", the_sum_is_within_one_per_cent_with_uneven_demand,
 	  without_a_server_a_lease_runs_out_and_then_the_fallback_holds,
 	  a_member_that_never_reached_the_server_has_no_share, new_limits_reach_all_within_a_lease,
 	  a_member_can_set_the_limits_of_its_own_configuration_again,
+	  two_members_change_two_limits_at_the_same_time,
+	  a_repeated_change_does_not_undo_a_later_one,
+	  limits_in_force_return_to_a_server_that_has_lost_its_data,
 	  a_late_or_repeated_answer_changes_nothing, a_thousand_members_share_ten_operations,
 	  a_failed_call_is_repeated_immediately_but_once,
 	  a_share_is_divided_by_the_members_of_the_last_leases,
