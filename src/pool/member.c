@@ -175,18 +175,15 @@ static uint64_t demand_of(const struct pool_member *m, const struct pool_use *us
 	return min_u64(demand, POOL_DEMAND_ALL);
 }
 
-/* Moves the beginning of the time over which use is measured.  This is one to two leases, because use comes in requests,
- * which can be large and have pauses between them.  But what a limited load uses says nothing about what it needs
- * afterwards: the measurement begins anew at each call, until the load is not limited any more. */
-static void mark_use(struct pool_member *m, const struct pool_use *use, unsigned k, uint64_t now_ns)
+/* Use is measured over one to two leases, because it comes in requests, which can be large and have pauses between
+ * them: two marks move at this distance. */
+static void move_marks(struct pool_member *m, const struct pool_use *use, unsigned k,
+		       uint64_t now_ns)
 {
-	const struct pool_mark mark = {use->tokens[k], now_ns};
-	if (m->limited[k]) {
-		m->older[k] = m->mid[k] = mark;
-	} else if (now_ns - m->mid[k].at_ns >= lease_ns(m)) {
-		m->older[k] = m->mid[k];
-		m->mid[k] = mark;
-	}
+	if (now_ns - m->mid[k].at_ns < lease_ns(m))
+		return;
+	m->older[k] = m->mid[k];
+	m->mid[k] = (struct pool_mark){use->tokens[k], now_ns};
 }
 
 static void look_at_use(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
@@ -196,7 +193,10 @@ static void look_at_use(struct pool_member *m, const struct pool_use *use, uint6
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		bool limited = is_limited(m, use, k, now_ns);
 		uint64_t demand = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
-		mark_use(m, use, k, now_ns);
+		/* What a limited load uses says nothing about what it needs afterwards: the measurement begins anew at
+		 * each call, until the load is not limited any more. */
+		if (m->limited[k])
+			m->older[k] = m->mid[k] = (struct pool_mark){use->tokens[k], now_ns};
 		m->limited[k] = limited;
 		m->demand[k] = demand;
 	}
@@ -217,8 +217,10 @@ static bool demand_changed(const struct pool_member *m, const struct pool_use *u
 
 void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		move_marks(m, use, k, now_ns);
 	if (now_ns - m->called_ns < lease_ns(m) / LOOKS)
-		return;
+		return; /* too short to tell */
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
 		if (m->cfg.limits.rate[k] && demand_changed(m, use, k, now_ns))
 			call_by(m, now_ns);
