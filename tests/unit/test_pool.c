@@ -626,7 +626,7 @@ START_TEST(the_sum_is_within_one_per_cent_with_uneven_demand)
 END_TEST
 
 /* Every other host has one request now and then; the rest is busy. */
-static void check_few(unsigned n, uint64_t every_ns, unsigned size)
+static void check_few(unsigned n, uint64_t every_ns, unsigned size, double least)
 {
 	struct world *w = farm_new(n);
 	double most = 0;
@@ -643,10 +643,11 @@ static void check_few(unsigned n, uint64_t every_ns, unsigned size)
 	for (unsigned i = 0; i < n; i++)
 		longest_ns = max_u64(longest_ns, w->user[i].load.longest_ns);
 	/* The debt of a request is paid within one lease, and then once more by what the request adds to the measured use. */
-	ck_assert_msg(sum > 0.98, "%u hosts, %llu ms: sum %f", n,
+	ck_assert_msg(sum > least, "%u hosts, %llu ms: sum %f", n,
 		      (unsigned long long)(every_ns / MS), sum);
-	ck_assert_msg(longest_ns < LEASE + LEASE / 4, "%u hosts, %llu ms: a request waited %llu ms", n,
-		      (unsigned long long)(every_ns / MS), (unsigned long long)(longest_ns / MS));
+	ck_assert_msg(longest_ns < LEASE + LEASE / 4, "%u hosts, %llu ms: a request waited %llu ms",
+		      n, (unsigned long long)(every_ns / MS),
+		      (unsigned long long)(longest_ns / MS));
 	world_free(w);
 }
 
@@ -654,12 +655,13 @@ START_TEST(hosts_with_few_requests_take_little_from_busy_ones_and_do_not_wait_lo
 {
 	seed = unit_seed();
 	for (unsigned round = 0; round < 5; round++) {
-		check_few(4, 1000 * MS, BLOCK);
-		check_few(4, 200 * MS, BLOCK);
-		check_few(16, 3000 * MS, BLOCK);
-		check_few(16, 1000 * MS, BLOCK);
-		check_few(16, 200 * MS, BLOCK);
-		check_few(16, 300 * MS, BLOCK / 4);
+		check_few(4, 1000 * MS, BLOCK, 0.98);
+		check_few(4, 200 * MS, BLOCK, 0.98);
+		check_few(16, 3000 * MS, BLOCK, 0.98);
+		check_few(16, 1000 * MS, BLOCK, 0.98);
+		check_few(16, 200 * MS, BLOCK, 0.98);
+		check_few(16, 300 * MS, BLOCK / 4, 0.98);
+		check_few(16, 2000 * MS, 8 * BLOCK, 0.95);
 	}
 }
 END_TEST
@@ -858,7 +860,8 @@ START_TEST(a_member_can_set_the_limits_of_its_own_configuration_again)
 	run(w, LEASE);
 	ck_assert_uint_eq(w->user[1].m.limits.rate[0], RATE / 2);
 	pool_member_set(&w->user[0].m, &half, w->now_ns);
-	ck_assert_uint_eq(w->user[0].m.set[0], 0); /* in force already: an older set must not be repeated */
+	ck_assert_uint_eq(w->user[0].m.set[0],
+			  0); /* in force already: an older set must not be repeated */
 	pool_member_set(&w->user[0].m, &first, w->now_ns);
 	run(w, LEASE);
 	for (unsigned i = 0; i < 2; i++)
