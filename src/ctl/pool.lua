@@ -5,7 +5,7 @@
 -- KEYS[1]  the pool: a hash
 --            s      time and levels     l  limits     w  who set them     r  the server's run_id
 --            m:ID   one member: seq called expires weight, charge and demand of each limit, host
--- ARGV     id host seq lease_us weight leave set, rates, capacities, holds, demands (one of each per limit)
+-- ARGV     id host seq lease_us weight leave version, rates, capacities, sets, holds, demands (one of each per limit)
 -- Answers  status members wants_more version who, then of each limit: rate capacity grant
 --
 -- Rates are in 1/1000 token per second, times in microseconds: whole numbers below 2^53.
@@ -34,9 +34,9 @@ end
 
 local id, who, seq = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local lease, weight = tonumber(ARGV[4]), tonumber(ARGV[5])
-local leave, set = ARGV[6] == '1', ARGV[7] == '1'
+local leave, version = ARGV[6] == '1', tonumber(ARGV[7])
 local function arg(block, k) return tonumber(ARGV[7 + block * LIMITS + k]) end
-local RATE, CAPACITY, HOLD, DEMAND = 0, 1, 2, 3
+local RATE, CAPACITY, SET, HOLD, DEMAND = 0, 1, 2, 3, 4
 
 -- The state -----------------------------------------------------------------
 
@@ -151,15 +151,28 @@ end
 
 local status, wants_more, grant = GRANTED, 0, {0, 0, 0, 0, 0, 0, 0}
 
+-- Without limits of its own, or with older ones, the server adopts those of the call.
 local function adopt_limits()
-	local mine = {}
+	if s.version > 0 and version <= s.version then return false end
 	for k = 1, LIMITS do
-		mine[2 * k - 1], mine[2 * k] = arg(RATE, k), arg(CAPACITY, k)
+		limits[2 * k - 1], limits[2 * k] = arg(RATE, k), arg(CAPACITY, k)
 	end
-	if s.version > 0 and (not set or text(mine) == text(limits)) then return false end
-	limits, set_by = mine, who
-	s.version = s.version + 1
+	s.version = version > 0 and version or 1
 	return true
+end
+
+-- Changes the limits that the member sets with this call for the first time.
+local function set_limits()
+	local changed = false
+	for k = 1, LIMITS do
+		local r, c = arg(RATE, k), arg(CAPACITY, k)
+		if arg(SET, k) > (m and m[1] or 0) and (limits[2 * k - 1] ~= r or limits[2 * k] ~= c) then
+			limits[2 * k - 1], limits[2 * k] = r, c
+			changed = true
+		end
+	end
+	if changed then s.version = s.version + 1 end
+	return changed
 end
 
 local function take_note()
@@ -186,7 +199,9 @@ end
 
 local function serve()
 	local old = m
-	local changed = adopt_limits()
+	local adopted = adopt_limits()
+	local changed = set_limits() or adopted
+	if changed then set_by = who end
 	if not old and s.n >= MEMBERS_MAX then
 		status = FULL
 		return

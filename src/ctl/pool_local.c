@@ -154,7 +154,8 @@ static bool sound(const struct pool_call *c)
 {
 	bool ok = c->id[POOL_ID_MAX - 1] == '\0' && c->who[POOL_WHO_MAX - 1] == '\0' &&
 		  c->weight >= 1 && c->weight <= POOL_WEIGHT_MAX &&
-		  c->lease_ms >= POOL_LEASE_MIN_MS && c->lease_ms <= POOL_LEASE_MAX_MS;
+		  c->lease_ms >= POOL_LEASE_MIN_MS && c->lease_ms <= POOL_LEASE_MAX_MS &&
+		  c->version <= POOL_VERSION_MAX;
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
 		ok = ok && c->limits.rate[k] <= POOL_DEMAND_ALL && c->hold[k] <= POOL_DEMAND_ALL &&
 		     c->demand[k] <= POOL_DEMAND_ALL && c->limits.capacity[k] <= POOL_CAPACITY_MAX;

@@ -311,9 +311,10 @@ static void put_call(struct text_args *a, const char *sha, const char *key,
 	put_number(a, (uint64_t)c->lease_ms * 1000);
 	put_number(a, c->weight);
 	put_number(a, c->leave);
-	put_number(a, c->set);
+	put_number(a, c->version);
 	put_numbers(a, c->limits.rate);
 	put_numbers(a, c->limits.capacity);
+	put_numbers(a, c->set);
 	put_numbers(a, c->hold);
 	put_numbers(a, c->demand);
 }

@@ -35,8 +35,9 @@ int pools_join(const struct pools *ps, struct settings *s, struct error *err)
 
 void pool_take_limits(struct pool *p)
 {
-	const struct pool_member *m = &p->member;
-	pool_config_take(&p->s, m->set ? &m->cfg.limits : &m->limits);
+	struct pool_limits limits;
+	pool_member_limits(&p->member, &limits);
+	pool_config_take(&p->s, &limits);
 }
 
 static bool differs(const struct settings *a, const struct settings *b, const char *option)

@@ -17,8 +17,8 @@ static void put_limits(struct json_out o, const struct pool_look *l)
 		put_bool(one, "limited_here", l->rate[k] < POOL_DEMAND_ALL);
 		if (l->rate[k] < POOL_DEMAND_ALL)
 			put_real(one, "granted", (double)l->rate[k] / POOL_MILLI);
-		put_bool(one, "wants_all", m->demand[k] >= POOL_DEMAND_ALL);
-		if (m->demand[k] < POOL_DEMAND_ALL)
+		put_bool(one, "wants_all", m->limited[k]);
+		if (!m->limited[k])
 			put_real(one, "demand", (double)m->demand[k] / POOL_MILLI);
 	}
 }

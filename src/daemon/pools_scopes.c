@@ -111,6 +111,7 @@ void pool_scopes_look(struct pool *p, struct pool_use *sum)
 			sum->tokens[k] += a->use.tokens[k];
 			sum->blocking_ns[k] = max_u64(sum->blocking_ns[k], a->use.blocking_ns[k]);
 			sum->waiting[k] |= a->use.waiting[k];
+			sum->need[k] = min_u64(sum->need[k] + a->use.need[k], POOL_RATE_MAX);
 		}
 	}
 }

@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* Calls per lease: CALLS usually; CALLS_BUSY while requests wait, in pools of at most FEW members,
+/* Calls per lease: CALLS usually; CALLS_BUSY while the load is limited, in pools of at most FEW members,
  * so that what others release is soon used; CALLS_SHORT while others still hold a part of this
  * member's share; and CALLS_MOST at most. */
 #define CALLS	    2
@@ -13,6 +13,11 @@
 #define FEW	    32
 #define CALLS_SHORT 8
 #define CALLS_MOST  32
+/* Demand is computed at most LOOKS times per lease.  A load that uses whatever it is granted asks for GROW times its
+ * grant, and at first for GROW/START of an equal share.  (Without a lease: for as much as it can get.) */
+#define LOOKS 16
+#define GROW  4
+#define START 16
 /* The clocks of member and server drift apart by at most 1/DRIFT of a lease per lease. */
 #define DRIFT 64
 /* For this many leases, the fallback still counts members that have disappeared: they may have lost
@@ -34,26 +39,54 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 		m->mid[k].at_ns = m->older[k].at_ns = now_ns;
 }
 
-static bool same_limits(const struct pool_limits *a, const struct pool_limits *b)
+/* --- limits --- */
+
+static void copy_limit(struct pool_limits *to, const struct pool_limits *from, unsigned k)
 {
-	return memcmp(a, b, sizeof(*a)) == 0;
+	to->rate[k] = from->rate[k];
+	to->capacity[k] = from->capacity[k];
+}
+
+static bool same_limit(const struct pool_limits *a, const struct pool_limits *b, unsigned k)
+{
+	return a->rate[k] == b->rate[k] && a->capacity[k] == b->capacity[k];
+}
+
+void pool_member_limits(const struct pool_member *m, struct pool_limits *out)
+{
+	*out = m->limits;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (m->set[k] || !m->version)
+			copy_limit(out, &m->cfg.limits, k);
 }
 
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns)
 {
+	struct pool_limits known;
+	pool_member_limits(m, &known);
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (!same_limit(limits, &known, k))
+			m->set[k] = m->seq + 1;
 	m->cfg.limits = *limits;
-	m->set = !m->version || !same_limits(limits, &m->limits);
 	m->next_ns = now_ns;
 }
 
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns)
 {
-	bool changed = !same_limits(&m->cfg.limits, &cfg->limits);
+	struct pool_limits limits;
+	pool_member_limits(m, &limits);
+	bool changed = false;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		if (same_limit(&m->cfg.limits, &cfg->limits, k))
+			continue;
+		copy_limit(&limits, &cfg->limits, k);
+		changed = true;
+	}
+	if (changed)
+		pool_member_set(m, &limits, now_ns);
 	m->cfg = *cfg;
 	m->next_ns = now_ns;
-	if (changed)
-		pool_member_set(m, &cfg->limits, now_ns);
 }
 
 uint64_t pool_member_due_ns(const struct pool_member *m)
@@ -89,175 +122,107 @@ static void call_by(struct pool_member *m, uint64_t at_ns)
 
 /* --- demand --- */
 
-/* The rate at which tokens were used, 1/1000 token per second. */
-static uint64_t rate_since(uint64_t then, const struct pool_use *use, unsigned k, uint64_t dt_ns)
+static uint64_t per_sec(uint64_t tokens, uint64_t ns)
 {
-	uint64_t used = use->tokens[k] - then;
-	if (used > POOL_RATE_MAX) /* more was refunded than used */
-		used = 0;
-	u128 rate = (u128)used * POOL_MILLI * NSEC_PER_SEC / max_u64(dt_ns, 1);
+	u128 rate = (u128)tokens * POOL_MILLI * NSEC_PER_SEC / max_u64(ns, 1);
 	return rate < POOL_DEMAND_ALL ? (uint64_t)rate : POOL_DEMAND_ALL;
 }
 
-/* An equal share of the rate. */
+static uint64_t use_rate(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			 uint64_t now_ns)
+{
+	uint64_t used = use->tokens[k] - m->older[k].tokens;
+	if (used > POOL_RATE_MAX) /* more was refunded than used */
+		used = 0;
+	return per_sec(used, now_ns - m->older[k].at_ns);
+}
+
 static uint64_t equal_share(const struct pool_member *m, unsigned k)
 {
 	return m->limits.rate[k] / max_u64(m->members, 1);
 }
 
-static bool was_blocked(const struct pool_member *m, const struct pool_use *use, unsigned k,
-			uint64_t more_than_ns)
+static uint64_t blocked_ns(const struct pool_member *m, const struct pool_use *use, unsigned k)
 {
-	return use->blocking_ns[k] - m->before.blocking_ns[k] > more_than_ns;
+	return use->blocking_ns[k] - m->before.blocking_ns[k];
 }
 
-/* How long ago it wanted as much as it could get. */
-static uint64_t greedy_ago_ns(const struct pool_member *m, unsigned k, uint64_t now_ns)
+/* Whether the load uses whatever it is granted: requests have waited nearly all the time since the last call.  A burst of
+ * requests also waits for a moment, so a load that was not limited must have waited for longer, and must wait now. */
+static bool is_limited(const struct pool_member *m, const struct pool_use *use, unsigned k,
+		       uint64_t now_ns)
 {
-	return m->greedy_to_ns[k] ? now_ns - m->greedy_to_ns[k] : NEVER;
+	uint64_t waited_ns = blocked_ns(m, use, k);
+	return waited_ns > (now_ns - m->called_ns) / 5 * 4 &&
+	       (m->limited[k] || (use->waiting[k] && waited_ns > lease_ns(m) / 10));
 }
 
-/* Whether it did so for a lease or more, until recently. */
-static bool was_greedy(const struct pool_member *m, unsigned k, uint64_t now_ns)
-{
-	return m->greedy_to_ns[k] - m->greedy_from_ns[k] >= lease_ns(m) &&
-	       greedy_ago_ns(m, k, now_ns) < 2 * lease_ns(m);
-}
-
-/* At its last call. */
-static bool was_idle(const struct pool_member *m, unsigned k)
-{
-	return m->demand[k] <= equal_share(m, k) / 64 + 1;
-}
-
-/* Whether the load has ended.  A load that had requests waiting all the time is believed to have ended after a short
- * pause.  Others may have pauses between their requests: nothing was used for a lease or more. */
-static bool is_idle(const struct pool_member *m, const struct pool_use *use, unsigned k,
-		    uint64_t now_ns)
-{
-	if (use->waiting[k])
-		return false;
-	if (was_greedy(m, k, now_ns))
-		return use->tokens[k] == m->before.tokens[k] &&
-		       now_ns - m->called_ns >= lease_ns(m) / CALLS_SHORT;
-	return use->tokens[k] == m->older[k].tokens && now_ns - m->older[k].at_ns >= lease_ns(m);
-}
-
-/* Whether requests wait, have waited most of the time since the last call, and for more than a moment. */
-static bool is_short(const struct pool_member *m, const struct pool_use *use, unsigned k,
-		     uint64_t now_ns)
-{
-	return use->waiting[k] &&
-	       was_blocked(m, use, k,
-			   max_u64((now_ns - m->called_ns) / 2, lease_ns(m) / (2 * CALLS_SHORT)));
-}
-
-/* The rate at which the member uses tokens.  It is measured over a lease, because use comes in requests, which can be
- * large and have pauses between them; after greedy times, over the time since the last call if that is more. */
-static uint64_t use_rate(const struct pool_member *m, const struct pool_use *use, unsigned k,
-			 uint64_t now_ns)
-{
-	uint64_t dt_ns = now_ns - m->called_ns;
-	uint64_t rate = rate_since(m->older[k].tokens, use, k, now_ns - m->older[k].at_ns);
-	if (greedy_ago_ns(m, k, now_ns) < 2 * lease_ns(m) && dt_ns >= lease_ns(m) / CALLS_SHORT)
-		rate = max_u64(rate, rate_since(m->before.tokens[k], use, k, dt_ns));
-	return rate;
-}
-
-/* What a member asks for that is short of tokens: half as much again, because that may be enough, and what it does not
- * use is lost to others; but as much as it can get if it has half of an equal share already, or asked for more than twice
- * its use before. */
-static uint64_t more_than(const struct pool_member *m, unsigned k, uint64_t rate, uint64_t least)
-{
-	uint64_t has = max_u64(rate, m->grant[k]);
-	bool asked = m->demand[k] > max_u64(2 * rate, least);
-	return asked || has >= equal_share(m, k) / 2 ? POOL_DEMAND_ALL : has + has / 2 + least;
-}
-
-/* A member that had nothing to do begins with a quarter of an equal share.  If its requests wait now and then, slightly
- * more than it uses is enough.  Without waiting requests, it wants what it uses, and a little more, so that it can grow;
- * and after greedy times, what it used since its last call, so that others get the difference soon. */
+/* What was used, a little more, so that the load can grow, and over one lease what the bucket lacks.  In addition:
+ *  - A limited load asks for a multiple of its grant until it is not limited any more, or has its fair share.
+ *  - A load whose requests waited now and then returns nothing: the measured rate is that of few, large requests, and may
+ *    be too low by one of them. */
 static uint64_t demand_of(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			  uint64_t now_ns)
 {
-	uint64_t dt_ns = now_ns - m->called_ns, equal = equal_share(m, k), least = equal / 1024 + 1;
-	uint64_t rate = use_rate(m, use, k, now_ns);
-	if (is_idle(m, use, k, now_ns))
-		return least;
-	if (use->waiting[k] && was_idle(m, k))
-		return equal / 4 + 1;
-	if (is_short(m, use, k, now_ns))
-		return more_than(m, k, rate, least);
-	if (use->waiting[k] && m->demand[k] == POOL_DEMAND_ALL)
-		return POOL_DEMAND_ALL;
-	if (!use->waiting[k] && was_greedy(m, k, now_ns) && dt_ns >= lease_ns(m) / CALLS_SHORT)
-		rate = rate_since(m->before.tokens[k], use, k, dt_ns);
-	else if (use->waiting[k] || was_blocked(m, use, k, dt_ns / 10))
-		return min_u64(max_u64(rate + rate / 8, m->grant[k]), POOL_DEMAND_ALL);
-	return min_u64(rate + rate / 32 + least, POOL_DEMAND_ALL);
+	uint64_t rate = use_rate(m, use, k, now_ns), equal = equal_share(m, k);
+	uint64_t demand = rate + rate / 32 + equal / 1024 + 1 + per_sec(use->need[k], lease_ns(m));
+	if (is_limited(m, use, k, now_ns))
+		demand = max_u64(demand, GROW * (lease_holds(m, now_ns)
+							 ? max_u64(m->grant[k], equal / START)
+							 : equal));
+	else if (!m->limited[k] && blocked_ns(m, use, k) > (now_ns - m->called_ns) / 8)
+		demand = max_u64(demand, min_u64(m->grant[k], m->demand[k]));
+	return min_u64(demand, POOL_DEMAND_ALL);
 }
 
-static void note_greed(struct pool_member *m, unsigned k, uint64_t now_ns)
+/* Use is measured over one to two leases, because it comes in requests, which can be large and have pauses between
+ * them: two marks move at this distance. */
+static void move_marks(struct pool_member *m, const struct pool_use *use, unsigned k,
+		       uint64_t now_ns)
 {
-	if (m->demand[k] != POOL_DEMAND_ALL)
+	if (now_ns - m->mid[k].at_ns < lease_ns(m))
 		return;
-	if (now_ns - m->greedy_to_ns[k] > lease_ns(m) / CALLS)
-		m->greedy_from_ns[k] = now_ns;
-	m->greedy_to_ns[k] = now_ns;
-}
-
-/* Moves the beginning of the time over which use is measured. */
-static void mark_use(struct pool_member *m, const struct pool_use *use, unsigned k, uint64_t now_ns)
-{
-	const struct pool_mark mark = {use->tokens[k], now_ns};
-	if (use->waiting[k] && was_idle(m, k)) { /* the load begins */
-		m->older[k] = m->mid[k] = mark;
-	} else if (now_ns - m->mid[k].at_ns >= lease_ns(m) * 2 / 3) {
-		m->older[k] = m->mid[k];
-		m->mid[k] = mark;
-	}
+	m->older[k] = m->mid[k];
+	m->mid[k] = (struct pool_mark){use->tokens[k], now_ns};
 }
 
 static void look_at_use(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
-	if (m->seq && now_ns - m->called_ns < lease_ns(m) / (2 * CALLS_SHORT))
+	if (m->seq && now_ns - m->called_ns < lease_ns(m) / LOOKS)
 		return; /* too short to tell */
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		bool limited = is_limited(m, use, k, now_ns);
 		uint64_t demand = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
-		mark_use(m, use, k, now_ns);
+		/* What a limited load uses says nothing about what it needs afterwards: the measurement begins anew at
+		 * each call, until the load is not limited any more. */
+		if (m->limited[k])
+			m->older[k] = m->mid[k] = (struct pool_mark){use->tokens[k], now_ns};
+		m->limited[k] = limited;
 		m->demand[k] = demand;
-		note_greed(m, k, now_ns);
 	}
 	m->before = *use;
 	m->called_ns = now_ns;
 }
 
-/* True: much of the grant, made for requests that waited or for a load that has
- * ended, is no longer needed. */
-static bool holds_too_much(const struct pool_member *m, const struct pool_use *use, unsigned k,
+/* Whether the demand has changed so much that the server should know soon. */
+static bool demand_changed(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			   uint64_t now_ns)
 {
-	uint64_t dt_ns = now_ns - m->called_ns;
-	if (!m->grant[k] || use->waiting[k] || dt_ns < lease_ns(m) / CALLS_SHORT)
-		return false;
-	if (is_idle(m, use, k, now_ns))
-		return m->demand[k] > equal_share(m, k) / 64;
-	return m->demand[k] >= m->grant[k] && !was_blocked(m, use, k, dt_ns / 10) &&
-	       rate_since(m->before.tokens[k], use, k, dt_ns) < m->grant[k] - m->grant[k] / 4;
-}
-
-/* Whether requests wait that more might help: of a member that had nothing to do, or that is short of tokens. */
-static bool needs_more(const struct pool_member *m, const struct pool_use *use, unsigned k,
-		       uint64_t now_ns)
-{
-	return m->demand[k] != POOL_DEMAND_ALL &&
-	       ((use->waiting[k] && was_idle(m, k)) || is_short(m, use, k, now_ns));
+	uint64_t small = equal_share(m, k) / 64 + 1, was = m->demand[k];
+	uint64_t demand = demand_of(m, use, k, now_ns);
+	bool more = demand > m->grant[k] && demand > was + was / 16 + small;
+	bool less = demand + demand / 4 + small < min_u64(m->grant[k], was);
+	return more || less;
 }
 
 void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
 {
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		if (needs_more(m, use, k, now_ns) || holds_too_much(m, use, k, now_ns))
+		move_marks(m, use, k, now_ns);
+	if (now_ns - m->called_ns < lease_ns(m) / LOOKS)
+		return; /* too short to tell */
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (m->cfg.limits.rate[k] && demand_changed(m, use, k, now_ns))
 			call_by(m, now_ns);
 }
 
@@ -267,7 +232,7 @@ static unsigned calls_per_lease(const struct pool_member *m)
 {
 	bool busy = false;
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		busy |= m->demand[k] == POOL_DEMAND_ALL;
+		busy |= m->limited[k];
 	return busy && m->members <= FEW ? CALLS_BUSY : CALLS;
 }
 
@@ -279,7 +244,8 @@ static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call 
 	out->seq = ++m->seq;
 	out->lease_ms = m->cfg.lease_ms;
 	out->weight = m->cfg.weight;
-	out->limits = m->cfg.limits;
+	out->version = m->version;
+	pool_member_limits(m, &out->limits);
 	m->sent_ns = now_ns;
 	m->next_ns = now_ns + lease_ns(m) / CALLS;
 	m->pending = true;
@@ -303,7 +269,7 @@ void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_
 	enum pool_mode mode = mode_of(m, now_ns);
 	look_at_use(m, use, now_ns);
 	begin_call(m, now_ns, out);
-	out->set = m->set;
+	memcpy(out->set, m->set, sizeof(out->set));
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		m->grant[k] = hold_of(m, mode, k);
 		out->hold[k] = m->grant[k];
@@ -334,8 +300,7 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 	m->retried = m->pending = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
-	if (m->set && same_limits(&a->limits, &m->cfg.limits))
-		m->set = false;
+	memset(m->set, 0, sizeof(m->set)); /* the server has them: they were in the call */
 }
 
 bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns)
@@ -364,7 +329,7 @@ bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint
 	call_by(m, m->sent_ns + lease_ns(m) / calls_per_lease(m));
 	if (shrunk) /* confirm the smaller grant soon: others wait for the difference */
 		call_by(m, now_ns);
-	else if (a->wants_more || m->set)
+	else if (a->wants_more)
 		call_by(m, now_ns + lease_ns(m) / CALLS_SHORT);
 	return true;
 }

@@ -30,11 +30,13 @@ struct pool_member_config {
 	struct pool_limits limits;
 };
 
-/* What was used of each limit here: counters that only grow. */
+/* What was used of each limit here, by counters that only grow, and what is needed now. */
 struct pool_use {
 	uint64_t tokens[POOL_LIMITS];
 	uint64_t blocking_ns[POOL_LIMITS]; /* how long requests waited for it */
 	bool waiting[POOL_LIMITS];	   /* requests wait for it now */
+	/* tokens that the bucket lacks: with waiting requests until it is full, otherwise until its debt is paid */
+	uint64_t need[POOL_LIMITS];
 };
 
 enum pool_mode {
@@ -55,7 +57,7 @@ struct pool_rates {
 
 struct pool_member {
 	struct pool_member_config cfg;
-	bool set; /* the next call makes cfg.limits the pool's */
+	uint64_t set[POOL_LIMITS]; /* see struct pool_call: cfg.limits that the server does not have yet */
 	uint64_t seq, answered;
 	uint64_t began_ns, sent_ns, called_ns, answered_ns; /* called_ns: demand computed */
 	uint64_t next_ns;				    /* when the next call is due */
@@ -75,29 +77,30 @@ struct pool_member {
 	bool retried; /* a call has failed since the last answer and was repeated */
 	/* demand */
 	struct pool_use before; /* at called_ns */
-	/* the use of some time ago, at most about a lease, and the mark before it */
+	/* use at two earlier times; it is measured since the older one */
 	struct pool_mark {
 		uint64_t tokens, at_ns;
 	} mid[POOL_LIMITS], older[POOL_LIMITS];
 	uint64_t demand[POOL_LIMITS];
-	/* the last time that it wanted as much as it could get: from, to */
-	uint64_t greedy_from_ns[POOL_LIMITS], greedy_to_ns[POOL_LIMITS];
+	bool limited[POOL_LIMITS]; /* the load uses whatever it is granted */
 	uint64_t lost_ns,
 		lost_sum_ns; /* when the lease was lost, 0: it has one; sum of earlier losses */
 };
 
 void pool_member_init(struct pool_member *m, const struct pool_member_config *cfg, uint64_t now_ns);
-/* Changes the settings of the member.  If its limits differ from those that it had, they become the pool's. */
+/* Changes the settings of the member.  Limits that differ from those that it had become the pool's. */
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns);
-/* Sets the pool's limits, for all members, with the next call, unless they are in force already. */
+/* Sets those of the pool's limits that are not in force already, for all members, with the next call. */
 void pool_member_set(struct pool_member *m, const struct pool_limits *limits, uint64_t now_ns);
+/* The pool's limits: those of the last answer, but those that this member is about to set; before the first answer,
+ * as configured. */
+void pool_member_limits(const struct pool_member *m, struct pool_limits *out);
 
 uint64_t pool_member_due_ns(const struct pool_member *m);
 /* When the lease ends; NEVER: there is none. */
 uint64_t pool_member_ends_ns(const struct pool_member *m);
-/* Call it several times per lease: the next call is due earlier if requests have begun to wait, or if a large part of the
- * grant is not used any more. */
+/* Call it several times per lease: the next call is due earlier if the demand has changed much. */
 void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_t now_ns);
 
 void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_t now_ns,

@@ -31,6 +31,7 @@
 #define POOL_CAPACITY_MAX (1ULL << 52) /* tokens */
 #define POOL_DEMAND_ALL	  (POOL_RATE_MAX * POOL_MILLI) /* as much as possible */
 #define POOL_WEIGHT_MAX	  10000U
+#define POOL_VERSION_MAX  (1ULL << 52)
 #define POOL_ID_MAX	  33 /* 32 hexadecimal digits */
 #define POOL_WHO_MAX	  64 /* a host name, shortened */
 #define POOL_LEASE_MIN_MS 50U
@@ -48,8 +49,12 @@ struct pool_call {
 	uint64_t seq;		/* from 1 */
 	uint32_t lease_ms, weight;
 	bool leave;		   /* removes the member; the answer grants nothing */
-	bool set;		   /* `limits` become the pool's, for all members */
-	struct pool_limits limits; /* as configured; adopted if the pool has none */
+	struct pool_limits limits; /* those that the member knows, or else as configured */
+	/* of these limits; 0: as configured.  The server adopts limits of a higher version than its own, which it has lost. */
+	uint64_t version;
+	/* Limits that this member changes for all: the number of the first call that says so; 0: no change.  A change that
+	 * is repeated because its answer was lost does not undo a later one of another member. */
+	uint64_t set[POOL_LIMITS];
 	uint64_t hold[POOL_LIMITS], demand[POOL_LIMITS];
 };
 
@@ -66,7 +71,7 @@ struct pool_answer {
 	uint32_t members;
 	bool wants_more; /* others still hold a part of this member's share: call again soon */
 	struct pool_limits limits; /* the pool's */
-	uint64_t version;	   /* of the limits; grows with each `set` */
+	uint64_t version;	   /* of the limits; grows with each change */
 	char who[POOL_WHO_MAX];	   /* who set them */
 	uint64_t grant[POOL_LIMITS];
 };

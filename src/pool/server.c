@@ -122,22 +122,30 @@ static void compute_levels(struct pool_server *s)
 
 /* --- a call --- */
 
-static bool same_limits(const struct pool_limits *a, const struct pool_limits *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
-/* The first member sets the limits; later only calls with `set` change them. */
+/* Without limits of its own, or with older ones, the server adopts those of the call. */
 static bool adopt_limits(struct pool_server *s, const struct pool_call *c)
 {
-	if (s->version && !c->set)
-		return false;
-	if (s->version && same_limits(&s->limits, &c->limits))
+	if (s->version && c->version <= s->version)
 		return false;
 	s->limits = c->limits;
-	s->version++;
-	memcpy(s->who, c->who, sizeof(s->who));
+	s->version = c->version ? c->version : 1;
 	return true;
+}
+
+/* Changes the limits that the member sets with this call for the first time; `seq` is its last call that arrived. */
+static bool set_limits(struct pool_server *s, const struct pool_call *c, uint64_t seq)
+{
+	bool changed = false;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		if (c->set[k] <= seq || (s->limits.rate[k] == c->limits.rate[k] &&
+					 s->limits.capacity[k] == c->limits.capacity[k]))
+			continue;
+		s->limits.rate[k] = c->limits.rate[k];
+		s->limits.capacity[k] = c->limits.capacity[k];
+		changed = true;
+	}
+	s->version += changed;
+	return changed;
 }
 
 static void take_note(struct pool_server *s, struct pool_record *m, const struct pool_call *c)
@@ -179,7 +187,9 @@ static void grant_all(struct pool_server *s, struct pool_record *m, struct pool_
 static enum pool_status serve_member(struct pool_server *s, struct pool_record *m,
 				     const struct pool_call *c, struct pool_answer *out)
 {
-	bool changed = adopt_limits(s, c);
+	bool changed = adopt_limits(s, c) | set_limits(s, c, m ? m->seq : 0);
+	if (changed)
+		memcpy(s->who, c->who, sizeof(s->who));
 	if (!m && !(m = add(s, c->id)))
 		return POOL_FULL;
 	take_note(s, m, c);

@@ -148,7 +148,8 @@ struct gate_pool_use {
 	uint64_t tokens[LIMIT_KINDS];
 	uint64_t blocking_ns[LIMIT_KINDS]; /* time during which requests waited for the pool */
 	bool waiting[LIMIT_KINDS];	   /* requests are waiting for it now */
-	int64_t level[LIMIT_KINDS];
+	/* tokens that the bucket lacks: with waiting requests until it is full, otherwise until its debt is paid */
+	uint64_t need[LIMIT_KINDS];
 };
 bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out);
 

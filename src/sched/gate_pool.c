@@ -46,6 +46,12 @@ static uint64_t pool_tokens(const struct node *n, const struct counter_sums *sum
 	return tokens;
 }
 
+static uint64_t pool_need(const struct bucket *b, bool waiting, uint64_t now_ns)
+{
+	int64_t level = bucket_level(b, now_ns), full = waiting ? (int64_t)bucket_capacity(b) : 0;
+	return full > level ? (uint64_t)(full - level) : 0;
+}
+
 bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out)
 {
 	struct counter_sums sums = {0};
@@ -62,7 +68,7 @@ bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out)
 		out->tokens[k] = pool_tokens(n, &sums, k);
 		out->blocking_ns[k] = resource_blocking_ns(r, now_ns);
 		out->waiting[k] = !list_empty(&r->waiters);
-		out->level[k] = bucket_level(r->bucket, now_ns);
+		out->need[k] = pool_need(r->bucket, out->waiting[k], now_ns);
 	}
 	gate_unlock_deliver(s->gate);
 	return n;

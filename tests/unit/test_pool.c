@@ -113,6 +113,7 @@ static void serve_load(struct user *u, uint64_t now_ns)
 		u->load.first_ns += u->load.every_ns;
 	}
 	u->use.waiting[0] = u->load.waits;
+	u->use.need[0] = (uint64_t)fmax((u->load.waits ? capacity : 0) - u->load.level, 0);
 }
 
 static void load(struct world *w, unsigned i, uint64_t size, uint64_t every_ns)
@@ -625,7 +626,7 @@ START_TEST(the_sum_is_within_one_per_cent_with_uneven_demand)
 END_TEST
 
 /* Every other host has one request now and then; the rest is busy. */
-static void check_few(unsigned n, uint64_t every_ns, unsigned size)
+static void check_few(unsigned n, uint64_t every_ns, unsigned size, double least)
 {
 	struct world *w = farm_new(n);
 	double most = 0;
@@ -641,12 +642,12 @@ static void check_few(unsigned n, uint64_t every_ns, unsigned size)
 	double sum = farm_run(w, 20, &most);
 	for (unsigned i = 0; i < n; i++)
 		longest_ns = max_u64(longest_ns, w->user[i].load.longest_ns);
-	/* A host that begins asks for a quarter of an equal share, and busy hosts learn late that it was returned: 2 to 8 %
-	 * of the rate are not used. */
-	ck_assert_msg(sum > 0.90, "%u hosts, %llu ms: sum %f", n,
+	/* The debt of a request is paid within one lease, and then once more by what the request adds to the measured use. */
+	ck_assert_msg(sum > least, "%u hosts, %llu ms: sum %f", n,
 		      (unsigned long long)(every_ns / MS), sum);
-	ck_assert_msg(longest_ns < LEASE, "%u hosts, %llu ms: a request waited %llu ms", n,
-		      (unsigned long long)(every_ns / MS), (unsigned long long)(longest_ns / MS));
+	ck_assert_msg(longest_ns < LEASE + LEASE / 4, "%u hosts, %llu ms: a request waited %llu ms",
+		      n, (unsigned long long)(every_ns / MS),
+		      (unsigned long long)(longest_ns / MS));
 	world_free(w);
 }
 
@@ -654,12 +655,13 @@ START_TEST(hosts_with_few_requests_take_little_from_busy_ones_and_do_not_wait_lo
 {
 	seed = unit_seed();
 	for (unsigned round = 0; round < 5; round++) {
-		check_few(4, 1000 * MS, BLOCK);
-		check_few(4, 200 * MS, BLOCK);
-		check_few(16, 3000 * MS, BLOCK);
-		check_few(16, 1000 * MS, BLOCK);
-		check_few(16, 200 * MS, BLOCK);
-		check_few(16, 300 * MS, BLOCK / 4);
+		check_few(4, 1000 * MS, BLOCK, 0.98);
+		check_few(4, 200 * MS, BLOCK, 0.98);
+		check_few(16, 3000 * MS, BLOCK, 0.98);
+		check_few(16, 1000 * MS, BLOCK, 0.98);
+		check_few(16, 200 * MS, BLOCK, 0.98);
+		check_few(16, 300 * MS, BLOCK / 4, 0.98);
+		check_few(16, 2000 * MS, 8 * BLOCK, 0.95);
 	}
 }
 END_TEST
@@ -676,6 +678,7 @@ START_TEST(a_lease_that_has_ended_does_not_come_back_from_a_server_that_learns)
 	run(w, 4 * LEASE);
 	struct pool_use use = w->user[0].use;
 	uint64_t now_ns = m->ends_ns - 10 * MS;
+	use.blocking_ns[0] += now_ns - w->now_ns;
 	pool_member_call(m, &use, now_ns, &call);
 	ck_assert_uint_gt(call.hold[0], RATE / 2);
 	struct pool_answer answer = {.seq = call.seq,
@@ -836,7 +839,7 @@ START_TEST(new_limits_reach_all_within_a_lease)
 		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
 	run(w, LEASE);
 	ck_assert_uint_le(leased_sum(w), RATE / 2);
-	ck_assert(!w->user[1].m.set);
+	ck_assert_uint_eq(w->user[1].m.set[0], 0);
 	world_free(w);
 }
 END_TEST
@@ -857,11 +860,73 @@ START_TEST(a_member_can_set_the_limits_of_its_own_configuration_again)
 	run(w, LEASE);
 	ck_assert_uint_eq(w->user[1].m.limits.rate[0], RATE / 2);
 	pool_member_set(&w->user[0].m, &half, w->now_ns);
-	ck_assert(!w->user[0].m.set); /* in force already: an older set must not be repeated */
+	ck_assert_uint_eq(w->user[0].m.set[0],
+			  0); /* in force already: an older set must not be repeated */
 	pool_member_set(&w->user[0].m, &first, w->now_ns);
 	run(w, LEASE);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE);
+	world_free(w);
+}
+END_TEST
+
+START_TEST(two_members_change_two_limits_at_the_same_time)
+{
+	struct world *w = world_new(3);
+	struct pool_limits first = w->user[0].m.cfg.limits, second = first;
+	run(w, 4 * LEASE);
+	first.rate[0] = RATE / 2;
+	second.rate[1] = RATE / 10;
+	second.capacity[1] = 10;
+	pool_member_set(&w->user[0].m, &first, w->now_ns);
+	pool_member_set(&w->user[1].m, &second, w->now_ns);
+	run(w, LEASE);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
+		ck_assert_uint_eq(w->user[i].m.limits.rate[1], RATE / 10);
+	}
+	world_free(w);
+}
+END_TEST
+
+/* The answer to the first call that sets a limit is lost, another member sets the same limit, and then the first member
+ * repeats its call. */
+START_TEST(a_repeated_change_does_not_undo_a_later_one)
+{
+	struct world *w = world_new(2);
+	struct pool_limits first = w->user[0].m.cfg.limits, later = first;
+	struct pool_call call;
+	struct pool_answer lost;
+	run(w, 4 * LEASE);
+	first.rate[0] = RATE / 2;
+	later.rate[0] = RATE / 4;
+	pool_member_set(&w->user[0].m, &first, w->now_ns);
+	pool_member_call(&w->user[0].m, &w->user[0].use, w->now_ns, &call);
+	pool_serve(&w->server, &call, server_us(w), false, &lost);
+	ck_assert_uint_eq(lost.limits.rate[0], RATE / 2);
+	pool_member_set(&w->user[1].m, &later, w->now_ns);
+	run(w, 2 * LEASE);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 4);
+	world_free(w);
+}
+END_TEST
+
+/* The server has lost its data, and a member that has just started calls it first. */
+START_TEST(limits_in_force_return_to_a_server_that_has_lost_its_data)
+{
+	struct world *w = world_new(2);
+	struct pool_limits half = w->user[0].m.cfg.limits;
+	run(w, 4 * LEASE);
+	half.rate[0] = RATE / 2;
+	pool_member_set(&w->user[0].m, &half, w->now_ns);
+	run(w, 2 * LEASE);
+	pool_server_free(&w->server);
+	join(w, &w->user[2], 1);
+	post_call(w, 2, false);
+	run(w, 2 * LEASE);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
 	world_free(w);
 }
 END_TEST
@@ -955,6 +1020,9 @@ UNIT_MAIN("pool", the_sum_is_within_one_per_cent_with_uneven_demand,
 	  without_a_server_a_lease_runs_out_and_then_the_fallback_holds,
 	  a_member_that_never_reached_the_server_has_no_share, new_limits_reach_all_within_a_lease,
 	  a_member_can_set_the_limits_of_its_own_configuration_again,
+	  two_members_change_two_limits_at_the_same_time,
+	  a_repeated_change_does_not_undo_a_later_one,
+	  limits_in_force_return_to_a_server_that_has_lost_its_data,
 	  a_late_or_repeated_answer_changes_nothing, a_thousand_members_share_ten_operations,
 	  a_failed_call_is_repeated_immediately_but_once,
 	  a_share_is_divided_by_the_members_of_the_last_leases,

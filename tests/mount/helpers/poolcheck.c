@@ -12,7 +12,7 @@
 #include "pool/server.h"
 
 #define MEMBERS 40
-#define ARGS	(5 + 7 + 4 * POOL_LIMITS)
+#define ARGS	(5 + 7 + 5 * POOL_LIMITS)
 
 static uint64_t seed = 20240229;
 
@@ -62,13 +62,14 @@ static void ask(redisContext *c, const char *sha, bool fake, const struct pool_c
 		word[n++] = "{p}clock";
 	word[n++] = call->id;
 	word[n++] = call->who;
-	uint64_t values[5 + 4 * POOL_LIMITS] = {call->seq, call->lease_ms * 1000ULL, call->weight,
-						call->leave, call->set};
+	uint64_t values[5 + 5 * POOL_LIMITS] = {call->seq, call->lease_ms * 1000ULL, call->weight,
+						call->leave, call->version};
 	memcpy(values + 5, call->limits.rate, sizeof(call->limits.rate));
 	memcpy(values + 5 + POOL_LIMITS, call->limits.capacity, sizeof(call->limits.capacity));
-	memcpy(values + 5 + 2 * POOL_LIMITS, call->hold, sizeof(call->hold));
-	memcpy(values + 5 + 3 * POOL_LIMITS, call->demand, sizeof(call->demand));
-	for (unsigned i = 0; i < 5 + 4 * POOL_LIMITS; i++) {
+	memcpy(values + 5 + 2 * POOL_LIMITS, call->set, sizeof(call->set));
+	memcpy(values + 5 + 3 * POOL_LIMITS, call->hold, sizeof(call->hold));
+	memcpy(values + 5 + 4 * POOL_LIMITS, call->demand, sizeof(call->demand));
+	for (unsigned i = 0; i < 5 + 5 * POOL_LIMITS; i++) {
 		snprintf(number[i], sizeof(number[i]), "%llu", (unsigned long long)values[i]);
 		word[n++] = number[i];
 	}
@@ -130,7 +131,8 @@ static int compare(redisContext *c, const char *path, unsigned calls)
 					 .weight = 1 + (uint32_t)below(4),
 					 .lease_ms = below(8) ? 500 : 1000,
 					 .leave = below(50) == 0,
-					 .set = below(100) == 0};
+					 .version = s.version + below(1000) / 998};
+		bool sets = below(100) == 0;
 		struct pool_answer here, there;
 		bool doubtful = below(2000) == 0;
 		snprintf(call.id, sizeof(call.id), "member%u", m);
@@ -138,6 +140,7 @@ static int compare(redisContext *c, const char *path, unsigned calls)
 		for (unsigned k = 0; k < POOL_LIMITS; k++) {
 			call.limits.rate[k] = any_rate();
 			call.limits.capacity[k] = 1 + below(1000000);
+			call.set[k] = sets && call.seq > 2 && below(2) ? call.seq - below(3) : 0;
 			call.demand[k] = below(3) ? POOL_DEMAND_ALL : any_rate();
 			call.hold[k] = held[m][k];
 		}
