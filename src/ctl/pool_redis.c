@@ -17,7 +17,7 @@
 #define PAUSE_FIRST_MS 50 /* after the second failure; after the first, reconnect immediately */
 #define PAUSE_MOST_MS  2000
 #define REDIRECTIONS   3 /* in a row, at most */
-#define ARGS	       (4 + 7 + 4 * POOL_LIMITS)
+#define ARGS	       (4 + 7 + 5 * POOL_LIMITS)
 
 struct redis {
 	redisContext *c;
