@@ -45,8 +45,8 @@ struct chunk;
 struct entry {
 	struct request req;
 	struct fuse_in_header in; /* a copy: the answer overwrites the original */
-	struct ring *ring;
-	struct entry *next; /* in ring->answered or ring->unused */
+	struct ring *ring;	  /* the main ring */
+	struct entry *next;	  /* in ring->answered or ring->unused */
 	_Atomic int holds;
 	bool answered, was_kept;
 	uint64_t commit_id;
@@ -62,7 +62,7 @@ struct ring {
 	unsigned n_waiting; /* entries in the kernel that wait for a request; a worker has at most one */
 	struct entry *current; /* of a worker: whose request it carries out */
 	bool unable;	       /* of a worker: its ring could not be opened */
-	unsigned easy; /* of a worker: consecutive requests that a ring thread might have carried out */
+	unsigned easy; /* consecutive requests that the ring thread might have carried out itself */
 
 	/* Of a main ring only. */
 	struct receiver *self;
@@ -75,7 +75,8 @@ struct ring {
 	/* Workers that have a ring, and how many may, so that others remain for what the ring thread passes on. */
 	_Atomic unsigned n_worker_rings;
 	unsigned worker_rings_max;
-	_Atomic unsigned n_armed; /* of these, those that have an entry in the kernel */
+	_Atomic unsigned
+		n_armed; /* of these, those that have an entry in the kernel, or handle its request */
 	struct chunk *chunks;
 	struct entry *unused; /* not registered yet */
 	unsigned n_made;
@@ -83,8 +84,8 @@ struct ring {
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
 	_Atomic bool
 		kick; /* requests may wait in the kernel, because none of the entries was free then */
-	uint64_t file; /* node ID of a file that the kernel knows; 0: none */
-	bool served;   /* a request has arrived */
+	_Atomic uint64_t file; /* node ID of a file that the kernel knows; 0: none */
+	bool served;	       /* a request has arrived */
 	_Atomic bool stop, ended;
 };
 
@@ -94,10 +95,11 @@ struct rings {
 	unsigned n, n_ready, n_failed;				/* lock */
 	int error;						/* lock: of the first that failed */
 	enum { RINGS_UNDECIDED, RINGS_GO, RINGS_OFF } decision; /* lock */
+	int stop_fd; /* readable after rings_stop, for the workers */
 	struct ring ring[];
 };
 
-extern _Thread_local struct ring *ring_self; /* NULL: not a ring thread */
+extern _Thread_local struct ring *ring_self; /* NULL: neither a ring thread nor one of its workers */
 
 /* --- transport_uring.c --- */
 
@@ -110,6 +112,9 @@ bool ring_handle_completions(struct ring *ring);
 void ring_settle_on(unsigned cpu);
 
 /* --- ring_workers.c --- */
+
+/* After this many requests in a row that the ring thread can usually carry out itself, it does. */
+#define RING_EASY_MAX 8
 
 /* The pool of a main ring. */
 struct workers *ring_workers_new(struct ring *ring, unsigned max);

@@ -187,8 +187,9 @@ void ring_kick(struct ring *ring)
 		    false); /* without a waiting entry, the message would only join the queue */
 	/* If the kernel does not know the file any more, the next commits fetch the requests that
 	 * wait. */
-	if (ring->file)
-		wire_notify_retrieve(ring->mount->fd, ring->file);
+	uint64_t file = atomic_load_explicit(&ring->file, memory_order_relaxed);
+	if (file)
+		wire_notify_retrieve(ring->mount->fd, file);
 }
 
 bool ring_commit_kick(struct ring *ring, struct entry *e)

@@ -6,8 +6,8 @@
  *	armed  ──▶ its request is parked, or the ring thread commits it: bare
  *
  * The ring thread commits if jobs wait in the pool, or if the last requests were of a kind that the ring thread can usually
- * carry out itself: it does so in batches, which is faster if there are several clients.  But it passes even these on while
- * a worker is armed; otherwise its own entries would be the last committed ones, and the worker's would not be used.
+ * carry out itself: it does so in batches, which is faster if there are several clients.  While a worker is armed, it passes
+ * some of these on, too; otherwise its own entries would be the last committed ones, and the worker's would not be used.
  *
  * Only bare workers take jobs of the pool: an armed one that did would let the request of its entry wait.  An armed worker
  * cannot exit, because there is no way to take an entry out of the kernel; it ends with the mount. */
@@ -21,7 +21,6 @@
 #include "sched/workers.h"
 
 #define RINGS_OF_WORKERS 8 /* of each CPU; with more, the ring thread's batches become smaller */
-#define EASY_MAX	 8
 #define SUBMISSIONS	 4
 #define COMPLETIONS	 8
 
@@ -37,7 +36,7 @@ static bool watch_for_stop(struct ring *ring)
 	if (!sqe)
 		return false;
 	sqe->opcode = IORING_OP_POLL_ADD;
-	sqe->fd = ring->main->stop_fd;
+	sqe->fd = ring->mount->rings->stop_fd;
 	sqe->poll32_events = POLLIN;
 	return true;
 }
@@ -50,18 +49,18 @@ static void close_own(struct ring *ring)
 	ring->n_waiting = 0;
 }
 
-/* False: this worker has no ring, and does not get one. */
+/* False: this worker has no ring, and does not get one now.  (It acts as the caller of its request, so the kernel may refuse
+ * one.) */
 static bool open_own(struct ring *ring)
 {
 	struct ring *main = ring->main;
-	if (ring->u.fd >= 0 || ring->unable)
-		return !ring->unable;
+	if (ring->u.fd >= 0)
+		return true;
 	if (atomic_fetch_add(&main->n_worker_rings, 1) < main->worker_rings_max) {
 		/* The file is not registered: a worker that hangs in the source must not keep the connection open. */
 		if (uring_open(&ring->u, SUBMISSIONS, COMPLETIONS, -1) == 0 && watch_for_stop(ring))
 			return true;
 		uring_close(&ring->u);
-		ring->unable = true;
 	}
 	atomic_fetch_sub(&main->n_worker_rings, 1);
 	return false;
@@ -94,7 +93,7 @@ static void stop_worker(void *ctx)
 	runner_stop_worker(main->mount);
 }
 
-/* Serves the entry of an armed worker, until it is bare.  False: it is. */
+/* Serves the entry of an armed worker, until it is bare.  False: it was bare already. */
 static bool serve_own(void *unused)
 {
 	struct ring *ring = ring_self;
@@ -106,8 +105,10 @@ static bool serve_own(void *unused)
 			break;
 		ring_handle_completions(ring);
 	}
-	if (ring->n_waiting)
+	if (ring->n_waiting) {
+		uring_enter(&ring->u, false); /* sends an answer that has been prepared */
 		close_own(ring);
+	}
 	return true;
 }
 
@@ -117,19 +118,19 @@ bool ring_worker_commits(struct entry *e)
 	if (ring->current != e) /* one that the gate refuses on this thread */
 		return false;
 	ring->current = NULL;
-	bool easy = e->req.op->blocking == BLOCKS_IF_COLD || e->req.op->blocking == BLOCKS_NEVER;
+	bool easy = e->req.op->blocking == BLOCKS_NEVER ||
+		    (e->req.op->blocking == BLOCKS_IF_COLD && ring->mount->fs->kind == SOURCE_DISK);
 	ring->easy = easy ? ring->easy + 1 : 0;
-	if (ring->easy > EASY_MAX || ring->n_waiting || stopping(ring) ||
+	if (ring->easy > RING_EASY_MAX || ring->n_waiting || stopping(ring) ||
 	    workers_queued(ring->main->workers) || !open_own(ring))
 		return false;
-	e->ring = ring;
 	ring_commit(ring, e);
 	return true;
 }
 
 struct workers *ring_workers_new(struct ring *ring, unsigned max)
 {
-	ring->worker_rings_max = (unsigned)min_u64(RINGS_OF_WORKERS, max / 2);
+	ring->worker_rings_max = (unsigned)min_u64(RINGS_OF_WORKERS, max / 4);
 	return workers_new(max, &(struct workers_hooks){.thread_start = start_worker,
 							.thread_stop = stop_worker,
 							.serve = serve_own,

@@ -137,8 +137,7 @@ static int start_ring(struct fs_mount *m, unsigned i)
 	ring->self->mount = m;
 	ring->u.fd = -1;
 	ring->wake_fd = eventfd(0, EFD_CLOEXEC);
-	ring->stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (ring->wake_fd < 0 || ring->stop_fd < 0)
+	if (ring->wake_fd < 0)
 		return -errno;
 	unsigned workers = (unsigned)min_u64(RINGS_WORKERS / m->rings->n, WORKERS_MAX);
 	ring->workers = ring_workers_new(ring, workers);
@@ -160,8 +159,9 @@ static int start_all(struct fs_mount *m, unsigned n)
 	pthread_mutex_init(&rings->lock, NULL);
 	pthread_cond_init(&rings->change, NULL);
 	for (unsigned i = 0; i < n; i++)
-		rings->ring[i].wake_fd = rings->ring[i].stop_fd = -1;
+		rings->ring[i].wake_fd = -1;
 	rings->n = n;
+	rings->stop_fd = eventfd(0, EFD_CLOEXEC); /* without it, workers have no rings */
 	m->rings = rings;
 	for (unsigned i = 0; i < n; i++) {
 		int res = start_ring(m, i);
@@ -278,9 +278,9 @@ void rings_stop(struct fs_mount *m)
 		atomic_store_explicit(&ring->stop, true, memory_order_release);
 		if (ring->wake_fd >= 0)
 			ring_wake(ring);
-		if (ring->stop_fd >= 0)
-			eventfd_write(ring->stop_fd, 1);
 	}
+	if (m->rings->stop_fd >= 0)
+		eventfd_write(m->rings->stop_fd, 1);
 	decide(m->rings, false);
 }
 
@@ -297,9 +297,9 @@ void rings_free(struct fs_mount *m)
 		ring_free_entries(ring);
 		if (ring->wake_fd >= 0)
 			close(ring->wake_fd);
-		if (ring->stop_fd >= 0)
-			close(ring->stop_fd);
 	}
+	if (m->rings->stop_fd >= 0)
+		close(m->rings->stop_fd);
 	pthread_mutex_destroy(&m->rings->lock);
 	pthread_cond_destroy(&m->rings->change);
 	atomic_fetch_sub(&n_threads, m->rings->n);

@@ -2,7 +2,7 @@
 /* Requests that arrive through io_uring: a ring thread takes them, admits them, and in the common
  * case carries them out and commits the answers itself.  See ring.h.
  *
- * A ring thread must not block, since no other thread can take the requests of its CPU.  So it
+ * A ring thread must not block, since its entries in the kernel would hold requests meanwhile.  So it
  * carries out only requests that cannot block: nearly all if the source is in memory; if the source
  * is a disk, those that the kernel's caches can answer (enum blocking in opcodes.h); otherwise only
  * those that make no call to the source.  Workers carry out the rest.
@@ -55,9 +55,7 @@ static struct request *ring_keep(struct request *r, bool payload)
 {
 	struct entry *e = entry_of(r);
 	e->was_kept = true;
-	if (ring_self == e->ring && ring_self->main)
-		e->ring = ring_self->main; /* the worker may be in the source when it is answered */
-	else if (ring_self == e->ring)
+	if (ring_self == e->ring)
 		ring_has_kept(e->ring);
 	atomic_fetch_add(&e->holds, 1);
 	if (!payload && r->payload_len > RING_LARGE) {
@@ -74,12 +72,10 @@ static void ring_drop(struct request *r)
 		return;
 	if (!e->answered)
 		ring_reply(r, -EIO, NULL, 0);
-	if (ring_self == e->ring && !ring_self->main) {
+	if (ring_self == e->ring)
 		ring_commit(e->ring, e);
-	} else if (!ring_self || !ring_self->main || !ring_worker_commits(e)) {
-		e->ring = e->ring->main ? e->ring->main : e->ring;
+	else if (!ring_self || !ring_self->main || !ring_worker_commits(e))
 		ring_hand_back(e);
-	}
 }
 
 static void run_deferred(struct job *job)
@@ -113,6 +109,13 @@ static void ring_defer(struct request *r)
 	workers_dispatch(NULL, &ready);
 }
 
+/* Passes some requests that it could carry out itself to workers that are armed: see ring_workers.c. */
+static bool feeds_workers(struct ring *ring)
+{
+	return atomic_load_explicit(&ring->n_armed, memory_order_relaxed) &&
+	       ring->easy++ < RING_EASY_MAX;
+}
+
 static bool ring_may_block(struct request *r)
 {
 	enum source_kind kind = r->fs->kind;
@@ -123,10 +126,9 @@ static bool ring_may_block(struct request *r)
 	case BLOCKS_NEVER:
 		return false;
 	case BLOCKS_IF_COLD:
-		return kind == SOURCE_UNKNOWN ||
-		       (kind == SOURCE_DISK &&
-			atomic_load_explicit(&ring_self->n_armed, memory_order_relaxed));
+		return kind == SOURCE_UNKNOWN || (kind == SOURCE_DISK && feeds_workers(ring_self));
 	case BLOCKS_ON_DISK:
+		ring_self->easy = 0;
 		return kind != SOURCE_MEMORY;
 	default:
 		return true;
@@ -158,12 +160,13 @@ static void serve(struct ring *ring, struct entry *e)
 	r->args = e->header->op_in;
 	r->payload = e->iov[1].iov_base;
 	r->payload_len = min_u64(e->header->payload_size, FS_BUFFER_SIZE);
+	if (r->op->handle == OPEN_FILE)
+		atomic_store_explicit(&e->ring->file, e->in.nodeid, memory_order_relaxed);
 	if (ring->main) {
 		ring->current = e;
+		watchdog_wake(ring->mount);
 		admit(r);
 	} else {
-		if (r->op->handle == OPEN_FILE)
-			ring->file = e->in.nodeid;
 		if (receiver_begins(ring->self, e->in.unique))
 			watchdog_wake(ring->mount);
 		admit(r);
@@ -218,12 +221,15 @@ static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 		return false;
 	}
 	ring->n_waiting--;
-	if (ring->main)
+	if (ring->main) {
+		if (cqe->res >= 0)
+			take(ring, e);
 		atomic_fetch_sub(&ring->main->n_armed, 1);
+		return true;
+	}
 	if (cqe->res < 0) {
 		/* The connection has ended for all entries, or the kernel refuses this one. */
-		if (!ring->main && !ring->served && cqe->res != -ENOTCONN &&
-		    cqe->res != -ECONNABORTED)
+		if (!ring->served && cqe->res != -ENOTCONN && cqe->res != -ECONNABORTED)
 			refused(ring, cqe->res);
 		return false;
 	}
@@ -256,4 +262,6 @@ void ring_serve(struct ring *ring)
 		if (atomic_load_explicit(&ring->kick, memory_order_relaxed))
 			ring_kick(ring);
 	}
+	ring_take_back(ring);
+	uring_enter(&ring->u, false); /* the last answers */
 }

@@ -14,11 +14,14 @@ int wire_notify_poll(int fd, uint64_t kh)
 	return notify(fd, FUSE_NOTIFY_POLL, &arg, sizeof(arg));
 }
 
-#define NOTIFY_UNIQUE (1ULL << 62) /* no request has this number */
+#define NOTIFY_UNIQUE (1ULL << 62) /* requests have smaller numbers; all are even */
 
 int wire_notify_retrieve(int fd, uint64_t ino)
 {
-	struct fuse_notify_retrieve_out arg = {.notify_unique = NOTIFY_UNIQUE, .nodeid = ino};
+	/* With io_uring, the number also says which answer is committed. */
+	static _Atomic uint64_t n;
+	struct fuse_notify_retrieve_out arg = {.notify_unique = NOTIFY_UNIQUE + 2 * n++,
+					       .nodeid = ino};
 	return notify(fd, FUSE_NOTIFY_RETRIEVE, &arg, sizeof(arg));
 }
 

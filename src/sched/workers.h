@@ -4,7 +4,7 @@
  *
  * Threads are started when there is work.  The pool grows, up to a bound, while jobs are queued and
  * every thread has been busy with one job for a few milliseconds, presumably blocked in the source.
- * Threads that have been idle for a while exit; an idle pool has none. */
+ * Threads that have been idle for a while exit; an idle pool has none, except those that serve somebody else (hooks). */
 #ifndef SCHED_WORKERS_H
 #define SCHED_WORKERS_H
 

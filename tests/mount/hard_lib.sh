@@ -26,7 +26,7 @@ stat_of() { ctl stats "$MNT" --json >"$TMP/stats.json" && jq -r "$1" "$TMP/stats
 nothing_held() {
 	[ "$(stat_of '.parked_now == 0 and .parked_bytes_now == 0 and .inflight.now == 0 and
 		.open_handles == 0 and .open.now == 0 and
-		([.classes[] | .ops - .ok - .failed - .aborted] | add) == 0')" = true ]
+		([.classes[] | .ops - .ok - .failed - .too_many_open - .no_space - .aborted] | add) == 0')" = true ]
 }
 # Nothing waits, nothing runs, nothing is open, every admission has ended, and the mount is alive.
 settled() {

@@ -6,7 +6,7 @@
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:flood helper:iogen helper:noise helper:reap jq taskset
 
-backing tmpfs
+backing "${URING_BACKING:-tmpfs}"
 echo data >"$SRC/file"
 THREADS=20000
 ! sanitized || THREADS=3000

@@ -7,7 +7,7 @@
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
 requires helper:flood helper:noise helper:reap helper:signalled jq perl taskset
 
-backing tmpfs
+backing "${URING_BACKING:-tmpfs}"
 head -c 1M /dev/zero >"$SRC/file"
 stopped() { kill -STOP "$DAEMON"; nap 20ms; }
 goes_on() { kill -CONT "$DAEMON"; }
