@@ -22,9 +22,10 @@
 
 static int root_fd, log_fd;
 
+/* libfuse passes no path for an open file that has been deleted. */
 static const char *below(const char *path)
 {
-	return path[1] ? path + 1 : ".";
+	return !path ? "(deleted)" : path[1] ? path + 1 : ".";
 }
 
 static int in_group(gid_t gid)
@@ -52,6 +53,8 @@ static int allowed(const char *path, const struct fuse_context *c)
 static int check(const char *op, const char *path)
 {
 	const struct fuse_context *c = fuse_get_context();
+	if (!path)
+		return 0;
 	int ok = allowed(path, c);
 	dprintf(log_fd, "%s %s %u %u%s\n", op, path, c->uid, c->gid, ok ? "" : " DENIED");
 	return ok ? 0 : -EACCES;
