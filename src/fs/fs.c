@@ -263,9 +263,11 @@ void fs_free(struct fs *fs)
 {
 	if (!fs)
 		return;
+	if (fs->attached)
+		space_hide(fs->cfg.space, fs);
 	handles_free(fs);
 	if (fs->attached)
-		space_detach(fs->cfg.space, fs);
+		space_detach(fs->cfg.space);
 	inode_table_free(fs);
 	for (int *fd = (int[]){fs->root_fd, fs->mount_fd, fs->proc_fd, -2}; *fd != -2; fd++)
 		if (*fd >= 0)

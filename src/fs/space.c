@@ -243,7 +243,7 @@ static void stop_keeper(struct space *sp)
 	atomic_store(&sp->enforcing, false);
 }
 
-void space_detach(struct space *sp, struct fs *fs)
+void space_hide(struct space *sp, struct fs *fs)
 {
 	if (!sp)
 		return;
@@ -251,6 +251,14 @@ void space_detach(struct space *sp, struct fs *fs)
 	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
 		if (sp->mirror[i] == fs)
 			sp->mirror[i] = NULL;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+void space_detach(struct space *sp)
+{
+	if (!sp)
+		return;
+	pthread_mutex_lock(&sp->lock);
 	bool last = sp->mirrors == 1;
 	if (!last)
 		sp->mirrors--;

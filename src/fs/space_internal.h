@@ -71,7 +71,9 @@ struct space {
 
 /* A mirror was created or is freed: called by fs_new and fs_free. */
 int space_attach(struct space *sp, struct fs *fs); /* 0 or -ENOMEM */
-void space_detach(struct space *sp, struct fs *fs);
+/* Before its handles are freed: the keeper does not look at them any more. */
+void space_hide(struct space *sp, struct fs *fs);
+void space_detach(struct space *sp);
 void space_wake_slow(struct space *sp);
 /* After an operation: wakes the keeper if there is a file to check again.  Most operations leave none, and waking a thread
  * costs as much as the rest of an unlink. */
