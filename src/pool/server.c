@@ -187,7 +187,8 @@ static void grant_all(struct pool_server *s, struct pool_record *m, struct pool_
 static enum pool_status serve_member(struct pool_server *s, struct pool_record *m,
 				     const struct pool_call *c, struct pool_answer *out)
 {
-	bool changed = adopt_limits(s, c) | set_limits(s, c, m ? m->seq : 0);
+	bool changed = adopt_limits(s, c);
+	changed = set_limits(s, c, m ? m->seq : 0) || changed;
 	if (changed)
 		memcpy(s->who, c->who, sizeof(s->who));
 	if (!m && !(m = add(s, c->id)))
