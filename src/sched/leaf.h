@@ -56,7 +56,7 @@ struct keys {
 	uint32_t max;
 	struct list idle; /* longest idle first */
 	struct key overflow[OVERFLOW_KEYS];
-	/* who has used each overflow key since its limits were last full: a bit per id, by hash */
+	/* the callers that have used each overflow key since its limits were last full: a bit per id, by hash */
 	uint64_t overflow_users[OVERFLOW_KEYS];
 	struct weight_rule *rules; /* rules for one key first, sorted; owns their globs */
 	unsigned n_rules;
