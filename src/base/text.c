@@ -87,7 +87,7 @@ char *text_amount(double n, double base, char buf[TEXT_AMOUNT_MAX])
 	static const char unit[] = " kMGTPE";
 	unsigned u = 0;
 	double size = n < 0 ? -n : n;
-	while (size >= base && unit[u + 1]) {
+	while (size >= (u ? base - 0.5 : base) && unit[u + 1]) { /* 1023.7M is shown as 1.0G */
 		size /= base;
 		n /= base;
 		u++;

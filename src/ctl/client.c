@@ -254,7 +254,7 @@ enum proto_code daemons_locate(struct daemons *d, const char *target, struct dae
 	else
 		error_set(
 			err,
-			"'%s': no daemon has a mount, fs or mountpoint of that name; see 'ratefsctl list'",
+			"'%s': no daemon has a mount, fs, pool or mountpoint of that name; see 'ratefsctl list'",
 			target);
 	return PROTO_NO_TARGET;
 }

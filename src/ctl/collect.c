@@ -65,11 +65,15 @@ static bool ask_mount(struct asked *a, const json_t *m)
 	       ask_scope(a, "fs:%s%s", fs, "");
 }
 
-/* The configuration file or, without one, the first mountpoint. */
+/* The configuration file; without one, the first mountpoint; if that is only a descriptor, as of `ratefs run`, the name of
+ * the mount. */
 static const char *name_of(const json_t *list)
 {
-	const char *file = get_text(list, "file");
-	return *file ? file : get_text(json_array_get(get_part(list, "mounts"), 0), "mountpoint");
+	const json_t *first = json_array_get(get_part(list, "mounts"), 0);
+	const char *file = get_text(list, "file"), *at = get_text(first, "mountpoint");
+	if (*file)
+		return file;
+	return strncmp(at, "/dev/fd/", 8) == 0 ? get_text(first, "name") : at;
 }
 
 static bool ask_daemon(struct asked *a)

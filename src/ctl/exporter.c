@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -109,10 +110,14 @@ static int serve(struct exporter *e)
 {
 	struct sockaddr_storage address;
 	struct error err = ERROR_INIT;
+	char where[LISTEN_TEXT_MAX];
 	sigset_t ends;
 	int sig;
 	if (listen_parse(e->listen, &address, &err) < 0)
 		return complain(err.text, 2);
+	int fd = listen_open(&address, &err);
+	if (fd < 0)
+		return complain(err.text, 1);
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
@@ -121,18 +126,19 @@ static int serve(struct exporter *e)
 	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO |
 			 (address.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
 	struct MHD_Daemon *d = MHD_start_daemon(
-		flags, 0, NULL, NULL, handle, e, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
+		flags, 0, NULL, NULL, handle, e, MHD_OPTION_LISTEN_SOCKET, fd,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_S, MHD_OPTION_END);
 	if (!d) {
-		error_set(&err, "cannot listen on %s: is the address in use?", e->listen);
-		return complain(err.text, 1);
+		close(fd);
+		return complain("cannot serve HTTP: out of memory or threads", 1);
 	}
 	if (!listen_is_local(&address))
 		complain(
 			"anybody who can connect to this address can read the names of mounts and users",
 			0);
-	printf("ratefs-exporter: serving metrics at http://%s/metrics\n", e->listen);
+	printf("ratefs-exporter: serving metrics at http://%s/metrics\n",
+	       listen_text(&address, where));
 	fflush(stdout);
 	sigwait(&ends, &sig);
 	MHD_stop_daemon(d);

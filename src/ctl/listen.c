@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/listen.h"
 
+#include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/cleanup.h"
 
 static bool is_port(const char *text)
 {
@@ -56,6 +60,30 @@ int listen_parse(const char *text, struct sockaddr_storage *out, struct error *e
 	memcpy(out, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);
 	return 0;
+}
+
+char *listen_text(const struct sockaddr_storage *a, char buf[LISTEN_TEXT_MAX])
+{
+	char address[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?", port[8] = "?";
+	bool six = a->ss_family == AF_INET6;
+	getnameinfo((const struct sockaddr *)a, sizeof(*a), address, sizeof(address), port,
+		    sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(buf, LISTEN_TEXT_MAX, "%s%s%s:%s", six ? "[" : "", address, six ? "]" : "", port);
+	return buf;
+}
+
+int listen_open(const struct sockaddr_storage *a, struct error *err)
+{
+	const int yes = 1;
+	bool six = a->ss_family == AF_INET6;
+	socklen_t size = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	char where[LISTEN_TEXT_MAX];
+	AUTO_FD fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+	    (!six || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes)) == 0) &&
+	    bind(fd, (const struct sockaddr *)a, size) == 0 && listen(fd, SOMAXCONN) == 0)
+		return take_fd(&fd);
+	return error_set(err, "cannot listen on %s: %s", listen_text(a, where), strerror(errno));
 }
 
 bool listen_is_local(const struct sockaddr_storage *a)

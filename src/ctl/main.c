@@ -138,7 +138,9 @@ static int parse_command(struct ctl *c, int argc, char **argv)
 	const struct command *cmd = command_find(both);
 	if (!cmd) {
 		const char *near = command_nearest(both);
-		if (near)
+		if (strcmp(both, "class") == 0)
+			error_set(&err, "'class' needs add, remove or list; see ratefsctl --help");
+		else if (near)
 			error_set(&err, "unknown command '%s'; did you mean '%s'?", both, near);
 		else
 			error_set(&err, "unknown command '%s'; see ratefsctl --help", both);

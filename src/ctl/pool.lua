@@ -133,7 +133,7 @@ local function compute_levels()
 			if rec[3] <= s.last then drop(name, rec) else members[#members + 1] = rec end
 		end
 	end
-	members[#members + 1] = m
+	if m then members[#members + 1] = m end
 	for k = 1, LIMITS do
 		local rate = limits[2 * k - 1]
 		if rate > 0 then
@@ -147,18 +147,24 @@ local function compute_levels()
 	s.computed = s.last
 end
 
+local function outdated() return s.last - s.computed >= math.floor(s.lease / 4) end
+
 -- The member ----------------------------------------------------------------
 
 local status, wants_more, grant = GRANTED, 0, {0, 0, 0, 0, 0, 0, 0}
 
--- Without limits of its own, or with older ones, the server adopts those of the call.
+-- Without limits of its own, or with older ones, the server adopts those of the call.  Limits from the configuration of
+-- a member have version 1 while the server learns: members that know those in force, which were lost, have a higher one.
 local function adopt_limits()
-	if s.version > 0 and version <= s.version then return false end
-	for k = 1, LIMITS do
-		limits[2 * k - 1], limits[2 * k] = arg(RATE, k), arg(CAPACITY, k)
+	local adopts = s.version == 0 or version > s.version
+	if adopts then
+		for k = 1, LIMITS do
+			limits[2 * k - 1], limits[2 * k] = arg(RATE, k), arg(CAPACITY, k)
+		end
+		s.version = math.max(version, 1)
 	end
-	s.version = version > 0 and version or 1
-	return true
+	if s.version == 1 and not learning() then s.version = 2 end
+	return adopts
 end
 
 -- Changes the limits that the member sets with this call for the first time.
@@ -202,6 +208,7 @@ local function serve()
 	local adopted = adopt_limits()
 	local changed = set_limits() or adopted
 	if changed then set_by = who end
+	if not old and s.n >= MEMBERS_MAX and outdated() then compute_levels() end -- most of them may have gone
 	if not old and s.n >= MEMBERS_MAX then
 		status = FULL
 		return
@@ -211,9 +218,7 @@ local function serve()
 		charged[k] = charged[k] + m[charge(k)] - (old and old[charge(k)] or 0)
 	end
 	if not old then s.n = s.n + 1 end
-	if changed or s.n <= FEW or s.last - s.computed >= math.floor(s.lease / 4) then
-		compute_levels()
-	end
+	if changed or s.n <= FEW or outdated() then compute_levels() end
 	for k = 1, LIMITS do
 		if limits[2 * k - 1] > 0 then grant_of(k) end
 	end

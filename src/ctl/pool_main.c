@@ -99,14 +99,17 @@ static bool report_error(uint64_t seq, const struct error *err)
 	return report(&r);
 }
 
-static void list_members(struct pool_link *l, struct pool_report *r)
+/* Reports the members from time to time.  The answer has been reported before: a list that takes long must not cost the
+ * lease. */
+static bool report_members(struct pool_link *l, struct pool_report *r)
 {
 	uint64_t now_ms = pool_now_ms();
 	if (r->answer.members > POOL_LISTED ||
 	    (l->listed_ms && now_ms - l->listed_ms < POOL_LIST_MS))
-		return;
+		return true;
 	l->listed_ms = now_ms;
 	r->listed = l->ops->list(l, &r->listing);
+	return !r->listed || report(r);
 }
 
 /* False: the daemon has exited, and its last call, which leaves the pool, has been made. */
@@ -123,9 +126,7 @@ static bool serve_daemon(struct pool_link *l)
 	if (rc == 0 && r.answer.status == POOL_FULL)
 		rc = error_set(&err, "%s: too many members or pools; see ratefs-pool(8)",
 			       l->setup.server);
-	if (rc == 0)
-		list_members(l, &r);
-	bool told = rc < 0 ? report_error(c.seq, &err) : report(&r);
+	bool told = rc < 0 ? report_error(c.seq, &err) : report(&r) && report_members(l, &r);
 	return told && !gone && !l->outdated;
 }
 

@@ -16,7 +16,8 @@
 
 #define PAUSE_FIRST_MS 50 /* after the second failure; after the first, reconnect immediately */
 #define PAUSE_MOST_MS  2000
-#define REDIRECTIONS   3 /* in a row, at most */
+#define REDIRECTIONS   3	    /* in a row, at most */
+#define NUMBER_MAX     (1ULL << 53) /* in a double, all whole numbers up to here are exact */
 #define ARGS	       (4 + 7 + 5 * POOL_LIMITS)
 
 struct redis {
@@ -326,7 +327,7 @@ static bool number_of(const redisReply *reply, uint64_t *out)
 		return false;
 	errno = 0;
 	*out = strtoull(reply->str, &end, 10);
-	return errno == 0 && *end == '\0' && *out <= POOL_DEMAND_ALL;
+	return errno == 0 && *end == '\0' && *out <= NUMBER_MAX;
 }
 
 /* The server is not trusted: checks all numbers. */
@@ -352,6 +353,8 @@ static bool parse_answer(const redisReply *reply, struct pool_answer *out)
 		if (!number_of(reply->element[5 + 3 * k], &out->limits.rate[k]) ||
 		    !number_of(reply->element[6 + 3 * k], &out->limits.capacity[k]) ||
 		    !number_of(reply->element[7 + 3 * k], &out->grant[k]) ||
+		    out->limits.rate[k] > POOL_DEMAND_ALL ||
+		    out->limits.capacity[k] > POOL_CAPACITY_MAX ||
 		    out->grant[k] > out->limits.rate[k])
 			return false;
 	return true;

@@ -106,17 +106,6 @@ const char *limit_target(const struct limit_rates *l, char buf[RATES_TARGET_MAX]
 	return buf;
 }
 
-const char *limit_label(const struct snap_limit *l, char buf[RATES_TARGET_MAX])
-{
-	if (strcmp(l->scope, "mount") == 0)
-		snprintf(buf, RATES_TARGET_MAX, "%s", l->name);
-	else if (strcmp(l->scope, "class") == 0)
-		snprintf(buf, RATES_TARGET_MAX, "class:%s.%s", l->of, l->name);
-	else
-		snprintf(buf, RATES_TARGET_MAX, "%s.%s", l->scope, l->name);
-	return buf;
-}
-
 /* A mount's limits for each key also apply to the requests of its classes.  Several keys of classes may belong to one key of
  * the mount, which may then use more than the result. */
 static double busiest_key(const struct limit_rates *l, const struct key_rates *keys, unsigned n)

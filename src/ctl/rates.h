@@ -44,7 +44,5 @@ struct limit_rates *limit_rates(const struct snapshot *now, const struct snapsho
 /* The target for `set` of the scope that has the limit: "data", "data/backup", "fs:data", "global". */
 #define RATES_TARGET_MAX 600
 const char *limit_target(const struct limit_rates *l, char buf[RATES_TARGET_MAX]);
-/* "write_bps" for a limit of a mount; for other scopes "global.bps", "class:backup.iops". */
-const char *limit_label(const struct snap_limit *l, char buf[RATES_TARGET_MAX]);
 
 #endif

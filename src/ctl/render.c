@@ -91,7 +91,7 @@ void render_prepare(json_t *answer, bool people)
 static bool is_own(const json_t *answer, const char *scope, const char *of)
 {
 	const char *own = get_text(answer, "scope"), *name = get_text(answer, "name");
-	const char *slash = strchr(name, '/');
+	const char *slash = strrchr(name, '/'); /* only the name of the mount may contain more */
 	if (strcmp(scope, *own ? own : "mount") != 0) /* "" in a list of mounts */
 		return false;
 	return strcmp(scope, "class") != 0 || strcmp(of, slash ? slash + 1 : name) == 0;

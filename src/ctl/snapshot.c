@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/snapshot.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +59,8 @@ static struct snap_limit read_limit(const json_t *o)
 void snapshot_limit_name(const json_t *o, char out[SNAP_LIMIT_MAX])
 {
 	const char *scope = get_text(o, "scope"), *name = get_text(o, "name");
-	if (strcmp(scope, "class") == 0)
-		snprintf(out, SNAP_LIMIT_MAX, "class:%s.%s", get_text(o, "of"), name);
+	if (strcmp(scope, "class") == 0 || strcmp(scope, "pool") == 0)
+		snprintf(out, SNAP_LIMIT_MAX, "%s:%s.%s", scope, get_text(o, "of"), name);
 	else if (!*scope || strcmp(scope, "mount") == 0)
 		snprintf(out, SNAP_LIMIT_MAX, "%s", name);
 	else
@@ -175,6 +176,12 @@ struct snapshot *snapshot_new(uint64_t at_ns)
 	return s;
 }
 
+static void free_daemon(struct snap_daemon *d)
+{
+	free(d->name);
+	free(d->with_pid);
+}
+
 void snapshot_free(struct snapshot *s)
 {
 	if (!s)
@@ -184,7 +191,7 @@ void snapshot_free(struct snapshot *s)
 		json_decref(s->answer[i]);
 	}
 	for (unsigned i = 0; i < s->daemons; i++)
-		free(s->daemon[i].name);
+		free_daemon(&s->daemon[i]);
 	free(s->daemon);
 	free(s->scope);
 	free(s->answer);
@@ -197,9 +204,15 @@ bool snapshot_add_daemon(struct snapshot *s, uint64_t pid, const char *name)
 	if (!daemon)
 		return false;
 	s->daemon = daemon;
-	daemon[s->daemons] = (struct snap_daemon){pid, strdup(name)};
-	if (!daemon[s->daemons].name)
+	struct snap_daemon *new = &daemon[s->daemons];
+	*new = (struct snap_daemon){.pid = pid, .name = strdup(name)};
+	if (!new->name || asprintf(&new->with_pid, "%s (process %" PRIu64 ")", name, pid) < 0) {
+		free(new->name);
 		return false;
+	}
+	for (unsigned i = 0; i < s->daemons; i++)
+		if (strcmp(daemon[i].name, name) == 0)
+			daemon[i].twin = new->twin = true;
 	s->daemons++;
 	return true;
 }
@@ -208,7 +221,7 @@ const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid)
 {
 	for (unsigned i = 0; i < s->daemons; i++)
 		if (s->daemon[i].pid == pid)
-			return s->daemon[i].name;
+			return s->daemon[i].twin ? s->daemon[i].with_pid : s->daemon[i].name;
 	return "";
 }
 

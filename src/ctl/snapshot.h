@@ -109,7 +109,8 @@ struct snap_scope {
  * mountpoint. */
 struct snap_daemon {
 	uint64_t pid;
-	char *name;
+	char *name, *with_pid;
+	bool twin; /* another daemon has the same name */
 };
 
 struct snapshot {
@@ -124,7 +125,7 @@ struct snapshot {
 struct snapshot *snapshot_new(uint64_t at_ns);
 void snapshot_free(struct snapshot *s); /* NULL is allowed */
 bool snapshot_add_daemon(struct snapshot *s, uint64_t pid, const char *name);
-/* The name of the daemon; "": unknown. */
+/* The name of the daemon, with its process ID if another daemon has the same name; "": unknown. */
 const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid);
 /* Adds an answer to "stats" of the daemon; takes its own reference to it. */
 bool snapshot_add(struct snapshot *s, uint64_t daemon, json_t *answer);

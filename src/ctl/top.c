@@ -2,6 +2,7 @@
 /* `ratefsctl top`: the terminal and the clock around top_view.h.  Without a terminal, plain lines. */
 #include <curses.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,6 +25,7 @@ struct top {
 	struct top_view view;
 	struct top_data data;
 	char time[16];
+	bool complains; /* view.message says why a daemon is missing */
 };
 
 /* --- figures --------------------------------------------------------------------------------- */
@@ -53,8 +55,9 @@ static bool look(struct top *t, bool next)
 	struct snapshot *s = collect(&t->from, &err);
 	if (!s)
 		return false;
-	if (err.text[0])
+	if (err.text[0] || t->complains)
 		snprintf(t->view.message, sizeof(t->view.message), "%.255s", err.text);
+	t->complains = err.text[0];
 	snapshot_free(next ? t->before : t->now);
 	if (next)
 		t->before = t->now;
@@ -87,6 +90,7 @@ static void change(struct top *t, const struct top_change *set)
 	}
 	daemons_free(&found);
 	AUTO_FREE char *why = answer_error(answer);
+	t->complains = false;
 	if (why || err.text[0])
 		snprintf(t->view.message, sizeof(t->view.message), "%.255s", why ? why : err.text);
 	else
@@ -225,6 +229,13 @@ static int next_key(uint64_t until_ns)
 	return getch();
 }
 
+/* True: the terminal was closed, and SIGHUP is ignored.  getch() would no longer wait. */
+static bool terminal_is_gone(void)
+{
+	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
 /* False: quit, or out of memory with t->now NULL. */
 static bool answer_key(struct top *t, int c)
 {
@@ -251,6 +262,8 @@ static bool run_rounds(struct top *t)
 		if (c != ERR && c != KEY_RESIZE) {
 			go_on = answer_key(t, c);
 			ok = go_on || t->data.now; /* if there is data, the user has quit */
+		} else if (c == ERR && terminal_is_gone()) {
+			go_on = false;
 		}
 		if (ok && go_on && monotonic_ns() >= at_ns + ROUND_NS) {
 			at_ns = monotonic_ns();
@@ -277,15 +290,31 @@ static int run_terminal(struct top *t)
 static enum proto_code choose(struct ctl *c, struct collect_options *o, char **name)
 {
 	struct daemon_ref *d = NULL;
+	struct error err = ERROR_INIT;
+	AUTO_FREE char *target = NULL;
+	AUTO_JSON *found = NULL;
 	if (!c->n)
 		return PROTO_OK;
-	enum proto_code code = ctl_locate(c, &d, name);
+	enum proto_code code = ctl_locate(c, &d, &target);
 	if (code)
 		return code;
-	(*name)[strcspn(*name, "/")] = '\0'; /* of MOUNT/CLASS, keep the mount */
+	code = daemon_call(d, request_new("find", target), &found, &err);
+	if (code) {
+		ctl_complain(code, err.text);
+		return code;
+	}
+	const char *scope = get_text(found, "scope");
+	bool class = strcmp(scope, "class") == 0;
 	o->which = d->path;
-	if (strcmp(*name, "global") != 0 && strncmp(*name, "fs:", 3) != 0)
-		o->mount = *name;
+	if (!class && strcmp(scope, "mount") != 0)
+		return PROTO_OK;
+	*name = strdup(get_text(found, "name"));
+	if (!*name)
+		return ctl_complain(PROTO_NO_MEMORY, "out of memory"), PROTO_NO_MEMORY;
+	char *slash = class ? strrchr(*name, '/') : NULL;
+	if (slash)
+		*slash = '\0'; /* of MOUNT/CLASS, keep the mount */
+	o->mount = *name;
 	return PROTO_OK;
 }
 

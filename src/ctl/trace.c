@@ -138,24 +138,30 @@ static int drain(const struct ctl *c, struct daemon_ref *d)
 	}
 }
 
+/* Goes on with the other daemons after one has exited. */
 static int stream(const struct ctl *c, struct daemon_ref *d, unsigned n)
 {
 	AUTO_FREE struct pollfd *p = calloc(n + 1, sizeof(*p)); /* + 1: never of size 0 */
-	int rc = -1;
+	unsigned left = n;
+	int rc = 0;
 	if (!p)
 		return ctl_complain(PROTO_NO_MEMORY, "out of memory");
-	for (unsigned i = 0; i < n; i++)
-		p[i] = (struct pollfd){.fd = d[i].fd, .events = POLLIN};
-	for (unsigned i = 0; i < n && rc < 0; i++)
-		rc = drain(c, &d[i]); /* events that arrived together with the answer */
-	while (rc < 0 && fflush(stdout) == 0) {
+	for (unsigned i = 0; i < n; i++) /* events may have arrived together with the answer */
+		p[i] = (struct pollfd){.fd = d[i].fd, .events = POLLIN, .revents = POLLIN};
+	for (;;) {
+		for (unsigned i = 0; i < n; i++) {
+			int ended = p[i].revents ? drain(c, &d[i]) : -1;
+			if (ended < 0)
+				continue;
+			rc = ended;
+			p[i] = (struct pollfd){.fd = -1};
+			left--;
+		}
+		if (fflush(stdout) != 0 || !left)
+			return rc;
 		if (poll(p, n, -1) < 0 && errno != EINTR)
 			return ctl_complain(PROTO_FAILED, strerror(errno));
-		for (unsigned i = 0; i < n && rc < 0; i++)
-			if (p[i].revents)
-				rc = drain(c, &d[i]);
 	}
-	return rc < 0 ? 0 : rc;
 }
 
 int run_trace(struct ctl *c)

@@ -233,8 +233,9 @@ void do_subscribe(struct request *rq)
 	struct trace_filter *f = &rq->reply->filter;
 	const struct target *t = &rq->target;
 	const char *name = json_string_value(rq->key);
-	if (t->fs || (t->dropped && !t->mount)) {
-		command_fail(rq->reply, PROTO_WRONG_TARGET, "events are those of mounts");
+	if (t->fs || t->pool || (t->dropped && !t->mount)) {
+		command_fail(rq->reply, PROTO_WRONG_TARGET,
+			     "events belong to mounts, classes or global");
 		return;
 	}
 	if (t->mount)

@@ -78,7 +78,7 @@ static bool look_at_users(struct request *rq, struct served_mount *m)
 	if (use == USE_SOME) {
 		AUTO_FREE char *text = in_use_text(m, false);
 		command_fail(reply, PROTO_IN_USE, "is in use: %s", text ? text : "");
-		snprintf(reply->remedy, sizeof(reply->remedy), "--force unmounts it all the same");
+		snprintf(reply->remedy, sizeof(reply->remedy), "--force unmounts it nevertheless");
 		put_users(rq);
 	}
 	return use == USE_NONE;
@@ -118,7 +118,8 @@ void do_unmount(struct request *rq)
 		return;
 	if (m && m->mounting && !rq->force) {
 		command_fail(rq->reply, PROTO_WRONG_STATE, "is still being mounted");
-		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "--force gives that up");
+		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy),
+			 "--force gives up mounting it");
 		return;
 	}
 	unmount(rq, m, dropped);

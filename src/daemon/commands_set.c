@@ -26,7 +26,7 @@ static int wrong_scope(struct request *rq, enum scope_kind scope, const char *na
 	const struct served_mount *m = rq->target.mount;
 	const char *fs = m && m->fs ? m->fs->s.name : m && m->s.fs ? m->s.fs : "NAME";
 	return command_fail(rq->reply, PROTO_WRONG_TARGET,
-			    "'%s': belongs to another scope; say 'ratefsctl set %s%s %s=%s'", name,
+			    "'%s': belongs to another scope; use 'ratefsctl set %s%s %s=%s'", name,
 			    scope == SCOPE_FS ? "fs:" : "",
 			    scope == SCOPE_GLOBAL ? "global"
 			    : scope == SCOPE_FS	  ? fs
@@ -179,7 +179,7 @@ static void report_set(struct request *rq)
 	struct json_out values = put_object(rq->out, "values");
 	const char *name;
 	json_t *ignored;
-	if (rq->class)
+	if (rq->class && rq->target.mount->s.section) /* it may be saved */
 		put_text(values, "mounts", rq->target.mount->s.section);
 	put_text(rq->out, "file", rq->registry->file);
 	if (rq->target.mount) /* or a class of it */
@@ -360,7 +360,7 @@ void do_class_remove(struct request *rq)
 {
 	struct settings mount;
 	if (rq->target.scope != SCOPE_CLASS) {
-		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "say MOUNT/CLASS");
+		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "write MOUNT/CLASS");
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "is not a class");
 	} else if (!is_removable(rq)) {
 		return;

@@ -99,6 +99,11 @@ static void check_mount(struct configuration *c, unsigned i, struct problems *p)
 	check_path(m, "mount", "mountpoint", m->mountpoint, p);
 	check_path(m, "mount", "source", m->source, p);
 	check_fs_of_mount(c, m, p);
+	if (is_other_target(m->name))
+		problems_add(p, m->line,
+			     "[mount:%s] name: '%s' has another meaning for ratefsctl; choose "
+			     "another name",
+			     m->section, m->name);
 	check_twice(c, i, p);
 }
 
@@ -233,7 +238,7 @@ static void check_pool(struct configuration *c, unsigned i, struct problems *p)
 	check_path(pool, "pool", "tls_key", pool->tls_key, p);
 	for (unsigned k = 0; k < i; k++)
 		if (c->pool[k].name && strcmp(c->pool[k].name, pool->name) == 0)
-			problems_add(p, pool->line, "[pool:%s] is there twice", pool->section);
+			problems_add(p, pool->line, "[pool:%s] occurs twice", pool->section);
 }
 
 static void join_pool(const struct configuration *c, struct settings *s, const char *scope,

@@ -130,7 +130,8 @@ static void parse_named(struct parser *ps, const struct ini_section *sec, const 
 			enum scope_kind scope)
 {
 	if (!*name) {
-		problems_add(ps->p, sec->line, "[%s]: the name is missing", sec->name);
+		problems_add(ps->p, sec->line, "[%s]: the name is missing; write [%sNAME]",
+			     sec->name, sec->name);
 		return;
 	}
 	struct settings *s = named(ps->c, name, scope);

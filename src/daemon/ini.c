@@ -42,7 +42,7 @@ static bool is_repeated(const struct ini *ini, const char *name, unsigned line, 
 	for (unsigned i = 0; i < ini->n_sections; i++)
 		if (strcasecmp(ini->section[i].name, name) == 0) {
 			problems_add(p, line,
-				     "[%s]: the section is there twice, first in line %u; rename "
+				     "[%s]: the section occurs twice, first in line %u; rename "
 				     "or merge them",
 				     name, ini->section[i].line);
 			return true;
@@ -102,7 +102,7 @@ static void add_key(struct ini *ini, const struct ini_line *l, unsigned line, st
 	int n = (int)(l->name.to - l->name.from);
 	ini->n_keys++;
 	if (!s) {
-		problems_add(p, line, "the key stands before the first [section]");
+		problems_add(p, line, "the key is before the first [section]");
 		return;
 	}
 	const struct ini_key *twin = find_key(s, l->name);
@@ -111,8 +111,8 @@ static void add_key(struct ini *ini, const struct ini_line *l, unsigned line, st
 	else if (s->bad)
 		return;
 	else if (twin)
-		problems_add(p, line, "[%s] %.*s: the key is there twice, first in line %u",
-			     s->name, n, l->name.from, twin->line);
+		problems_add(p, line, "[%s] %.*s: the key occurs twice, first in line %u", s->name,
+			     n, l->name.from, twin->line);
 	else
 		append_key(s, l->name, line, p);
 }

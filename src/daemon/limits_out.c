@@ -105,10 +105,9 @@ static unsigned collect(const struct registry *r, const struct level *level, uns
 
 static bool is_same(const struct met *m, const struct waited_limit *w)
 {
-	const char *name = m->option->name, *of = m->level->name;
+	const char *name = m->option->name;
 	enum scope_kind scope = m->pool ? SCOPE_POOL : m->level->scope;
-	if (m->level->scope != SCOPE_CLASS)
-		of = "";
+	const char *of = m->pool ? m->pool->name : scope == SCOPE_CLASS ? m->level->name : "";
 	return w->each == m->each && w->scope == scope && strcmp(w->of, of) == 0 &&
 	       strcmp(w->name, m->each ? name + strlen("each.") : name) == 0;
 }

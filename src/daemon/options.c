@@ -138,12 +138,16 @@ static int parse_bool_value(const char *value, bool *out, struct error *err)
 	return 0;
 }
 
-/* ratefsctl finds mounts by name, so the name must not be one that means another kind of target. */
+bool is_other_target(const char *name)
+{
+	return !strcmp(name, "global") || !strncmp(name, "fs:", 3) || !strncmp(name, "pool:", 5);
+}
+
 static int check_text(const struct option_def *o, const char *value, struct error *err)
 {
 	if (!*value)
-		return error_set(err, "is empty");
-	if (!strcmp(o->name, "name") && (!strcmp(value, "global") || !strncmp(value, "fs:", 3)))
+		return error_set(err, "is empty; give a value, or leave it out");
+	if (!strcmp(o->name, "name") && is_other_target(value))
 		return error_set(err, "'%s' has another meaning for ratefsctl; choose another name",
 				 value);
 	if (!strcmp(o->name, "control") && value[0] != '/' && strcmp(value, "off") != 0)
@@ -295,8 +299,9 @@ int option_set(struct settings *s, enum scope_kind scope, const char *name, cons
 				 "%s: belongs to a pool; use [pool:NAME] in a file, or -o pool.%s",
 				 o->name, o->name);
 	if (!option_is_in(o, scope))
-		return error_set(err, "%s: belongs to the %s scope, not to %s", o->name,
-				 scope_kind_name(option_widest(o)), scope_kind_name(scope));
+		return error_set(err, "%s: belongs to the %s scope, not to %s; set it there",
+				 o->name, scope_kind_name(option_widest(o)),
+				 scope_kind_name(scope));
 	bool bare_ok = o->type == OPTION_FLAG || o->type == OPTION_BOOL || o->type == OPTION_NOISE;
 	if (!value && !bare_ok)
 		return error_set(err, "%s: needs a value; write %s=%s", o->name, o->name,

@@ -57,6 +57,8 @@ extern const unsigned n_options;
 
 /* The row of a name in any spelling, without prefix; NULL: unknown. */
 const struct option_def *option_find(const char *name);
+/* True: ratefsctl, which finds mounts by name, takes `name` for another kind of target. */
+bool is_other_target(const char *name);
 static inline bool option_is_in(const struct option_def *o, enum scope_kind scope)
 {
 	return o->scopes & 1U << scope;

@@ -89,6 +89,7 @@ static int join(struct settings *s, const struct settings *pool, unsigned n, str
 	for (unsigned k = 0; k < LIMIT_KINDS; k++)
 		s->limits.limit[k].pool_per_sec =
 			p && p->limits.limit[k].enabled ? p->limits.limit[k].rate_per_sec : 0;
+	snprintf(s->limits.pool, sizeof(s->limits.pool), "%s", p ? p->name : "");
 	return 0;
 }
 

@@ -41,11 +41,11 @@ static bool apply(struct pool *p)
 	return ok;
 }
 
-static void call_server(struct pool *p, const struct pool_use *use, uint64_t now_ns)
+static void call_server(struct pool *p, uint64_t now_ns)
 {
 	struct pool_call call;
 	pool_scopes_demand(p, max_u64(now_ns - p->member.sent_ns, 1));
-	pool_member_call(&p->member, use, now_ns, &call);
+	pool_member_call(&p->member, &p->use, now_ns, &call);
 	if (apply(p)) /* rates that the call promises to keep are in force before it is sent */
 		pool_helper_send(p, &call);
 }
@@ -62,6 +62,7 @@ static void take_listing(struct pool *p, const struct pool_report *r)
 
 static void take_report(struct pool *p, const struct pool_report *r)
 {
+	take_listing(p, r);
 	if (!r->answered) {
 		memcpy(p->error, r->error, sizeof(p->error));
 		p->error[sizeof(p->error) - 1] = '\0';
@@ -76,7 +77,6 @@ static void take_report(struct pool *p, const struct pool_report *r)
 	p->was_leased |= !p->member.learning;
 	p->answered = true;
 	p->error[0] = '\0';
-	take_listing(p, r);
 	pool_take_limits(p);
 	pool_tell_limits(p);
 	apply(p);
@@ -106,12 +106,11 @@ void pool_on_helper(struct watch *w, uint32_t events)
 
 static void step(struct pool *p, uint64_t now_ns)
 {
-	struct pool_use use;
 	pool_helper_want(p, now_ns);
-	pool_scopes_look(p, &use);
-	pool_member_look(&p->member, &use, now_ns);
+	pool_scopes_look(p);
+	pool_member_look(&p->member, &p->use, now_ns);
 	if (now_ns >= pool_member_due_ns(&p->member))
-		call_server(p, &use, now_ns);
+		call_server(p, now_ns);
 	else if (p->rates.mode != POOL_MODE_LEASED || now_ns >= pool_member_ends_ns(&p->member) ||
 		 p->n_attached > 1)
 		apply(p);

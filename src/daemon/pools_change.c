@@ -52,6 +52,7 @@ static void move(struct pool *p, const struct pool_member_config *cfg)
 	pool_leave(p);
 	uint64_t seq = p->member.seq, lost_ns = p->member.lost_sum_ns;
 	pool_member_init(&p->member, cfg, monotonic_ns());
+	memset(&p->use, 0, sizeof(p->use)); /* a fresh member has used nothing */
 	p->member.seq = seq;
 	p->member.lost_sum_ns = lost_ns;
 	p->told_limits = cfg->limits;

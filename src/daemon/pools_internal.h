@@ -11,7 +11,9 @@
 struct attached {
 	struct gate_pool_scope scope;
 	char class[128]; /* "": none */
-	struct gate_pool_use use, before;
+	uint64_t weight; /* against the other scopes of this daemon in the same pool */
+	bool seen;	 /* the following are known */
+	struct gate_pool_use use, before; /* at the last look; when its demand was computed */
 	uint64_t demand[POOL_LIMITS];
 };
 
@@ -23,6 +25,8 @@ struct pool {
 	struct pool_rates rates;
 	struct attached *attached;
 	unsigned n_attached;
+	/* Of all scopes.  The counters are sums of changes: scopes come and go, and their statistics can be reset. */
+	struct pool_use use;
 	struct watch helper; /* fd -1: there is none */
 	uint64_t restart_ns,
 		restart_in; /* when to start the next helper; how long after the last */
@@ -50,9 +54,9 @@ struct pools {
 
 /* --- pools_scopes.c: the scopes of this daemon that take part --- */
 
-/* Adds up what all of them used. */
-void pool_scopes_look(struct pool *p, struct pool_use *sum);
-/* Notes what each of them wanted in the last dt_ns; the lease is divided in proportion. */
+/* Updates p->use, what all of them used and need. */
+void pool_scopes_look(struct pool *p);
+/* Notes what each of them wanted in the last dt_ns; the lease is divided by these demands. */
 void pool_scopes_demand(struct pool *p, uint64_t dt_ns);
 /* Divides p->rates between them.  False: out of memory; their old leases hold until they end. */
 bool pool_scopes_lease(struct pool *p);

@@ -29,6 +29,13 @@ static bool same_scope(const struct attached *a, const struct gate_pool_scope *b
 	       strcmp(a->class, b->class ? b->class : "") == 0;
 }
 
+/* As if all of them waited for the same limit: a mount has its mount_weight, a class its own weight. */
+static uint64_t weight_of(const struct settings *s, const struct gate_pool_scope *scope)
+{
+	uint64_t weight = scope->class ? s->weights.own : scope->mount ? s->mount_weight : 1;
+	return max_u64(weight, 1);
+}
+
 /* Adds the scope if it takes part in the pool, and keeps what was known about it. */
 static void attach(struct search *f, const struct settings *s, const struct gate_pool_scope *scope)
 {
@@ -40,6 +47,7 @@ static void attach(struct search *f, const struct settings *s, const struct gate
 		if (same_scope(&f->old[i], scope))
 			*a = f->old[i];
 	a->scope = *scope;
+	a->weight = weight_of(s, scope);
 	snprintf(a->class, sizeof(a->class), "%s", scope->class ? scope->class : "");
 	a->scope.class = scope->class ? a->class : NULL;
 }
@@ -99,21 +107,43 @@ static bool find_scopes(struct pool *p)
 
 /* --- use --- */
 
-void pool_scopes_look(struct pool *p, struct pool_use *sum)
+static uint64_t since(uint64_t now, uint64_t before)
 {
-	memset(sum, 0, sizeof(*sum));
+	return now > before ? now - before : 0;
+}
+
+/* Adds what has changed since the last look at this scope.  Whatever it used before the first look was not of the pool. */
+static void add_changes(struct attached *a, const struct gate_pool_use *now, struct pool_use *sum,
+			uint64_t blocked_ns[POOL_LIMITS])
+{
+	if (!a->seen)
+		a->use = a->before = *now;
+	a->seen = true;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		sum->tokens[k] += now->tokens[k] - a->use.tokens[k];
+		blocked_ns[k] =
+			max_u64(blocked_ns[k], since(now->blocking_ns[k], a->use.blocking_ns[k]));
+		sum->waiting[k] |= now->waiting[k];
+		sum->need[k] = min_u64(sum->need[k] + now->need[k], POOL_RATE_MAX);
+		if (now->waiting[k]) /* gets its part now, not at the next call of the server */
+			a->demand[k] = POOL_DEMAND_ALL;
+	}
+	a->use = *now;
+}
+
+void pool_scopes_look(struct pool *p)
+{
+	uint64_t blocked_ns[POOL_LIMITS] = {0};
+	memset(p->use.waiting, 0, sizeof(p->use.waiting));
+	memset(p->use.need, 0, sizeof(p->use.need));
 	find_scopes(p);
 	for (unsigned i = 0; i < p->n_attached; i++) {
-		struct attached *a = &p->attached[i];
-		if (!gate_pool_look(&a->scope, &a->use))
-			continue;
-		for (unsigned k = 0; k < POOL_LIMITS; k++) {
-			sum->tokens[k] += a->use.tokens[k];
-			sum->blocking_ns[k] = max_u64(sum->blocking_ns[k], a->use.blocking_ns[k]);
-			sum->waiting[k] |= a->use.waiting[k];
-			sum->need[k] = min_u64(sum->need[k] + a->use.need[k], POOL_RATE_MAX);
-		}
+		struct gate_pool_use now;
+		if (gate_pool_look(&p->attached[i].scope, &now))
+			add_changes(&p->attached[i], &now, &p->use, blocked_ns);
 	}
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		p->use.blocking_ns[k] += blocked_ns[k];
 }
 
 void pool_scopes_demand(struct pool *p, uint64_t dt_ns)
@@ -122,9 +152,11 @@ void pool_scopes_demand(struct pool *p, uint64_t dt_ns)
 		struct attached *a = &p->attached[i];
 		for (unsigned k = 0; k < POOL_LIMITS; k++) {
 			uint64_t used = a->use.tokens[k] - a->before.tokens[k];
-			uint64_t blocked_ns = a->use.blocking_ns[k] - a->before.blocking_ns[k];
+			uint64_t blocked_ns =
+				since(a->use.blocking_ns[k], a->before.blocking_ns[k]);
 			if (used > POOL_RATE_MAX)
 				used = 0;
+			used = min_u64(used + a->use.need[k], POOL_RATE_MAX);
 			a->demand[k] = a->use.waiting[k] || blocked_ns > dt_ns / 10
 					       ? POOL_DEMAND_ALL
 					       : (uint64_t)((u128)used * POOL_MILLI * NSEC_PER_SEC /
@@ -154,11 +186,14 @@ static bool split(const struct pool *p, unsigned k, struct gate_lease *lease)
 	AUTO_FREE struct pool_wish *scratch = calloc(n + 1, sizeof(*scratch));
 	AUTO_FREE uint64_t *demand = calloc(n + 1, sizeof(*demand));
 	AUTO_FREE uint64_t *share = calloc(n + 1, sizeof(*share));
-	if (!scratch || !demand || !share)
+	AUTO_FREE uint64_t *weight = calloc(n + 1, sizeof(*weight));
+	if (!scratch || !demand || !share || !weight)
 		return false;
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		demand[i] = p->attached[i].demand[k];
-	pool_split(rate, demand, n, scratch, share);
+		weight[i] = p->attached[i].weight;
+	}
+	pool_split(rate, demand, weight, n, scratch, share);
 	for (unsigned i = 0; i < n; i++)
 		lease[i].limit[k] =
 			lease_of(&p->rates, k, rate < POOL_DEMAND_ALL ? share[i] : rate);

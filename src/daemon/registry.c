@@ -146,6 +146,7 @@ void registry_drop_fs(struct served_fs *fs)
 	if (!fs)
 		return;
 	fs->dropped = true;
+	space_retire(fs->space);
 	if (fs->mounts == 0)
 		registry_forget_fs(fs);
 }

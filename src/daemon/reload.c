@@ -44,8 +44,8 @@ static void note_live(struct changes *j, enum scope_kind scope, const struct set
 		AUTO_FREE char *before = option_text(o, old), *now = option_text(o, new);
 		bool global = scope == SCOPE_GLOBAL;
 		note(j, LOG_LEVEL_INFO, "%s%s%s%s: %s=%s, was %s", scope_kind_name(scope),
-		     global ? "" : " '", global ? "" : new->name, global ? "" : "'", o->name, now,
-		     before && *before ? before : "none");
+		     global ? "" : " '", global ? "" : new->name, global ? "" : "'", o->name,
+		     now && *now ? now : "none", before && *before ? before : "none");
 		registry_tell(j->r, "limit_changed", scope_kind_name(scope),
 			      global ? "global" : new->name, o->name, now);
 	}
@@ -121,7 +121,7 @@ static bool look_at_users(const struct changes *j, struct problems *p)
 		AUTO_FREE char *text = in_use_text(m, !j->reply);
 		problems_add(
 			p, 0,
-			"mount '%s' would go, but is in use (%s); reload --force takes it away",
+			"mount '%s' would be unmounted, but is in use (%s); reload --force unmounts it nevertheless",
 			m->s.name, text ? text : "");
 	}
 	return unknown;

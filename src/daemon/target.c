@@ -11,10 +11,10 @@
 #include "daemon/pools.h"
 #include "daemon/reserves.h"
 
-/* Finds MOUNT/CLASS; the text before the first '/' is taken for the mount. */
+/* Finds MOUNT/CLASS.  Only the name of the mount may contain '/'. */
 static bool find_class(struct registry *r, const char *name, struct target *t)
 {
-	const char *slash = strchr(name, '/');
+	const char *slash = strrchr(name, '/');
 	AUTO_FREE char *mount = slash && slash != name ? strndup(name, slash - name) : NULL;
 	t->mount = mount ? registry_find_mount(r, mount) : NULL;
 	t->class = t->mount ? settings_find_class(&t->mount->s, slash + 1) : NULL;

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "daemon/loop.h"
 #include "proto/json_out.h"
+#include "sched/stats.h"
 
 #define TRACE_BUFFER_MAX (256U << 10)
 #define TRACE_BATCH	 256 /* events that are handled before other clients have their turn */
@@ -19,7 +20,7 @@ struct registry;
 
 /* Which events a subscriber wants; "" and 0: all. */
 struct trace_filter {
-	char mount[256], class[64];
+	char mount[256], class[SCOPE_NAME_MAX];
 	bool has_key;
 	uint64_t key;
 	char name[64];	      /* of a key: its program, or the end of its cgroup's path */

@@ -15,31 +15,44 @@
 	(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGCONT) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) |   \
 	 SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(SIGTSTP) | SIGNAL_BIT(SIGTTIN) | SIGNAL_BIT(SIGTTOU))
 
-enum caller_state caller_look(uint32_t tid, uint32_t *process, bool *killed)
+static enum caller_wait wait_of(const char *status)
+{
+	static const char field[] = "\nState:\t";
+	const char *at = strstr(status, field);
+	switch (at ? at[sizeof(field) - 1] : '\0') {
+	case 'S':
+		return WAITS_FOR_SIGNALS;
+	case 'D':
+		return WAITS_FOR_DEATH;
+	default:
+		return WAITS_NOT_YET;
+	}
+}
+
+struct caller_look caller_look(uint32_t tid)
 {
 	AUTO_FREE char *status = tid ? status_read(tid) : NULL;
 	uint64_t tgid, own, shared, blocked, ignored, caught;
-	*killed = false;
 	/* A caller that cannot be examined counts as dying: an early EINTR is better than a process that
 	 * cannot be killed. */
-	if (!status)
-		return CALLER_DYING;
-	if (!status_number(status, "\nSigPnd:", 16, &own) ||
+	struct caller_look look = {.state = CALLER_DYING, .wait = WAITS_NOT_YET};
+	if (!status || !status_number(status, "\nSigPnd:", 16, &own) ||
 	    !status_number(status, "\nShdPnd:", 16, &shared) ||
 	    !status_number(status, "\nSigBlk:", 16, &blocked) ||
 	    !status_number(status, "\nSigIgn:", 16, &ignored) ||
-	    !status_number(status, "\nSigCgt:", 16, &caught))
-		return CALLER_DYING;
+	    !status_number(status, "\nSigCgt:", 16, &caught)) {
+		look.gone = true;
+		return look;
+	}
 	if (status_number(status, "\nTgid:", 10, &tgid))
-		*process = (uint32_t)tgid;
+		look.process = (uint32_t)tgid;
 	uint64_t pending = own | shared;
-	*killed = pending & SIGNAL_BIT(SIGKILL); /* SIGKILL always ends the whole process */
-	if (*killed)
-		return CALLER_DYING;
+	look.wait = wait_of(status);
+	look.killed = pending & SIGNAL_BIT(SIGKILL); /* SIGKILL always ends the whole process */
 	pending &= ~blocked & ~ignored;
-	if (pending & ~caught & ~HARMLESS)
-		return CALLER_DYING;
-	return pending ? CALLER_SIGNALLED : CALLER_CALM;
+	if (!look.killed && !(pending & ~caught & ~HARMLESS))
+		look.state = pending ? CALLER_SIGNALLED : CALLER_CALM;
+	return look;
 }
 
 /* Task flags of the kernel, shown in /proc/PID/stat.  Their values have not changed since 2.6. */

@@ -14,9 +14,25 @@ enum caller_state {
 	CALLER_DYING
 };
 
-/* Sets *process to the thread's process if that can be found out, and *killed to whether the whole
- * process is about to die. */
-enum caller_state caller_look(uint32_t tid, uint32_t *process, bool *killed);
+/* How a thread waits for the answer to its request. */
+enum caller_wait {
+	WAITS_FOR_SIGNALS, /* the kernel reports the next signal */
+	/* Only a fatal signal wakes it: it has been woken by another one before.  The kernel has reported that one, or would
+	 * have if the daemon had taken the request by then; it will report none that follows.  The signal itself need not
+	 * be pending any more: another thread of the process may have handled it. */
+	WAITS_FOR_DEATH,
+	WAITS_NOT_YET
+};
+
+struct caller_look {
+	enum caller_state state;
+	enum caller_wait wait;
+	bool gone;	  /* the thread cannot be examined: it has ended.  It counts as dying */
+	bool killed;	  /* its whole process is about to die */
+	uint32_t process; /* 0: could not be found out */
+};
+
+struct caller_look caller_look(uint32_t tid);
 
 /* True if the whole process has been killed or is exiting.  `tid` is one of its threads, which may have
  * ended before the others. */

@@ -119,6 +119,7 @@ struct fs_mount *fs_mount_new(const struct mount_config *cfg, struct gate *g,
 	m->workers = workers_new(WORKERS_MAX,
 				 &(struct workers_hooks){.thread_start = runner_start_worker,
 							 .thread_stop = runner_stop_worker,
+							 .stranded = watchdog_strand,
 							 .ctx = m});
 	if (!m->workers)
 		error_set(err, "cannot start threads");
@@ -238,6 +239,7 @@ int fs_mount_wait_ready(struct fs_mount *m, struct error *err)
 /* --- ending --------------------------------------------------------------------------------- */
 
 #define DETACH_NS (100 * NSEC_PER_MSEC) /* how long draining waits for the mount to be detached */
+#define LEAVE_NS  (200 * NSEC_PER_MSEC) /* for receivers to notice that the connection is closed */
 #define KICK_NS	  NSEC_PER_SEC		/* for receivers that are not in the source to exit */
 #define LOOK_MS	  2
 
@@ -274,13 +276,24 @@ static bool is_detached(struct fs_mount *m, const void *arg)
 	return fs_mount_is_detached(m);
 }
 
+/* No worker can be started, and no receiver is left to stand in, or no watchdog to call one (it could not be started). */
+static void run_stranded(struct fs_mount *m)
+{
+	if (!atomic_load(&m->stranded) || (m->watchdog_started && receivers_alive(m)))
+		return;
+	workers_run_queued(m->workers);
+	rings_run_queued(m);
+}
+
 static bool nothing_waits(struct fs_mount *m, const void *arg)
 {
+	run_stranded(m);
 	return parked_count(m) == 0;
 }
 
 static bool nothing_queued(struct fs_mount *m, const void *arg)
 {
+	run_stranded(m);
 	return workers_queued(m->workers) + rings_queued(m) == 0;
 }
 
@@ -293,6 +306,7 @@ static bool none_remains(struct fs_mount *m, const void *seen)
 static bool source_is_idle(struct fs_mount *m, const void *arg)
 {
 	struct fs_source_look look;
+	run_stranded(m);
 	fs_mount_look_source(m, &look);
 	return look.n + look.queued == 0;
 }
@@ -380,11 +394,19 @@ static bool finish(struct fs_mount *m, uint64_t limit_ns)
 	/* A grace period for requests that happen to be in the source. */
 	limit_ns = max_u64(limit_ns, monotonic_ns() + STOP_GRACE_NS);
 	bool away = wait_for(m, all_left, NULL, limit_ns);
-	/* Nothing is parked from here on. */
+	/* From here on, a thread that parks a request ends its wait itself: see entered() in parked.c. */
 	gate_mount_drain(m->gate_mount, false);
 	delayed_answer(m, NEVER, UINT_MAX);
 	return wait_for(m, nothing_waits, NULL, limit_ns) &&
 	       wait_for(m, source_is_idle, NULL, limit_ns) && away;
+}
+
+/* The kernel closes the connection once the mount is detached and nobody uses it.  On a busy machine, detaching alone can take
+ * longer than the grace time. */
+static bool is_still_used(struct fs_mount *m, uint64_t grace_ns)
+{
+	return !wait_for(m, all_left, NULL, grace_ns) && fs_mount_is_detached(m) &&
+	       !wait_for(m, all_left, NULL, monotonic_ns() + LEAVE_NS) && !atomic_load(&m->ended);
 }
 
 bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_look *left)
@@ -400,7 +422,7 @@ bool fs_mount_stop(struct fs_mount *m, uint64_t patience_ns, struct fs_source_lo
 	bool clean = true;
 	if (m->started) {
 		drain(m, grace_ns, limit_ns);
-		if (!wait_for(m, all_left, NULL, grace_ns) && !atomic_load(&m->ended))
+		if (is_still_used(m, grace_ns))
 			log_info("%s: still in use; its open files stop working", m->mountpoint);
 		watchdog_ask_to_stop(m);
 		clean = finish(m, limit_ns);
@@ -441,8 +463,11 @@ void fs_mount_free(struct fs_mount *m)
 	if (m->fd >= 0 && !atomic_load(&m->cut))
 		fs_mount_stop(m, NEVER, &left);
 	watchdog_stop(m); /* first: it starts receivers */
+	/* Then all threads that take requests: one that was slow may still park a request, or refuse it later. */
 	receivers_join(m);
+	rings_join(m);
 	poll_forget_all(m);
+	delayed_answer(m, NEVER, UINT_MAX);
 	workers_free(m->workers);
 	/* A thread of the gate may be about to hand back a request that it has refused. */
 	while (parked_count(m))

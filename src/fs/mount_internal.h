@@ -102,6 +102,8 @@ struct fs_mount {
 	struct mount_place place;
 	char *mountpoint, *fuse_options;
 	struct workers *workers;
+	/* No worker can be started, of the mount or of a ring, so a receiver has to carry out their jobs; one does. */
+	_Atomic bool stranded, stands_in;
 	struct runner worker[WORKERS_ALL];
 	struct gate *gate;
 	struct gate_mount *gate_mount;
@@ -129,7 +131,7 @@ struct fs_mount {
 	uint64_t waived_max;
 	_Atomic bool abandon;  /* do not wait for the source any more */
 	_Atomic bool cut;      /* the connection has been cut */
-	_Atomic bool stopping; /* receivers exit when they see it */
+	_Atomic bool stopping; /* receivers exit when they see it; rings refuse what arrives */
 	/* parked requests are refused after this time; 0: run them */
 	_Atomic uint64_t abort_after_ns;
 	_Atomic bool ended_once;
@@ -300,7 +302,8 @@ bool rings_are_gone(struct fs_mount *m);
 /* The same as for the mount's own workers; see workers.h. */
 unsigned rings_queued(struct fs_mount *m);
 void rings_run_queued(struct fs_mount *m);
-void rings_free(struct fs_mount *m); /* waits for their threads; no request may be held any more */
+void rings_join(struct fs_mount *m); /* ends them, and waits for their threads and workers */
+void rings_free(struct fs_mount *m); /* no request may be held any more */
 
 /* receive.c */
 struct receiver *receiver_self(void); /* NULL on other threads */
@@ -308,6 +311,9 @@ void receiver_become(struct receiver *r);
 void connection_ended(struct fs_mount *m);
 bool receiver_is_surplus(const struct receiver *r);
 void receiver_let_kick_come(struct receiver *r);
+/* No worker can be started (m->stranded): carries out their jobs, unless another receiver does. */
+void receiver_stand_in(struct receiver *r);
+void receivers_call_stand_in(struct fs_mount *m); /* called by the watchdog */
 int receivers_start(struct fs_mount *m);
 void receivers_rest(struct fs_mount *m); /* the watchdog calls it when no request arrives */
 bool receivers_have_served(const struct fs_mount *m); /* anything yet */
@@ -331,5 +337,6 @@ void watchdog_stop(struct fs_mount *m);
  * parked requests.  (The watchdog announces that it sleeps before it checks that table, so it misses nothing.) */
 void watchdog_wake(struct fs_mount *m);
 void watchdog_look(struct fs_mount *m); /* a caller has received a signal */
+void watchdog_strand(void *mount);	/* a hook of pools: no worker can be started */
 
 #endif

@@ -178,8 +178,10 @@ static int create_or_open(struct request *req, const struct inode_ref *dir, cons
 	int res = mirror_stat(path_fd, &st);
 	if (res < 0)
 		return res;
-	if (!S_ISREG(st.st_mode))
-		return -ESTALE; /* the kernel looks it up again and treats it by its type */
+	/* The kernel looks it up again and treats it by its type.  A file that is to be truncated is then opened by
+	 * op_open, which counts what that frees. */
+	if (!S_ISREG(st.st_mode) || ((caller_flags & O_TRUNC) && space_counts(fs)))
+		return -ESTALE;
 	return mirror_reopen(fs, path_fd, caller_flags & BACKING_FLAGS);
 }
 
@@ -206,6 +208,8 @@ static void answer_created(struct request *req, struct inode_ref *dir, const cha
 		if (!name)
 			inode_pin(fs, ref.inode, &path_fd);
 		h = handle_new(req, &fd, fi->flags);
+		if (h)
+			space_made_open(space, ref.inode, h);
 		res = h ? handle_open_mode(fs, h, ref.inode, &e.attr, fi) : -ENOMEM;
 		if (res == 0) {
 			fill_open(h, fi);

@@ -140,13 +140,13 @@ static void remove_name(struct request *req, int flags)
 	space_remove_prepare(&victim, fs);
 	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name, &st);
 	space_remove_begin(&victim, fs, dir.fd, name, &st);
-	int res = space_change_begin(&space, fs, dir.inode, dir.fd, 0, 0);
+	int res = space_dir_begin(&space, fs, &dir, false);
 	if (res == 0)
 		res = unlinkat(dir.fd, name, flags) < 0 ? -errno : 0;
 	if (res < 0)
 		inode_unpin(fs, kept);
-	space_remove_end(&victim, fs, res == 0);
 	space_end(&space, res == 0 ? dir.fd : -1);
+	space_remove_end(&victim, fs, res == 0);
 	inode_put(fs, &dir);
 	reply_status(req, res);
 }
@@ -161,27 +161,38 @@ void op_rmdir(struct request *req)
 	remove_name(req, AT_REMOVEDIR);
 }
 
-/* over: the file that has the new name so far and will be removed. */
+/* over: the file that has the new name so far and will be removed.  adds: there is none. */
 static int rename_counted(struct fs *fs, const struct inode_ref *from, const char *name,
 			  const struct inode_ref *to, const char *newname, unsigned int flags,
-			  const struct slot_victim *over)
+			  const struct slot_victim *over, bool adds)
 {
 	struct space_op left, entered = {0};
-	bool whiteout = flags & RENAME_WHITEOUT;
-	int res = space_move_begin(&left, fs, from, whiteout);
-	if (res == 0 && from->inode != to->inode)
-		res = space_change_begin(&entered, fs, to->inode, to->fd, 0, 0);
+	bool whiteout = flags & RENAME_WHITEOUT, within = from->inode == to->inode;
+	int res = space_move_begin(&left, fs, from, whiteout, adds && within);
+	if (res == 0 && !within)
+		res = space_dir_begin(&entered, fs, to, adds);
 	space_moving(&left, fs, from->fd, name);
 	if (flags & RENAME_EXCHANGE)
 		space_moving(&left, fs, to->fd, newname);
 	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
 		res = -errno;
-	space_remove_end(over, fs, res == 0);
 	if (res == 0 && whiteout)
 		space_made_at(&left, fs, from->fd, name, NULL);
 	space_end(&left, res == 0 ? from->fd : -1);
 	space_end(&entered, res == 0 ? to->fd : -1);
+	space_remove_end(over, fs, res == 0);
 	return res;
+}
+
+/* True: both names lead to the one file, so the rename removes nothing.  The kernel may ask for that if they differ only in
+ * case, or if it has seen another file of this name a moment ago, which was replaced through another mount. */
+static bool is_itself(struct fs *fs, const struct inode_ref *from, const char *name,
+		      const struct inode_ref *to, const struct stat *st)
+{
+	struct stat old;
+	return space_counts(fs) && from->inode == to->inode && st->st_nlink &&
+	       mirror_stat_child(fs, from->fd, name, &old) == 0 && old.st_ino == st->st_ino &&
+	       old.st_dev == st->st_dev;
 }
 
 static int do_rename(struct request *req, const struct inode_ref *from, const char *name,
@@ -202,12 +213,15 @@ static int do_rename(struct request *req, const struct inode_ref *from, const ch
 		return res;
 	struct slot_victim over;
 	uint64_t kept = 0;
+	bool adds = !(flags & RENAME_EXCHANGE);
 	space_remove_prepare(&over, fs);
 	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE))) {
 		kept = inode_keep_unlinked(fs, to->fd, newname, &st);
-		space_remove_begin(&over, fs, to->fd, newname, &st);
+		adds = st.st_nlink == 0;
+		if (!is_itself(fs, from, name, to, &st))
+			space_remove_begin(&over, fs, to->fd, newname, &st);
 	}
-	res = rename_counted(fs, from, name, to, newname, flags, &over);
+	res = rename_counted(fs, from, name, to, newname, flags, &over, adds);
 	if (res < 0) {
 		inode_unpin(fs, kept);
 		return res;

@@ -49,7 +49,7 @@ void op_setxattr(struct request *req)
 		struct space_op space = {0};
 		if (res == 0)
 			res = space_change_begin(&space, req->fs, ref.inode, ref.fd,
-						 space_xattr_bytes(req->fs, name, in->size), 0);
+						 space_xattr_bytes(req->fs, name, in->size));
 		if (res == 0 &&
 		    setxattr(fd_path(ref.fd).text, name, value, in->size, (int)in->flags) < 0)
 			res = -errno;
@@ -70,7 +70,7 @@ void op_removexattr(struct request *req)
 		struct space_op space = {0};
 		res = be_changer(req, name);
 		if (res == 0)
-			res = space_change_begin(&space, fs, ref.inode, ref.fd, 0, 0);
+			res = space_change_begin(&space, fs, ref.inode, ref.fd, 0);
 		if (res == 0 && removexattr(fd_path(ref.fd).text, name) < 0)
 			res = -errno;
 		space_end(&space, ref.fd);

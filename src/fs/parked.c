@@ -188,7 +188,8 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	} else if (!mark_receiver_locked(m, unique)) {
 		/* Another thread has read the request but has not announced it yet, or the request
 		 * has been answered.  Ask the kernel to repeat the interrupt, which it does only in
-		 * the first case. */
+		 * the first case, and not for requests by io_uring: the callers of these are checked
+		 * when they have been parked (is_unsure). */
 		pthread_mutex_unlock(&t->lock);
 		wire_reply(m->fd, unique | FUSE_INT_REQ_BIT, -EAGAIN, NULL, 0);
 		return;
@@ -205,8 +206,8 @@ struct looked_at {
 	bool any_signal;
 };
 
-/* True: the caller may have a signal that the kernel did not report.  Not for O_DIRECT, which may
- * be asynchronous: the thread that submitted the request may have ended, which proves nothing. */
+/* True: the caller may have got a signal that the kernel did not report, or reported before the request was in the table.
+ * Not for O_DIRECT, which may be asynchronous: then the caller need not wait for this request at all. */
 static bool is_unsure(const struct request *p)
 {
 	return p->transport->misses_signals && !p->in_blocks;
@@ -231,28 +232,47 @@ static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct lo
 	return w;
 }
 
+/* O_DIRECT: the thread that sent the request may wait for it, and then has to be released when it is killed.  But it need
+ * not: a signal that it survives, and its end, prove nothing as long as its process lives. */
+static struct caller_look look_at_sender(const struct looked_at *c)
+{
+	struct caller_look sender = caller_look(c->pid);
+	bool dies = sender.state == CALLER_DYING && !sender.gone;
+	bool killed = sender.killed || process_has_died(c->pid, c->process);
+	return (struct caller_look){.state = dies || killed ? CALLER_DYING : CALLER_CALM,
+				    .killed = killed,
+				    .process = c->process};
+}
+
+static struct caller_look look_at_caller(const struct looked_at *c)
+{
+	if (!c->signalled && !c->unsure)
+		return look_at_sender(c);
+	struct caller_look l = caller_look(c->pid);
+	if (c->unsure && l.state == CALLER_CALM && l.wait == WAITS_FOR_DEATH)
+		l.state = CALLER_SIGNALLED;
+	return l;
+}
+
 static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
 {
 	struct parked_table *t = &m->parked;
-	uint32_t process = c->process;
-	bool leaves = c->leaves, killed = false;
-	enum caller_state state = CALLER_SIGNALLED;
-	if (!leaves && (c->signalled || c->unsure)) {
-		state = caller_look(c->pid, &process, &killed);
-		leaves = state == CALLER_DYING || (state == CALLER_SIGNALLED && c->any_signal);
-	} else if (!leaves) {
-		leaves = killed = process_has_died(c->pid, process);
-	}
+	struct caller_look l = {.state = CALLER_DYING};
+	if (!c->leaves)
+		l = look_at_caller(c);
+	uint32_t process = l.process ? l.process : c->process;
+	bool leaves = l.state == CALLER_DYING || (l.state == CALLER_SIGNALLED && c->any_signal);
 
 	pthread_mutex_lock(&t->lock);
 	struct request *p = find_locked(t, c->unique);
-	if (p && killed)
+	if (p && l.killed)
 		watch_killed(&t->watch, &p->watch, process);
 	if (p && leaves) {
 		cancel_unlock(m, p);
 		return;
 	}
-	if (p && c->unsure && state == CALLER_CALM && !p->watch.signalled)
+	if (p && c->unsure && l.state == CALLER_CALM && l.wait == WAITS_FOR_SIGNALS &&
+	    !p->watch.signalled)
 		watch_remove(&t->watch, &p->watch); /* the kernel reports the next signal */
 	else if (p)
 		watch_stays(&t->watch, &p->watch, process, now_ns);
@@ -296,6 +316,9 @@ static void entered(struct fs_mount *m, uint64_t unique)
 	else
 		pthread_mutex_unlock(&t->lock);
 	watchdog_wake(m);
+	/* If the mount refuses all that waits only after this, it finds the request in the gate; else it was too early. */
+	if (atomic_load(&m->stopping))
+		gate_mount_drain(m->gate_mount, false);
 }
 
 static size_t message_bytes(const struct request *r)

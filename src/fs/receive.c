@@ -64,6 +64,24 @@ void receiver_let_kick_come(struct receiver *r)
 		sched_yield();
 }
 
+#define STANDING_IN UINT64_MAX /* in place of the number of a request */
+
+/* Only one does, and may hang in the source: the others go on to read messages. */
+void receiver_stand_in(struct receiver *r)
+{
+	struct fs_mount *m = r->mount;
+	if (atomic_exchange(&m->stands_in, true))
+		return;
+	atomic_store(&m->stranded, false);
+	if (receiver_begins(r, STANDING_IN))
+		watchdog_wake(m);
+	receiver_let_kick_come(r);
+	workers_run_queued(m->workers);
+	rings_run_queued(m);
+	receiver_ends(r);
+	atomic_store(&m->stands_in, false);
+}
+
 static void *receiver_main(void *arg)
 {
 	struct receiver *r = arg;
@@ -108,6 +126,16 @@ static void kick(struct receiver *r)
 		return; /* another thread kicks it */
 	if (atomic_load(&r->current) || pthread_kill(r->thread, SIGUSR2) != 0)
 		atomic_store(&r->kick, KICK_NONE);
+}
+
+void receivers_call_stand_in(struct fs_mount *m)
+{
+	for (unsigned i = 0; i < RECEIVERS_MAX && !atomic_load(&m->stands_in); i++)
+		if (atomic_load(&m->receiver[i].state) == RECEIVER_ALIVE &&
+		    !atomic_load(&m->receiver[i].current)) {
+			kick(&m->receiver[i]);
+			break;
+		}
 }
 
 int receivers_start(struct fs_mount *m)

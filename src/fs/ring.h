@@ -61,7 +61,6 @@ struct ring {
 	struct uring u;
 	unsigned n_waiting; /* entries in the kernel that wait for a request; a worker has at most one */
 	struct entry *current; /* of a worker: whose request it carries out */
-	bool unable;	       /* of a worker: its ring could not be opened */
 	unsigned easy; /* consecutive requests that the ring thread might have carried out itself */
 
 	/* Of a main ring only. */
@@ -69,21 +68,21 @@ struct ring {
 	pthread_t thread;
 	bool started;
 	int wake_fd;
-	int stop_fd;			  /* readable after rings_stop, for its workers */
+	bool hears_wake_fd; /* it returns from waiting if another thread writes to wake_fd */
 	_Atomic(struct entry *) answered; /* by other threads */
 	struct workers *workers;	  /* carry out what may block, on the same CPU */
 	/* Workers that have a ring, and how many may, so that others remain for what the ring thread passes on. */
 	_Atomic unsigned n_worker_rings;
 	unsigned worker_rings_max;
-	_Atomic unsigned
-		n_armed; /* of these, those that have an entry in the kernel, or handle its request */
+	/* Of these, those that have an entry in the kernel, or handle its request. */
+	_Atomic unsigned n_armed;
 	struct chunk *chunks;
 	struct entry *unused; /* not registered yet */
 	unsigned n_made;
 	unsigned spares; /* how many entries should wait */
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
-	_Atomic bool
-		kick; /* requests may wait in the kernel, because none of the entries was free then */
+	/* Requests may wait in the kernel, because no entry was free when they came. */
+	_Atomic bool kick;
 	_Atomic uint64_t file; /* node ID of a file that the kernel knows; 0: none */
 	bool served;	       /* a request has arrived */
 	_Atomic bool stop, ended;
@@ -105,6 +104,8 @@ extern _Thread_local struct ring *ring_self; /* NULL: neither a ring thread nor 
 
 /* Takes requests until ring->stop. */
 void ring_serve(struct ring *ring);
+/* Submits, and waits for a completion.  False: this is impossible, and the mount ends. */
+bool ring_wait(struct ring *ring);
 /* Handles what has arrived.  True: there was a request. */
 bool ring_handle_completions(struct ring *ring);
 
@@ -131,6 +132,9 @@ bool ring_worker_commits(struct entry *e);
 bool ring_make_entries(struct ring *ring);
 /* Registers entries until enough wait in the kernel. */
 void ring_keep_spares(struct ring *ring);
+/* True: a request may keep its entry.  If no more entries can be made, the last ones must not all be held by requests that
+ * wait: those that need not wait would be stuck behind them. */
+bool ring_can_spare(struct ring *ring);
 /* Answers, and makes the entry wait for another request. */
 void ring_commit(struct ring *ring, struct entry *e);
 /* Passes an entry to its ring thread, which commits it.  Callable from any thread. */
@@ -138,7 +142,7 @@ void ring_hand_back(struct entry *e);
 void ring_take_back(struct ring *ring);
 /* Makes the ring thread return from waiting.  Callable from any thread. */
 void ring_wake(const struct ring *ring);
-bool ring_wait_to_be_woken(struct ring *ring);
+void ring_wait_to_be_woken(struct ring *ring);
 /* A request is not answered immediately, so its entry does not fetch another. */
 void ring_has_kept(struct ring *ring);
 /* Makes the kernel send a message that no caller waits for: committing it fetches a request that

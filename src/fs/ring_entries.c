@@ -14,11 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "fs/ring.h"
 #include "fs/wire.h"
 
 #define ENTRIES_MAX  65536 /* of a queue */
+#define RESERVED     32	   /* that waiting requests never take */
 #define KICK_PART    4
 #define HEADER_SIZE  4096
 #define ENTRY_MEMORY ((size_t)HEADER_SIZE + FS_BUFFER_SIZE)
@@ -103,6 +103,11 @@ void ring_keep_spares(struct ring *ring)
 		ring->unused = ring->unused->next;
 }
 
+bool ring_can_spare(struct ring *ring)
+{
+	return ring->n_waiting >= RESERVED || ring_make_entries(ring);
+}
+
 void ring_free_entries(struct ring *ring)
 {
 	for (struct chunk *c = ring->chunks, *next; c; c = next) {
@@ -124,7 +129,7 @@ void ring_commit(struct ring *ring, struct entry *e)
 	if (e->was_kept && e->req.payload_len > RING_LARGE && e->header->payload_size <= RING_LARGE)
 		entry_give_back_payload(e);
 	if (!prepare(ring, e, RING_COMMIT_AND_FETCH))
-		log_error("%s: io_uring accepts no more answers", ring->mount->mountpoint);
+		ring_hand_back(e); /* out of memory in the kernel: the ring thread tries again */
 }
 
 /* --- from other threads ----------------------------------------------------------------------------- */
@@ -157,18 +162,18 @@ void ring_take_back(struct ring *ring)
 	}
 }
 
-bool ring_wait_to_be_woken(struct ring *ring)
+void ring_wait_to_be_woken(struct ring *ring)
 {
-	struct io_uring_sqe *sqe = uring_get(&ring->u);
+	struct io_uring_sqe *sqe = ring->hears_wake_fd ? NULL : uring_get(&ring->u);
 	if (!sqe)
-		return false;
+		return;
 	/* A multishot poll reports every write to the descriptor, so the descriptor need not be read. */
 	sqe->opcode = IORING_OP_POLL_ADD;
 	sqe->len = IORING_POLL_ADD_MULTI;
 	sqe->fd = ring->wake_fd;
 	sqe->poll32_events = POLLIN;
 	sqe->user_data = 0;
-	return true;
+	ring->hears_wake_fd = true;
 }
 
 /* --- kicks -------------------------------------------------------------------------------------------- */

@@ -99,12 +99,8 @@ static bool serve_own(void *unused)
 	struct ring *ring = ring_self;
 	if (!ring || !ring->n_waiting)
 		return false;
-	while (ring->n_waiting && !stopping(ring)) {
-		int res = uring_enter(&ring->u, true);
-		if (res < 0 && res != -EINTR && res != -EAGAIN && res != -EBUSY)
-			break;
+	while (ring->n_waiting && !stopping(ring) && ring_wait(ring))
 		ring_handle_completions(ring);
-	}
 	if (ring->n_waiting) {
 		uring_enter(&ring->u, false); /* sends an answer that has been prepared */
 		close_own(ring);
@@ -128,11 +124,19 @@ bool ring_worker_commits(struct entry *e)
 	return true;
 }
 
+/* No worker can be started.  The ring thread must not take their place: the source may hang. */
+static void strand(void *ctx)
+{
+	const struct ring *main = ctx;
+	watchdog_strand(main->mount);
+}
+
 struct workers *ring_workers_new(struct ring *ring, unsigned max)
 {
 	ring->worker_rings_max = (unsigned)min_u64(RINGS_OF_WORKERS, max / 4);
 	return workers_new(max, &(struct workers_hooks){.thread_start = start_worker,
 							.thread_stop = stop_worker,
 							.serve = serve_own,
+							.stranded = strand,
 							.ctx = ring});
 }

@@ -284,16 +284,26 @@ void rings_stop(struct fs_mount *m)
 	decide(m->rings, false);
 }
 
+void rings_join(struct fs_mount *m)
+{
+	rings_stop(m);
+	for (unsigned i = 0; m->rings && i < m->rings->n; i++) {
+		struct ring *ring = &m->rings->ring[i];
+		if (ring->started)
+			pthread_join(ring->thread, NULL);
+		ring->started = false;
+		workers_free(ring->workers);
+		ring->workers = NULL;
+	}
+}
+
 void rings_free(struct fs_mount *m)
 {
 	if (!m->rings)
 		return;
-	rings_stop(m);
+	rings_join(m);
 	for (unsigned i = 0; i < m->rings->n; i++) {
 		struct ring *ring = &m->rings->ring[i];
-		if (ring->started)
-			pthread_join(ring->thread, NULL);
-		workers_free(ring->workers);
 		ring_free_entries(ring);
 		if (ring->wake_fd >= 0)
 			close(ring->wake_fd);

@@ -25,6 +25,8 @@
 #endif
 #define INLINE_EXTENTS 4 /* how many fit into an inode of ext4 or XFS */
 
+static _Atomic unsigned retiring; /* retired spaces that have not stored their totals yet */
+
 struct space *space_new(const char *state_dir)
 {
 	struct space *sp =
@@ -40,6 +42,7 @@ struct space *space_new(const char *state_dir)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&sp->lock, NULL);
+	pthread_rwlock_init(&sp->names, NULL);
 	pthread_cond_init(&sp->cond, &attr);
 	pthread_condattr_destroy(&attr);
 	sp->state_dir = state_dir ? strdup(state_dir) : NULL;
@@ -56,6 +59,7 @@ void space_free(struct space *sp)
 		return;
 	table_destroy(&sp->table);
 	pthread_mutex_destroy(&sp->lock);
+	pthread_rwlock_destroy(&sp->names);
 	pthread_cond_destroy(&sp->cond);
 	free(sp->state_dir);
 	free(sp);
@@ -123,7 +127,9 @@ static void *keeper_main(void *arg)
 	bool rescan;
 	set_phase(sp, sp->ops->start(sp));
 	uint64_t since_ns = monotonic_ns();
-	uint64_t again_ns = sp->verify ? SPACE_VERIFY_NS : SPACE_RESCAN_NS;
+	uint64_t again_ns = sp->verify	 ? SPACE_VERIFY_NS
+			    : sp->delays ? SPACE_SETTLE_NS
+					 : SPACE_RESCAN_NS;
 	for (;;) {
 		uint64_t next_ns = sp->ops->tend(sp), age_ns = monotonic_ns() - since_ns;
 		uint64_t due_ns = again_ns > age_ns ? again_ns - age_ns : 0;
@@ -157,7 +163,7 @@ static void look_at_backing(struct space *sp)
 
 static void begin_locked(struct space *sp)
 {
-	if (sp->keeper_runs || !sp->mirrors)
+	if (sp->keeper_runs || !sp->mirrors || sp->ending)
 		return;
 	sp->phase = SPACE_SCANNING;
 	sp->verify = false;
@@ -203,22 +209,32 @@ static void last_mirror(struct space *sp)
 	atomic_store(&sp->corrected, 0);
 }
 
-int space_attach(struct space *sp, struct fs *fs)
+static void add_mirror_locked(struct space *sp, struct fs *fs)
 {
-	if (!sp)
-		return 0;
-	pthread_mutex_lock(&sp->lock);
-	int res = sp->mirrors || first_mirror_locked(sp, fs) ? 0 : -ENOMEM;
 	unsigned at = 0;
 	while (at < SPACE_MIRRORS && sp->mirror[at])
 		at++;
 	if (at < SPACE_MIRRORS)
 		sp->mirror[at] = fs;
-	sp->mirrors += res == 0;
-	if (res < 0)
-		last_mirror(sp);
-	else if (atomic_load(&sp->limit_bytes) || atomic_load(&sp->limit_inodes))
+	sp->mirrors++;
+	atomic_store(&sp->shared, sp->mirrors > 1);
+	if (atomic_load(&sp->limit_bytes) || atomic_load(&sp->limit_inodes))
 		begin_locked(sp);
+}
+
+int space_attach(struct space *sp, struct fs *fs)
+{
+	if (!sp)
+		return 0;
+	pthread_mutex_lock(&sp->lock);
+	/* The tree may be mounted again while its total is still being stored. */
+	while (sp->ending)
+		pthread_cond_wait(&sp->cond, &sp->lock);
+	int res = sp->mirrors || first_mirror_locked(sp, fs) ? 0 : -ENOMEM;
+	if (res == 0)
+		add_mirror_locked(sp, fs);
+	else
+		last_mirror(sp);
 	pthread_mutex_unlock(&sp->lock);
 	return res;
 }
@@ -254,14 +270,31 @@ void space_hide(struct space *sp, struct fs *fs)
 	pthread_mutex_unlock(&sp->lock);
 }
 
+void space_retire(struct space *sp)
+{
+	pthread_mutex_lock(&sp->lock);
+	if (sp->mirrors && !sp->retired) {
+		sp->retired = true;
+		atomic_fetch_add(&retiring, 1);
+	}
+	pthread_mutex_unlock(&sp->lock);
+}
+
+bool space_any_retiring(void)
+{
+	return atomic_load(&retiring) > 0;
+}
+
 void space_detach(struct space *sp)
 {
 	if (!sp)
 		return;
 	pthread_mutex_lock(&sp->lock);
 	bool last = sp->mirrors == 1;
+	sp->ending = last;
 	if (!last)
 		sp->mirrors--;
+	atomic_store(&sp->shared, sp->mirrors > 1);
 	pthread_mutex_unlock(&sp->lock);
 	if (!last)
 		return;
@@ -269,6 +302,10 @@ void space_detach(struct space *sp)
 	pthread_mutex_lock(&sp->lock);
 	last_mirror(sp);
 	sp->mirrors = 0;
+	sp->ending = false;
+	atomic_fetch_sub(&retiring, sp->retired);
+	sp->retired = false;
+	pthread_cond_broadcast(&sp->cond);
 	pthread_mutex_unlock(&sp->lock);
 }
 

@@ -46,6 +46,8 @@ struct space_policy {
 /* state_dir: where totals are kept; NULL: nowhere.  NULL: out of memory. */
 struct space *space_new(const char *state_dir);
 void space_free(struct space *sp); /* no mirror may use it any more; NULL is allowed */
+/* No further mirror will use it.  Until its last one is freed, another space of the same tree waits for the total. */
+void space_retire(struct space *sp);
 
 /* The limits of the tree; those of a mount apply as well (fs_set_space).  Starts counting if necessary. */
 void space_set(struct space *sp, const struct space_limits *l);

@@ -24,12 +24,13 @@
 struct space_op {
 	struct space *sp;	 /* NULL: nothing to settle */
 	struct space_slot *slot; /* NULL: only reserved */
-	struct space_slot *made; /* of the new inode, until its open file has a reference, too */
-	uint64_t bytes, inodes;	 /* reserved */
-	bool borrowed;		 /* the handle holds the slot's reference */
-	bool sure;		 /* the cost of the write is known in advance: `write` */
+	struct space_slot *made; /* of the new inode; its open file takes it over (space_made_open) */
+	uint64_t bytes, inodes; /* reserved */
+	bool borrowed;		/* the handle holds the slot's reference */
+	bool sure;		/* the cost of the write is known in advance: `write` */
 	struct slot_write write;
-	bool names; /* space_end must call table_name_end with `epoch` */
+	bool locked; /* space_end must unlock sp->names */
+	bool names;  /* space_end must call table_name_end with `epoch` */
 	unsigned epoch;
 	enum slot_change changing;
 	bool cut;	   /* frees blocks beyond the end of the file */
@@ -87,15 +88,15 @@ static inline int space_allocate_begin(struct space_op *op, struct fs *fs, struc
 	return space_counts(fs) ? space_allocate_begin_slow(op, fs, h, mode, off, size) : 0;
 }
 
-/* Another change of an inode, given by fd or, if fd is -1, by its id: truncation (`cut`), extended attributes, and
- * directories whose entries change.  `bytes`, `inodes`: the most that it may need. */
+/* Another change of an inode, given by fd or, if fd is -1, by its id: truncation (`cut`) and extended attributes.  `bytes`:
+ * the most that it may need. */
 int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
-			    uint64_t bytes, uint64_t inodes);
+			    uint64_t bytes);
 static inline int space_change_begin(struct space_op *op, struct fs *fs, struct inode *inode,
-				     int fd, uint64_t bytes, uint64_t inodes)
+				     int fd, uint64_t bytes)
 {
 	op->sp = NULL;
-	return space_counts(fs) ? space_change_begin_slow(op, fs, inode, fd, bytes, inodes) : 0;
+	return space_counts(fs) ? space_change_begin_slow(op, fs, inode, fd, bytes) : 0;
 }
 /* Blocks that an extended attribute may need: at least one, although a small one may fit into the inode. */
 static inline uint64_t space_xattr_bytes(const struct fs *fs, const char *name, size_t size)
@@ -104,7 +105,7 @@ static inline uint64_t space_xattr_bytes(const struct fs *fs, const char *name, 
 }
 static inline int space_cut_begin(struct space_op *op, struct fs *fs, struct inode *inode, int fd)
 {
-	int res = space_change_begin(op, fs, inode, fd, 0, 0);
+	int res = space_change_begin(op, fs, inode, fd, 0);
 	if (op->sp)
 		op->cut = true;
 	return res;
@@ -150,6 +151,14 @@ static inline void space_made_fd(struct space_op *op, struct fs *fs, int fd, con
 	else if (mirror_stat(fd, &own) == 0)
 		space_made_slow(op, &own);
 }
+/* The new file has been opened; its handle does not have a mode yet.  New files do not bypass the daemon while space is
+ * counted. */
+void space_made_open_slow(struct space_op *op, const struct inode *inode, struct handle *h);
+static inline void space_made_open(struct space_op *op, const struct inode *inode, struct handle *h)
+{
+	if (op->sp && op->made)
+		space_made_open_slow(op, inode, h);
+}
 static inline void space_made_at(struct space_op *op, struct fs *fs, int dir_fd, const char *name,
 				 const struct stat *st)
 {
@@ -162,11 +171,22 @@ static inline void space_made_at(struct space_op *op, struct fs *fs, int dir_fd,
 		space_made_slow(op, &own);
 }
 /* A name is about to be removed.  First space_remove_prepare; then stat it; then space_remove_begin, unless st_nlink is 0;
- * after the attempt, space_remove_end. */
+ * and space_dir_begin.  After the attempt, space_end, and last space_remove_end. */
 static inline void space_remove_prepare(struct slot_victim *v, const struct fs *fs)
 {
+	bool counts = space_counts(fs);
 	v->slot = NULL;
-	v->drops = space_counts(fs) ? atomic_load(&fs->cfg.space->table.drops) : 0;
+	v->locked = counts && space_lock_names(fs->cfg.space, true);
+	v->drops = counts ? atomic_load(&fs->cfg.space->table.drops) : 0;
+}
+/* The directory of the name, or that to which it is moved.  adds: a name is added there. */
+int space_dir_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+			 bool adds);
+static inline int space_dir_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+				  bool adds)
+{
+	op->sp = NULL;
+	return space_counts(fs) ? space_dir_begin_slow(op, fs, dir, adds) : 0;
 }
 void space_remove_begin_slow(struct slot_victim *v, struct fs *fs, int dir_fd, const char *name,
 			     const struct stat *st);
@@ -181,6 +201,7 @@ static inline void space_remove_end(const struct slot_victim *v, struct fs *fs, 
 {
 	if (v->slot)
 		space_remove_end_slow(v, fs, removed);
+	space_unlock_names(fs->cfg.space, v->locked);
 }
 /* A file without a name (O_TMPFILE) got one. */
 void space_linked_slow(struct fs *fs, const struct inode *inode);
@@ -189,14 +210,15 @@ static inline void space_linked(struct fs *fs, const struct inode *inode)
 	if (space_counts(fs))
 		space_linked_slow(fs, inode);
 }
-/* A rename happens between this and its space_end; call space_moving for what is renamed. */
+/* A rename out of `dir` happens between this and its space_end; call space_moving for what is renamed.  adds: the new name
+ * is in the same directory, and nothing has it yet. */
 int space_move_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
-			  bool whiteout);
+			  bool whiteout, bool adds);
 static inline int space_move_begin(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
-				   bool whiteout)
+				   bool whiteout, bool adds)
 {
 	op->sp = NULL;
-	return space_counts(fs) ? space_move_begin_slow(op, fs, dir, whiteout) : 0;
+	return space_counts(fs) ? space_move_begin_slow(op, fs, dir, whiteout, adds) : 0;
 }
 /* `name` is about to be renamed.  A scan could miss it or count it twice.  So a file gets a slot, which counts it; after the
  * rename of a directory, the scan is repeated. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Internals of struct space, for space.c (lifetime, keeper), space_keep.c (scan, checking files again) and space_hooks.c
- * (interface of operations). */
+/* Internals of struct space, for space.c (lifetime, keeper), space_keep.c (scan, checking files again), and
+ * space_hooks.c and space_data.c (interface of operations). */
 #ifndef FS_SPACE_INTERNAL_H
 #define FS_SPACE_INTERNAL_H
 
@@ -15,6 +15,8 @@
 #define SPACE_MIRRORS	64
 #define SPACE_RESCAN_NS (3600 * NSEC_PER_SEC) /* finds changes made directly in the tree */
 #define SPACE_VERIFY_NS (30 * NSEC_PER_SEC)   /* and those made while it was not counted */
+#define SPACE_SETTLE_NS                                                                            \
+	(45 * NSEC_PER_SEC) /* by then, data from before the first scan is on disk */
 
 /* A way of counting a tree. */
 struct space_ops {
@@ -50,9 +52,18 @@ struct space {
 	int root_fd, mount_fd; /* of the first mirror; -1: none */
 	bool by_handle;
 
+	/* Locked by operations while several mirrors show the tree: exclusively while names are created or removed, shared while
+	 * the first stat of a file tells how much of the total belongs to it.  For one mirror, the kernel's locks of directories
+	 * and inodes have the same effect: nobody else sees a file that its creator has not counted yet, and the links of a
+	 * file do not change between the stat and the removal of a name. */
+	pthread_rwlock_t names;
+	_Atomic bool shared; /* there are several mirrors */
+
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	unsigned mirrors;		  /* lock */
+	bool ending;			  /* lock: the last mirror is being freed */
+	bool retired;			  /* lock: see space_retire */
 	struct fs *mirror[SPACE_MIRRORS]; /* lock: up to SPACE_MIRRORS of them */
 	bool keeper_runs;		  /* lock */
 	bool rescan;			  /* lock: asked for */
@@ -74,6 +85,24 @@ int space_attach(struct space *sp, struct fs *fs); /* 0 or -ENOMEM */
 /* Before its handles are freed: the keeper does not look at them any more. */
 void space_hide(struct space *sp, struct fs *fs);
 void space_detach(struct space *sp);
+/* True: a retired space of this process may still hold the lock of its total. */
+bool space_any_retiring(void);
+/* True: locked. */
+static inline bool space_lock_names(struct space *sp, bool exclusively)
+{
+	if (!atomic_load_explicit(&sp->shared, memory_order_acquire))
+		return false;
+	if (exclusively)
+		pthread_rwlock_wrlock(&sp->names);
+	else
+		pthread_rwlock_rdlock(&sp->names);
+	return true;
+}
+static inline void space_unlock_names(struct space *sp, bool locked)
+{
+	if (locked)
+		pthread_rwlock_unlock(&sp->names);
+}
 void space_wake_slow(struct space *sp);
 /* After an operation: wakes the keeper if there is a file to check again.  Most operations leave none, and waking a thread
  * costs as much as the rest of an unlink. */

@@ -19,13 +19,14 @@
 #include "fs/space_internal.h"
 #include "fs/space_trim.h"
 
-#define ATTEMPTS  3
-#define SLOTS_MAX (1U << 20) /* files changed during a scan; with more, it is repeated later */
-#define IDLE_KEEP (1U << 15) /* files changed recently that are kept to be checked again */
-#define DUE	  256	     /* how many of these to check per round */
-#define ROUNDS	  32
-#define TEND_NS	  NSEC_PER_SEC
-#define SAY_NS	  (5 * NSEC_PER_SEC)
+#define ATTEMPTS    3
+#define SLOTS_MAX   (1U << 20) /* files changed during a scan; with more, it is repeated later */
+#define IDLE_KEEP   (1U << 15) /* files changed recently that are kept to be checked again */
+#define DUE	    256	       /* how many of these to check per round */
+#define ROUNDS	    32
+#define TEND_NS	    NSEC_PER_SEC
+#define SAY_NS	    (5 * NSEC_PER_SEC)
+#define RETIRE_NAPS 1000 /* of 10 ms */
 
 /* --- the scan -------------------------------------------------------------------------------- */
 
@@ -198,10 +199,24 @@ static void trim(struct space *sp)
 	table_check_all(&sp->table);
 }
 
+/* If the tree was unmounted a moment ago, its total may not be stored yet. */
+static int open_state(struct space *sp)
+{
+	const struct timespec nap = {.tv_nsec = 10 * NSEC_PER_MSEC};
+	int res;
+	for (int i = 0; i < RETIRE_NAPS; i++) {
+		res = state_open(&sp->state, sp->state_dir, sp->source, sp->root_fd);
+		if (res != -EWOULDBLOCK || !space_any_retiring() || atomic_load(&sp->stop))
+			break;
+		nanosleep(&nap, NULL);
+	}
+	return res;
+}
+
 static int counted_start(struct space *sp)
 {
 	struct space_total total;
-	int res = state_open(&sp->state, sp->state_dir, sp->source, sp->root_fd);
+	int res = open_state(sp);
 	bool clean = state_load(&sp->state, &total);
 	if (sp->overallocates && sp->by_handle)
 		atomic_store(&sp->trims, with_root(sp, trim_is_possible));

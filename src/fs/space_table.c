@@ -100,12 +100,11 @@ struct space_slot *slot_make_locked(struct space_table *t, struct space_shard *s
 {
 	if (sh->n >= sh->buckets && !grow_locked(sh))
 		return NULL;
-	struct space_slot *s = calloc(1, sizeof(*s));
+	/* Not calloc, which until glibc 2.41 did not reuse what this thread has just freed. */
+	struct space_slot *s = malloc(sizeof(*s));
 	if (!s)
 		return NULL;
-	s->dev = dev;
-	s->ino = ino;
-	s->exists = true;
+	*s = (struct space_slot){.dev = dev, .ino = ino, .exists = true};
 	list_init(&s->idle);
 	s->in_scan = s->base_exists = was_visited_locked(sh, key);
 	if (atomic_load_explicit(&t->alone, memory_order_relaxed))

@@ -212,6 +212,7 @@ struct slot_victim {
 	struct space_slot *slot;
 	uint64_t born;
 	uint64_t drops; /* table->drops before the stat */
+	bool locked;	/* sp->names; see space_remove_prepare */
 };
 bool table_remove_begin(struct space_table *t, dev_t dev, uint64_t ino, const struct slot_stat *st,
 			struct slot_victim *v);

@@ -70,6 +70,8 @@ static void serve(struct receiver *r, char *buf)
 	struct request req = {.transport = &transport_dev, .mount = m, .fs = m->fs};
 	while (!atomic_load_explicit(&m->stopping, memory_order_relaxed) &&
 	       !receiver_is_surplus(r)) {
+		if (atomic_load_explicit(&m->stranded, memory_order_relaxed))
+			receiver_stand_in(r);
 		ssize_t n = read_message(m, buf);
 		/* ENOENT: the request was interrupted before it was read. */
 		if (n == -EINTR || n == -EAGAIN || n == -ENOENT)

@@ -11,6 +11,7 @@
  * never reports a signal that the caller got before the daemon took the request; so the callers of parked requests are
  * checked for signals (see watch.h), first when they are parked. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,13 +52,20 @@ static char *ring_room(struct request *r)
 	return entry_of(r)->iov[1].iov_base;
 }
 
-static struct request *ring_keep(struct request *r, bool payload)
+static void hold(struct entry *e)
 {
-	struct entry *e = entry_of(r);
-	e->was_kept = true;
 	if (ring_self == e->ring)
 		ring_has_kept(e->ring);
 	atomic_fetch_add(&e->holds, 1);
+}
+
+static struct request *ring_keep(struct request *r, bool payload)
+{
+	struct entry *e = entry_of(r);
+	if (ring_self == e->ring && !ring_can_spare(e->ring))
+		return NULL;
+	e->was_kept = true;
+	hold(e);
 	if (!payload && r->payload_len > RING_LARGE) {
 		entry_give_back_payload(e);
 		r->payload_len = RING_LARGE;
@@ -99,9 +107,7 @@ static void ring_defer(struct request *r)
 {
 	struct list ready;
 	struct entry *e = entry_of(r);
-	bool was_kept = e->was_kept;
-	request_keep(r, true);
-	e->was_kept = was_kept; /* it does not wait, so its memory is soon used again */
+	hold(e);
 	r->no_wait = false;
 	r->job = (struct job){.ops = &deferred_ops, .workers = e->ring->workers};
 	list_init(&ready);
@@ -120,7 +126,7 @@ static bool ring_may_block(struct request *r)
 {
 	enum source_kind kind = r->fs->kind;
 	if (!ring_self || ring_self->main)
-		return false; /* a worker */
+		return false; /* a worker, or a receiver in the place of one */
 	r->no_wait = kind != SOURCE_MEMORY;
 	switch (r->op->blocking) {
 	case BLOCKS_NEVER:
@@ -162,7 +168,10 @@ static void serve(struct ring *ring, struct entry *e)
 	r->payload_len = min_u64(e->header->payload_size, FS_BUFFER_SIZE);
 	if (r->op->handle == OPEN_FILE)
 		atomic_store_explicit(&e->ring->file, e->in.nodeid, memory_order_relaxed);
-	if (ring->main) {
+	if (atomic_load_explicit(&ring->mount->stopping, memory_order_relaxed)) {
+		/* With /dev/fuse, no thread would read it any more. */
+		reply_status(r, -ENDING_ERRNO);
+	} else if (ring->main) {
 		ring->current = e;
 		watchdog_wake(ring->mount);
 		admit(r);
@@ -208,6 +217,39 @@ static void take(struct ring *ring, struct entry *e)
 	}
 }
 
+/* The kernel has not taken an answer, so the caller still waits. */
+static void not_committed(struct ring *ring, struct entry *e, int error)
+{
+	struct fs_mount *m = ring->mount;
+	struct pollfd connection = {.fd = m->fd};
+	switch (error) {
+	case -ENOTCONN:
+	case -ECONNABORTED:
+	case -ECANCELED: /* the connection has ended */
+		return;
+	case -ENOMEM:
+	case -EAGAIN:
+		ring_hand_back(e);
+		return;
+	default:
+		/* ENOENT means that the connection is just ending, which poll knows. */
+		if (poll(&connection, 1, 0) > 0 && (connection.revents & POLLERR))
+			return;
+		log_error("%s: io_uring does not take an answer: %s", m->mountpoint,
+			  strerror(-error));
+		connection_ended(m);
+	}
+}
+
+/* The connection has ended for all entries, or the kernel refuses this one. */
+static void failed(struct ring *ring, struct entry *e, int error)
+{
+	if (e->answered)
+		not_committed(ring, e, error);
+	else if (!ring->main && !ring->served && error != -ENOTCONN && error != -ECONNABORTED)
+		refused(ring, error);
+}
+
 /* True: a request has come, so the kernel accepts entries. */
 static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 {
@@ -216,26 +258,19 @@ static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 		if (ring->main)
 			return false; /* the mount ends */
 		ring_take_back(ring);
-		if (!(cqe->flags & IORING_CQE_F_MORE))
-			ring_wait_to_be_woken(ring);
+		ring->hears_wake_fd = cqe->flags & IORING_CQE_F_MORE;
 		return false;
 	}
 	ring->n_waiting--;
-	if (ring->main) {
-		if (cqe->res >= 0)
-			take(ring, e);
+	if (cqe->res >= 0) {
+		ring->served = true;
+		take(ring, e);
+	} else {
+		failed(ring, e, cqe->res);
+	}
+	if (ring->main)
 		atomic_fetch_sub(&ring->main->n_armed, 1);
-		return true;
-	}
-	if (cqe->res < 0) {
-		/* The connection has ended for all entries, or the kernel refuses this one. */
-		if (!ring->served && cqe->res != -ENOTCONN && cqe->res != -ECONNABORTED)
-			refused(ring, cqe->res);
-		return false;
-	}
-	ring->served = true;
-	take(ring, e);
-	return true;
+	return cqe->res >= 0;
 }
 
 bool ring_handle_completions(struct ring *ring)
@@ -247,16 +282,24 @@ bool ring_handle_completions(struct ring *ring)
 	return any;
 }
 
+bool ring_wait(struct ring *ring)
+{
+	int res = uring_enter(&ring->u, true);
+	if (res == 0 || res == -EINTR || res == -EAGAIN || res == -EBUSY)
+		return true;
+	/* Callers would wait for this thread for ever, so the mount ends. */
+	log_error("%s: io_uring: %s", ring->mount->mountpoint, strerror(-res));
+	connection_ended(ring->mount);
+	return false;
+}
+
 void ring_serve(struct ring *ring)
 {
-	ring_wait_to_be_woken(ring);
 	ring_keep_spares(ring);
 	while (!atomic_load_explicit(&ring->stop, memory_order_acquire)) {
-		int res = uring_enter(&ring->u, true);
-		if (res < 0 && res != -EINTR && res != -EAGAIN && res != -EBUSY) {
-			log_error("%s: io_uring: %s", ring->mount->mountpoint, strerror(-res));
+		ring_wait_to_be_woken(ring);
+		if (!ring_wait(ring))
 			return;
-		}
 		if (ring_handle_completions(ring))
 			ring_keep_spares(ring);
 		if (atomic_load_explicit(&ring->kick, memory_order_relaxed))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One thread per mount that runs every few milliseconds while requests arrive, and sleeps
- * otherwise.  It adds receive threads when all are stuck in the source, sends delayed refusals,
- * checks callers that got a signal while parked (first when the kernel sends INTERRUPT, then
- * repeatedly, since the kernel sends no second one when a fatal signal follows), and closes what
- * is no longer used.
+ * otherwise.  It adds receive threads when all are stuck in the source, makes one carry out the jobs of workers that cannot
+ * be started, sends delayed refusals, checks callers that got a signal while parked (first when the kernel sends INTERRUPT,
+ * then repeatedly, since the kernel sends no second one when a fatal signal follows), and closes what is no longer used.
  *
  * Nothing here may take long, whatever clients do: killed processes wait for it. */
 #include <errno.h>
@@ -102,6 +101,8 @@ static void *watchdog_main(void *arg)
 			delayed_answer(m, now_ns, DELAYED_PER_TICK);
 			sweep(m, &sweep_ns);
 		}
+		if (atomic_load(&m->stranded))
+			receivers_call_stand_in(m);
 		if (parked_look(m, due_until_ns, tick_ns))
 			watchdog_look(m); /* after the tick that is due now */
 	}
@@ -146,6 +147,13 @@ void watchdog_look(struct fs_mount *m)
 	atomic_store(&m->watchdog_sleeps, false);
 	pthread_cond_signal(&m->watchdog_cond);
 	pthread_mutex_unlock(&m->watchdog_lock);
+}
+
+void watchdog_strand(void *mount)
+{
+	struct fs_mount *m = mount;
+	atomic_store(&m->stranded, true);
+	watchdog_look(m);
 }
 
 void watchdog_ask_to_stop(struct fs_mount *m)

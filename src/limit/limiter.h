@@ -57,12 +57,14 @@ struct limit_config {
 };
 
 #define LIMITER_WINDOW_DEFAULT_NS (100 * NSEC_PER_MSEC)
+#define SCOPE_NAME_MAX		  72 /* the longest name of a class or pool fits */
 
 struct limiter_config {
 	struct limit_config limit[LIMIT_KINDS];
-	uint64_t window_ns;    /* capacity = rate × window + burst, at least 1; 0: default */
-	uint64_t max_inflight; /* 0: unlimited */
-	uint64_t max_open;     /* 0: unlimited */
+	uint64_t window_ns;	   /* capacity = rate × window + burst, at least 1; 0: default */
+	uint64_t max_inflight;	   /* 0: unlimited */
+	uint64_t max_open;	   /* 0: unlimited */
+	char pool[SCOPE_NAME_MAX]; /* which pool pool_per_sec is of; for statistics */
 };
 
 struct limiter {

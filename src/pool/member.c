@@ -9,10 +9,10 @@
  * so that what others release is soon used; CALLS_SHORT while others still hold a part of this
  * member's share; and CALLS_MOST at most. */
 #define CALLS	    2
-#define CALLS_BUSY  4
+#define CALLS_BUSY  6
 #define FEW	    32
-#define CALLS_SHORT 8
-#define CALLS_MOST  32
+#define CALLS_SHORT 16
+#define CALLS_MOST  64
 /* Demand is computed at most LOOKS times per lease.  A load that uses whatever it is granted asks for GROW times its
  * grant, and at first for GROW/START of an equal share.  (Without a lease: for as much as it can get.) */
 #define LOOKS 16
@@ -147,17 +147,25 @@ static uint64_t blocked_ns(const struct pool_member *m, const struct pool_use *u
 	return use->blocking_ns[k] - m->before.blocking_ns[k];
 }
 
-/* Whether the load uses whatever it is granted: requests have waited nearly all the time since the last call.  A burst of
- * requests also waits for a moment, so a load that was not limited must have waited for longer, and must wait now. */
+/* For how long requests have waited nearly all the time, until now; 0: they have not, since the last call. */
+static uint64_t waited_ns(const struct pool_member *m, const struct pool_use *use, unsigned k,
+			  uint64_t now_ns)
+{
+	uint64_t since_ns = blocked_ns(m, use, k);
+	return since_ns > (now_ns - m->called_ns) / 5 * 4 ? m->waited_ns[k] + since_ns : 0;
+}
+
+/* Whether the load uses whatever it is granted.  Single requests also wait for a while, so a load that was not limited must
+ * have waited for longer, and must wait now. */
 static bool is_limited(const struct pool_member *m, const struct pool_use *use, unsigned k,
 		       uint64_t now_ns)
 {
-	uint64_t waited_ns = blocked_ns(m, use, k);
-	return waited_ns > (now_ns - m->called_ns) / 5 * 4 &&
-	       (m->limited[k] || (use->waiting[k] && waited_ns > lease_ns(m) / 10));
+	uint64_t waited = waited_ns(m, use, k, now_ns);
+	return waited && (m->limited[k] || (use->waiting[k] && waited > lease_ns(m) / 10));
 }
 
-/* What was used, a little more, so that the load can grow, and over one lease what the bucket lacks.  In addition:
+/* What was used, a little more, so that the load can grow, and until the next regular call what the bucket lacks.  In
+ * addition:
  *  - A limited load asks for a multiple of its grant until it is not limited any more, or has its fair share.
  *  - A load whose requests waited now and then returns nothing: the measured rate is that of few, large requests, and may
  *    be too low by one of them. */
@@ -165,7 +173,8 @@ static uint64_t demand_of(const struct pool_member *m, const struct pool_use *us
 			  uint64_t now_ns)
 {
 	uint64_t rate = use_rate(m, use, k, now_ns), equal = equal_share(m, k);
-	uint64_t demand = rate + rate / 32 + equal / 1024 + 1 + per_sec(use->need[k], lease_ns(m));
+	uint64_t demand =
+		rate + rate / 32 + equal / 1024 + 1 + per_sec(use->need[k], lease_ns(m) / CALLS);
 	if (is_limited(m, use, k, now_ns))
 		demand = max_u64(demand, GROW * (lease_holds(m, now_ns)
 							 ? max_u64(m->grant[k], equal / START)
@@ -192,12 +201,14 @@ static void look_at_use(struct pool_member *m, const struct pool_use *use, uint6
 		return; /* too short to tell */
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		bool limited = is_limited(m, use, k, now_ns);
+		uint64_t waited = waited_ns(m, use, k, now_ns);
 		uint64_t demand = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
 		/* What a limited load uses says nothing about what it needs afterwards: the measurement begins anew at
 		 * each call, until the load is not limited any more. */
 		if (m->limited[k])
 			m->older[k] = m->mid[k] = (struct pool_mark){use->tokens[k], now_ns};
 		m->limited[k] = limited;
+		m->waited_ns[k] = waited;
 		m->demand[k] = demand;
 	}
 	m->before = *use;
@@ -409,16 +420,16 @@ void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates
 	}
 }
 
-void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, struct pool_wish *scratch,
-		uint64_t *share)
+void pool_split(uint64_t rate, const uint64_t *demand, const uint64_t *weight, unsigned n,
+		struct pool_wish *scratch, uint64_t *share)
 {
 	for (unsigned i = 0; i < n; i++)
-		scratch[i] =
-			(struct pool_wish){.demand = (double)min_u64(demand[i], rate), .weight = 1};
+		scratch[i] = (struct pool_wish){.demand = (double)min_u64(demand[i], rate),
+						.weight = (double)weight[i]};
 	struct pool_level l = pool_divide((double)rate, scratch, n);
 	uint64_t left = rate;
 	for (unsigned i = 0; i < n; i++) {
-		double mine = pool_share(&l, (double)rate, scratch[i].demand, 1);
+		double mine = pool_share(&l, (double)rate, scratch[i].demand, scratch[i].weight);
 		share[i] = min_u64((uint64_t)mine, left);
 		left -= share[i];
 	}

@@ -83,6 +83,8 @@ struct pool_member {
 	} mid[POOL_LIMITS], older[POOL_LIMITS];
 	uint64_t demand[POOL_LIMITS];
 	bool limited[POOL_LIMITS]; /* the load uses whatever it is granted */
+	/* for how long requests had waited nearly all the time, at called_ns */
+	uint64_t waited_ns[POOL_LIMITS];
 	uint64_t lost_ns,
 		lost_sum_ns; /* when the lease was lost, 0: it has one; sum of earlier losses */
 };
@@ -115,8 +117,8 @@ void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns);
 
 void pool_member_rates(struct pool_member *m, uint64_t now_ns, struct pool_rates *out);
 
-/* Divides one rate among `n` users by their demands; `scratch` has room for n. */
-void pool_split(uint64_t rate, const uint64_t *demand, unsigned n, struct pool_wish *scratch,
-		uint64_t *share);
+/* Divides one rate among `n` users by their demands and weights; `scratch` has room for n. */
+void pool_split(uint64_t rate, const uint64_t *demand, const uint64_t *weight, unsigned n,
+		struct pool_wish *scratch, uint64_t *share);
 
 #endif

@@ -120,16 +120,25 @@ static void compute_levels(struct pool_server *s)
 	s->computed_us = s->last_us;
 }
 
+static bool is_outdated(const struct pool_server *s)
+{
+	return s->last_us - s->computed_us >= s->lease_us / 4;
+}
+
 /* --- a call --- */
 
-/* Without limits of its own, or with older ones, the server adopts those of the call. */
+/* Without limits of its own, or with older ones, the server adopts those of the call.  Limits from the configuration of a
+ * member have version 1 while the server learns: members that know those in force, which were lost, have a higher one. */
 static bool adopt_limits(struct pool_server *s, const struct pool_call *c)
 {
-	if (s->version && c->version <= s->version)
-		return false;
-	s->limits = c->limits;
-	s->version = c->version ? c->version : 1;
-	return true;
+	bool adopts = !s->version || c->version > s->version;
+	if (adopts) {
+		s->limits = c->limits;
+		s->version = max_u64(c->version, 1);
+	}
+	if (s->version == 1 && !is_learning(s))
+		s->version = 2;
+	return adopts;
 }
 
 /* Changes the limits that the member sets with this call for the first time; `seq` is its last call that arrived. */
@@ -191,10 +200,12 @@ static enum pool_status serve_member(struct pool_server *s, struct pool_record *
 	changed = set_limits(s, c, m ? m->seq : 0) || changed;
 	if (changed)
 		memcpy(s->who, c->who, sizeof(s->who));
+	if (!m && s->n >= POOL_MEMBERS_MAX && is_outdated(s)) /* most of them may have gone */
+		compute_levels(s);
 	if (!m && !(m = add(s, c->id)))
 		return POOL_FULL;
 	take_note(s, m, c);
-	if (changed || s->n <= POOL_FEW || s->last_us - s->computed_us >= s->lease_us / 4) {
+	if (changed || s->n <= POOL_FEW || is_outdated(s)) {
 		compute_levels(s);
 		m = find(s, c->id); /* compute_levels drops expired members, which moves others */
 	}

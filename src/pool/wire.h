@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages between the daemon and its helper ratefs-pool, one packet each; both are from the same build:
  *	daemon → helper   struct pool_setup once, then struct pool_call whenever one is due
- *	helper → daemon   struct pool_report
+ *	helper → daemon   struct pool_report for each call; now and then another one that lists the members
  * and between helpers that share a pool without a server: struct pool_local_call, answered by a struct pool_answer or,
  * with `list`, by a struct pool_listing. */
 #ifndef POOL_WIRE_H
@@ -40,8 +40,8 @@ struct pool_listing {
 };
 
 struct pool_report {
-	bool answered;		    /* false: `error` says why */
-	bool listed;		    /* false: `listing` is not sent */
+	bool answered; /* false: `error` says why */
+	bool listed;   /* repeats an earlier report, with `listing`; false: it is not sent */
 	struct pool_answer answer;  /* its seq is always that of the call */
 	char error[POOL_ERROR_MAX]; /* one line */
 	struct pool_listing listing;

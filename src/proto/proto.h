@@ -6,7 +6,10 @@
  *	         {"v":1,"ok":false,"error":{"code":"bad-value","place":"slow","text":"..."}}
  *
  * One object per line and one answer per request, in order.  Lines are bounded in length and nesting, which
- * bounds the memory and the recursion of the daemon. */
+ * bounds the memory and the recursion of the daemon.
+ *
+ * The library is jansson rather than json-c: it can reject duplicate members, accepts nothing but JSON in valid UTF-8, and
+ * takes our allocator, so that a lack of memory is noticed wherever it occurs (proto_init). */
 #ifndef PROTO_PROTO_H
 #define PROTO_PROTO_H
 

@@ -406,11 +406,6 @@ void class_plan_begin(struct class_plan *p)
 	device_uncount(p->m);
 }
 
-static void unbind_rows(struct leaf *f, void *arg)
-{
-	wait_rows_unbind(f);
-}
-
 void class_plan_commit(struct class_plan *p)
 {
 	struct gate_mount *m = p->m;
@@ -431,7 +426,7 @@ void class_plan_commit(struct class_plan *p)
 		(void)node_link(&p->row[i].leaf->node); /* plan_room has reserved the memory */
 	retire(m, &before, p->now_ns);
 	totals_end(m);
-	leaves_each(&m->leaf.node, unbind_rows, NULL);
+	wait_rows_unbind(&m->leaf.node);
 	device_count(m);
 	publish_table(p);
 }

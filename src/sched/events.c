@@ -235,7 +235,7 @@ static void find_refusing_limit(struct event *e, const struct leaf *f, const str
 		found = key_refuses(e, up[i], c, &why);
 	if (!found && (full || !key_refuses(e, f, c, &why)))
 		return;
-	unsigned index = why.kind < 0 ? RES_INFLIGHT : (unsigned)why.kind * BUCKET_ROLES;
+	unsigned index = why.kind < 0 ? RES_INFLIGHT : (unsigned)why.kind * BUCKET_ROLES + why.role;
 	limit_name(why.limiter->owner, index, &e->limit[0]);
 }
 

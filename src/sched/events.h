@@ -40,7 +40,7 @@ struct event {
 	uint64_t wait_ns;
 	/* what it waited for, longest first; of a request that was refused immediately: what refused it */
 	struct waited_limit limit[EVENT_LIMITS];
-	char class[LIMIT_OF_MAX]; /* "": the mount itself */
+	char class[SCOPE_NAME_MAX]; /* "": the mount itself */
 	char name[KEY_NAME_MAX];
 };
 

@@ -10,7 +10,8 @@
  * Tree       global → fs → mount → class → key, one WF2Q+ queue per (node, lane).  Turns are decided
  *            late: all tokens are taken at the moment of release.  See node.h.
  * Lanes      classes that are subject to the same kinds of limits queue together; others do not
- *            delay each other, except that they take turns at a bucket that they share.
+ *            delay each other, except that they share buckets by weight (line.c).  A key that waits in
+ *            two lanes has a share in each.
  * Locking    one mutex inside, never held during a call of run or refuse.  gate_try takes it only if
  *            it has to wake waiters or find a new key.  Lock order: the caller's locks, then ours.
  * Time       every decision takes its time from the clock table, so that tests can step it. */

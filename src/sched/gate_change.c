@@ -3,6 +3,7 @@
  * needs and only then modifies anything, so that a change that fails has no effect. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sched/gate_internal.h"
 
@@ -171,8 +172,11 @@ static void apply(struct change *ch, uint64_t now_ns)
 	const struct gate_mount_config *cfg = ch->mount;
 	if (ch->paused >= 0)
 		ch->node->paused = ch->paused;
-	if (ch->sets_limits)
+	if (ch->sets_limits) {
+		if (strcmp(ch->limits.pool, ch->node->limiter->config.pool) != 0)
+			wait_rows_unbind(ch->node);
 		limiter_configure(ch->node->limiter, &ch->limits, now_ns);
+	}
 	if (cfg) {
 		struct leaf *f = node_leaf(ch->node);
 		each_apply(f, &cfg->each, now_ns);
@@ -196,6 +200,8 @@ static void commit(struct changes *all)
 	}
 	struct node *root = lanes ? &g->global : all->root;
 	change_begin(root, all->now_ns);
+	if (lanes)
+		lines_forget(g);
 	for (unsigned i = 0; i < all->n; i++)
 		apply(&all->one[i], all->now_ns);
 	tree_publish(all->root);

@@ -34,6 +34,12 @@ struct gate {
 	struct heap vouchers;  /* of struct account */
 	struct heap dates;     /* of struct job: those in a device */
 	size_t n_resources, n_accounts;
+	struct shares {			   /* line.c */
+		struct line_share **table; /* n_table is a power of two */
+		size_t n_table, n;
+		struct list empty; /* lines in which nothing waits, longest empty first */
+		unsigned n_empty;
+	} shares;
 	uint64_t parked, seq, in_device;
 	uint64_t stepped_ns;	    /* last wake-up */
 	uint64_t next_ns, armed_ns; /* next event; what the clock was armed for */

@@ -53,6 +53,7 @@ struct gate *gate_new(const struct clock *clock, void (*dispatch)(void *ctx, str
 	pthread_mutex_init(&g->events.lock, NULL);
 	list_init(&g->ready);
 	list_init(&g->refused);
+	lines_init(g);
 	if (!gate_init(g)) {
 		gate_free(g);
 		return NULL;
@@ -71,6 +72,7 @@ void gate_free(struct gate *g)
 	heap_free(&g->deadlines);
 	heap_free(&g->vouchers);
 	heap_free(&g->dates);
+	lines_fini(g);
 	free(g->paused);
 	gate_events_stop(g);
 	pthread_mutex_destroy(&g->events.lock);

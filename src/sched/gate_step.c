@@ -3,8 +3,8 @@
  *
  *	descend from a root lane to the front job by the fair queues;
  *	ask every node on its way, from the key to the root;
- *	one refuses: the lane of that node leaves its parent's queue and waits in the resource's
- *	             FIFO; descend again, since others may have what they need;
+ *	one refuses: the lane of that node leaves its parent's queue and waits in line at the
+ *	             resource (line.c); descend again, since others may have what they need;
  *	all grant:   take everything, update the tags on the path, deliver the job.
  *
  * Only the first waiter of a resource has a due time, and only a lower bound of it is stored: when
@@ -123,6 +123,17 @@ static void fill_grant(struct job *j, struct leaf *f, struct key *key)
 	}
 }
 
+/* The lanes of a node share its limits by what they have used of them. */
+static void charge_turns(const struct lane *l, const struct job *j)
+{
+	struct lane_limits limits = lane_limits(l, j);
+	for (const struct chain_link *link; (link = next_limit(&limits));) {
+		struct resource *r = link_resource(link);
+		if (r->bucket)
+			line_charge(r, l, chain_tokens(link, &j->cost));
+	}
+}
+
 static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64_t at_ns,
 		      uint64_t now_ns)
 {
@@ -134,8 +145,11 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 	j->grant.probe = j->probe;
 	for (struct lane *l = bottom, *up; l; l = up) {
 		up = lane_parent(l);
-		if (!j->probe)
+		if (!j->probe) {
 			settle_held(l, j, at_ns);
+			if (!reserved)
+				charge_turns(l, j);
+		}
 		bool due = reserve_is_due(l->node, &j->cost, at_ns);
 		if (up && (due || !reserved))
 			fq_serve(up->fq, &l->item, turn_cost(up->node, j), at_ns);

@@ -95,7 +95,7 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 /* A lane that is due by a reservation does not queue behind other lanes. */
 static bool must_queue(struct lane *l, const struct resource *r, uint64_t at_ns)
 {
-	return !list_empty(&r->waiters) && l->turn != r && !resource_held(r, l) &&
+	return !line_would_be_first(r, l) && l->turn != r && !resource_held(r, l) &&
 	       lane_reserved_ns(l, at_ns) > at_ns;
 }
 
@@ -159,7 +159,7 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 	struct resource *r = l->blocked;
 	bool was_first = first_waiter(r) == l;
 	lane_stop_changes(l, at_ns);
-	line_leave(r, l);
+	line_leave(r, l, at_ns);
 	l->blocked = NULL;
 	resource_add_waiters(r, -1);
 	if (list_empty(&r->waiters)) {
@@ -190,7 +190,7 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	if (ahead)
 		list_push_head(&r->waiters, &l->wait);
 	else
-		line_join(r, l);
+		line_join(r, l, at_ns);
 	if (!ahead || r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;

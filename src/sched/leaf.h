@@ -326,8 +326,8 @@ void limit_name(const struct node *n, unsigned index, struct waited_limit *out);
 /* The row of this limit in the leaf's table, which is added if necessary; 0: there is no room. */
 unsigned wait_row_of(struct leaf *f, const struct node *n, unsigned index);
 unsigned wait_row_named(struct leaf *f, const struct waited_limit *limit);
-/* The tree has changed: rows find their nodes by name again. */
-void wait_rows_unbind(struct leaf *f);
+/* The tree below the node has changed, or its pool: rows find their nodes by name again. */
+void wait_rows_unbind(struct node *n);
 /* A request of the key has waited: ns[row] for each limit, wait_ns in total. */
 void key_waited(struct key *key, const uint64_t ns[WAIT_ROWS], uint64_t wait_ns);
 /* The same in a dry run, in which it would have waited. */

@@ -71,6 +71,8 @@ void node_fini(struct node *n)
 		free(n->own[c]);
 	for (unsigned i = 0; i < RESOURCES; i++) {
 		n->gate->n_resources -= n->res[i] != NULL;
+		if (n->res[i])
+			line_forget(n->res[i]);
 		free(n->res[i]);
 	}
 	for (unsigned i = 0; i < LANES; i++)

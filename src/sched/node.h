@@ -22,7 +22,7 @@
  * A lane below the root is in one of three states:
  *	idle     nothing below it is waiting
  *	blocked  a resource of its own node (for the lane of a key: or of an outer key) refuses the
- *	         request at its front; the lane is in that resource's FIFO
+ *	         request at its front; the lane is in line at that resource (line.c)
  *	ready    in its parent's fair queue.  Its own node could admit the request when the lane
  *	         joined the queue, and is asked again when the request is released.
  * A lane of the root is idle, blocked, or about to be released.
@@ -87,32 +87,51 @@ struct resource {
 	uint64_t blocked_ns;	 /* when the current wait began, if any lane waits */
 	uint64_t blocking_ns;	 /* total duration of earlier waits */
 	uint64_t would_wait;	 /* requests in dry runs that would have waited for it */
+	/* How the lanes of its node share it (line.c); a key has none, since there are many keys. */
+	struct lane_turns {
+		uint64_t tag[LANES]; /* tokens per weight, << FQ_SHIFT */
+		uint64_t vtime;	     /* the tag that was served last */
+	} turns[];
 };
 
-/* A line of lanes that is divided into shares. */
-struct line {
-	uint64_t vtime; /* tag of the share that was served last */
-	struct list shares;
-};
+/* A line that is divided into shares: what each node gets of the tokens of an outer key. */
 struct line_share {
-	struct list link; /* in line->shares */
-	const struct node *child;
-	struct lane *first; /* in resource->waiters; NULL: none waits */
-	struct list behind; /* the others */
-	uint64_t tag;	    /* tokens per weight, << FQ_SHIFT: the smallest is served first */
+	struct resource *resource;
+	const struct node *node;
+	struct line_share *up;	 /* of the node above; NULL: line->top */
+	struct line_share *next; /* in its hash bucket */
+	struct list of_line;	 /* in line->shares */
+	struct heap below;	 /* the shares directly below it in which lanes wait, by tag */
+	struct heap_item tag;	 /* in up->below; key: tokens per weight, << FQ_SHIFT */
+	uint64_t vtime;		 /* tag of the share below that was served last */
+	uint64_t turns;	   /* number of tags given below: equal ones are served in this order */
+	size_t n_below;	   /* shares directly below it, whether or not lanes wait there */
+	uint32_t waiting;  /* number of lanes that wait in it and below it */
+	struct list lanes; /* at a key: those that wait, except line->first */
+};
+struct line {
+	struct line_share top; /* of the scope that has the key */
+	struct list shares;    /* all others */
+	size_t n;
+	struct lane *first; /* of those in shares; it is in resource->waiters */
+	bool is_empty;	    /* nothing waits, since empty_ns */
+	uint64_t empty_ns;
+	struct list empty; /* in gate->shares.empty */
 };
 
 struct lane {
 	struct node *node;
 	uint32_t parked; /* at a key: number of jobs, those in parts included */
 	uint16_t index;
+	bool in_share;		 /* it waits in a share of a line */
+	bool by_tag;		 /* it waits in the order of resource->turns */
 	struct key_clock *clock; /* wait_clock.c; at the bottom: may be NULL */
 	/* the lanes below that are ready; NULL at the bottom.  At a key: those of the parts of the
 	 * lane, if it is divided (part.c) */
 	struct fq *fq;
 	struct list jobs;	  /* at the bottom: FIFO, linked by job->link */
 	struct fq_item item;	  /* in the parent's fq */
-	struct resource *blocked; /* the resource in whose FIFO it is, linked by ->wait */
+	struct resource *blocked; /* the resource at which it waits in line, linked by ->wait */
 	struct resource
 		*turn; /* the resource where it was first in line: it need not queue there again */
 	struct list wait;
@@ -152,6 +171,7 @@ struct branch {
 	uint64_t since_ns;
 	uint64_t parked_now[COST_CLASSES], parked_bytes_now;
 	struct histogram wait[COST_CLASSES];
+	uint64_t clocked_ns[LANES]; /* when wait_clock.c last advanced the clocks of all leaves below */
 	struct histogram would_wait[COST_CLASSES]; /* in dry runs */
 	/* requests in the device */
 	uint64_t device_now[COST_CLASSES];
@@ -305,11 +325,21 @@ void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns);
 
 /* line.c */
 
-/* The lane waits at the resource, behind others of its share. */
-void line_join(struct resource *r, struct lane *l);
+/* The lane waits at the resource, behind others of its key. */
+void line_join(struct resource *r, struct lane *l, uint64_t at_ns);
 /* The lane has its turn, for so many tokens.  Call line_leave next. */
 void line_serve(struct resource *r, const struct lane *l, uint64_t tokens);
-void line_leave(struct resource *r, struct lane *l);
+void line_leave(struct resource *r, struct lane *l, uint64_t at_ns);
+/* False: if the lane joined the line now, others would be ahead of it. */
+bool line_would_be_first(const struct resource *r, const struct lane *l);
+/* A request of the lane has taken tokens. */
+void line_charge(struct resource *r, const struct lane *l, uint64_t tokens);
+/* Frees the line of a resource for which nothing waits. */
+void line_forget(struct resource *r);
+/* Frees all lines in which nothing waits, because their nodes may not exist any more. */
+void lines_forget(struct gate *g);
+void lines_init(struct gate *g);
+void lines_fini(struct gate *g);
 
 /* resource.c */
 

@@ -9,7 +9,8 @@ struct resource *resource_new(struct node *n, unsigned index)
 	struct gate *g = n->gate;
 	if (!heap_reserve(&g->due, g->n_resources + 1))
 		return NULL;
-	struct resource *r = calloc(1, sizeof(*r));
+	struct resource *r =
+		calloc(1, sizeof(*r) + (n->kind == SCOPE_KEY ? 0 : sizeof(r->turns[0])));
 	if (!r)
 		return NULL;
 	g->n_resources++;

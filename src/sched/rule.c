@@ -124,6 +124,8 @@ static int parse_term(struct rule_term *t, char *text, rule_resolve *resolve, st
 {
 	char *colon = strchr(text, ':');
 	unsigned field = 0;
+	if (!*text)
+		return error_set(err, "a term is empty; remove a '&'");
 	if (strcmp(text, "all") == 0) {
 		*t = (struct rule_term){.field = RULE_OP, .number = ALL_OPS};
 		return 0;

@@ -72,13 +72,12 @@ struct scope_stats {
 };
 
 /* A limit that a request waited for. */
-#define LIMIT_OF_MAX 72 /* the longest name of a class fits */
 struct waited_limit {
 	bool known;
-	bool each;	       /* a limit of each key */
-	enum scope_kind scope; /* of each key: the scope that sets it */
-	char of[LIMIT_OF_MAX]; /* the name of a class; "" for other scopes */
-	const char *name;      /* "read_bps", "max_inflight", "pause" */
+	bool each;		 /* a limit of each key */
+	enum scope_kind scope;	 /* of each key: the scope that sets it */
+	char of[SCOPE_NAME_MAX]; /* the name of a class or pool; "" for other scopes */
+	const char *name;	 /* "read_bps", "max_inflight", "pause" */
 	uint64_t wait_ns;
 };
 
@@ -108,8 +107,8 @@ struct key_stats {
 	struct fair_key key;
 	bool shared; /* past max_keys: of several callers */
 	uint32_t weight;
-	uint32_t uid;		 /* of its last caller that had to wait */
-	char leaf[LIMIT_OF_MAX]; /* its class; "": directly in the mount */
+	uint32_t uid;		   /* of its last caller that had to wait */
+	char leaf[SCOPE_NAME_MAX]; /* its class; "": directly in the mount */
 	char name[KEY_NAME_MAX]; /* of its cgroup, or of the program that waited last (up to 5 s old); the end of a long one */
 	struct waited_limit limit[KEY_WAITS]; /* those that it waited for longest, longest first */
 	struct waited_limit

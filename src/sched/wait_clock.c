@@ -128,6 +128,11 @@ void lane_stop_changes(struct lane *l, uint64_t at_ns)
 				key_clock_advance(b, at_ns);
 		return;
 	}
+	/* A lane that has its turn is often blocked again at the same time; with many classes, this loop is what waiting
+	 * costs most. */
+	if (n->branch->clocked_ns[l->index] >= at_ns)
+		return;
+	n->branch->clocked_ns[l->index] = at_ns;
 	if (node_is_leaf(n))
 		leaf_clock(node_leaf(n), l->index, at_ns);
 	list_for_each (it, &n->branch->children) {

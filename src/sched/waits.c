@@ -30,7 +30,9 @@ void limit_name(const struct node *n, unsigned index, struct waited_limit *out)
 	*out = (struct waited_limit){.known = true, .each = n->kind == SCOPE_KEY};
 	out->scope = is_pool(index) ? SCOPE_POOL : by->kind;
 	out->name = index_name(index);
-	if (by->kind == SCOPE_CLASS)
+	if (is_pool(index))
+		snprintf(out->of, sizeof(out->of), "%s", by->limiter->config.pool);
+	else if (by->kind == SCOPE_CLASS)
 		snprintf(out->of, sizeof(out->of), "%s", by->branch->name);
 }
 
@@ -72,12 +74,17 @@ unsigned wait_row_of(struct leaf *f, const struct node *n, unsigned index)
 	return row;
 }
 
-void wait_rows_unbind(struct leaf *f)
+static void unbind(struct leaf *f, void *unused)
 {
 	for (unsigned i = 1; i < f->n_wait_rows; i++)
 		f->wait_row[i].node = NULL;
 	for (unsigned i = 0; i < LANES; i++)
 		f->clock[i].stop = NULL;
+}
+
+void wait_rows_unbind(struct node *n)
+{
+	leaves_each(n, unbind, NULL);
 }
 
 /* --- waiting --- */

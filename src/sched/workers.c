@@ -4,7 +4,7 @@
  * A batch of jobs wakes no more threads than there are CPUs.  If these are stuck in the source, the
  * watcher notices: it sleeps while nothing is queued; otherwise it checks every two milliseconds
  * whether a pool has jobs queued although fewer threads than CPUs are making progress, and adds a
- * thread.
+ * thread.  If it cannot, and the pool has none, it asks the owner of the pool to run the jobs (hooks.stranded).
  *
  * One watcher thread serves all pools.  It never runs a job, so it cannot hang, and it alone starts
  * threads: threads that dispatch may be acting as a caller at that moment, and a new thread inherits
@@ -50,6 +50,7 @@ struct workers {
 	struct list all, dead, idle; /* idle: most recent first */
 	unsigned n_all, n_idle, n_starting;
 	unsigned n_serving; /* in hooks.serve: they take no jobs */
+	bool unable;	    /* the last attempt to start a thread failed */
 	bool stop;
 };
 
@@ -138,6 +139,7 @@ static void *work(void *arg)
 	bool able = !w->hooks.thread_start || w->hooks.thread_start(w->hooks.ctx);
 	pthread_mutex_lock(&w->lock);
 	w->n_starting--;
+	w->unable = !able;
 	while (able) {
 		if (serve_locked(w))
 			continue;
@@ -160,14 +162,17 @@ static void *work(void *arg)
 static bool add_thread(struct workers *w)
 {
 	struct worker *me = calloc(1, sizeof(*me));
-	if (!me)
+	if (!me) {
+		w->unable = true;
 		return false;
+	}
 	me->pool = w;
 	list_init(&me->idle);
 	cond_init(&me->wake);
 	if (thread_spawn(&me->thread, "ratefs-work", work, me) < 0) {
 		pthread_cond_destroy(&me->wake);
 		free(me);
+		w->unable = true;
 		return false;
 	}
 	list_push_tail(&w->all, &me->link);
@@ -226,12 +231,17 @@ static void help_out(struct workers *w)
 static bool look_at(struct workers *w)
 {
 	pthread_mutex_lock(&w->lock);
-	if (w->queued && w->queued > w->started - w->started_before)
+	bool nobody = w->n_all == w->n_serving; /* nobody takes jobs, unless somebody stands in */
+	if (w->queued && (nobody || w->queued > w->started - w->started_before))
 		help_out(w);
 	w->started_before = w->started;
 	bool queued = w->queued;
+	/* A thread that is starting may fail to, as the one before it did. */
+	bool stranded = queued && w->unable && w->n_all == w->n_serving + w->n_starting;
 	reap(w);
 	pthread_mutex_unlock(&w->lock);
+	if (stranded && w->hooks.stranded)
+		w->hooks.stranded(w->hooks.ctx);
 	return queued;
 }
 

@@ -21,6 +21,9 @@ struct workers_hooks {
 	/* Called by a thread before it takes a job.  It may work for somebody else, as long as it likes: jobs are then left to
 	 * other threads.  False: it had nothing to do. */
 	bool (*serve)(void *ctx);
+	/* Jobs are queued, the pool has no thread that takes them, and none can be started.  Makes another thread call
+	 * workers_run_queued; must not block.  Called again every few milliseconds until the jobs have been taken. */
+	void (*stranded)(void *ctx);
 	void *ctx;
 };
 
@@ -29,7 +32,7 @@ struct workers *workers_new(unsigned max, const struct workers_hooks *hooks);
  * that gate_new expects. */
 void workers_dispatch(void *unused, struct list *ready);
 unsigned workers_queued(struct workers *w); /* jobs that no thread has taken yet */
-/* Runs queued jobs on the calling thread: for jobs that will be refused, while all threads hang. */
+/* Runs queued jobs on the calling thread: for jobs that will be refused while all threads hang, or that are stranded. */
 void workers_run_queued(struct workers *w);
 /* Runs what is queued, then ends the threads.  Waits for running jobs. */
 void workers_free(struct workers *w);

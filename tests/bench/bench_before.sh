@@ -22,7 +22,7 @@ cat >"$BIN/in_scopes" <<-'END'
 	"$1" -f -c "$conf" &
 	until mountpoint -q "$6"; do sleep 0.1; done
 	while mountpoint -q "$6"; do sleep 0.1; done
-	kill $! 2>/dev/null; wait $!
+	kill $! 2>/dev/null; wait $! || : # an earlier program may report that its mount is gone
 END
 chmod +x "$BIN/in_scopes"
 if [ -n "${RATEFS_BEFORE:-}" ]; then

@@ -184,6 +184,121 @@ static void measure_costs(void)
 		world_fini(&scene[i].w, scene[i].fs, scene[i].m);
 }
 
+/* --- waiting --- */
+
+/* A request that waits: real time from the end of the one before it to its admission, all in the gate.  One user has `classes`
+ * classes with `processes` processes each, which wait at a limit of the mount or of the user. */
+struct crowd {
+	const char *name;
+	unsigned classes, processes;
+	bool each;   /* the limit is that of the user */
+	bool nested; /* each class is inside the one before it */
+	double best_ns;
+};
+
+static struct world crowd_world;
+static struct gate_mount *crowd_mount;
+static uint64_t crowd_served;
+static bool crowd_stops;
+
+static void crowd_ask(struct work *k)
+{
+	struct job *j = &k->job;
+	k->fate = PENDING;
+	enum gate_verdict v = gate_try(crowd_mount, &j->cost, &j->caller, &j->grant);
+	if (v == GATE_WOULD_BLOCK)
+		v = gate_park(crowd_mount, j);
+	if (v == GATE_GO)
+		work_run(j);
+}
+
+static void crowd_next(struct work *k)
+{
+	if (k->fate != RAN)
+		return;
+	crowd_served++;
+	gate_done(&k->job.grant, OUTCOME_OK, 4096);
+	if (!crowd_stops)
+		crowd_ask(k);
+}
+
+static void crowd_classes(const struct crowd *c)
+{
+	static struct gate_class_config cfg[100];
+	static char name[100][16];
+	for (unsigned i = 0; i < c->classes; i++) {
+		char text[40];
+		snprintf(name[i], sizeof(name[i]), "c%u", i);
+		snprintf(text, sizeof(text), "gid:%u", i);
+		cfg[i] = (struct gate_class_config){.name = name[i],
+						    .parent = c->nested && i ? name[i - 1] : NULL,
+						    .match = rule_parse(text, NULL, NULL),
+						    .fair = FAIR_PROCESS};
+	}
+	require(gate_set_classes(crowd_mount, cfg, c->classes) == 0);
+	for (unsigned i = 0; i < c->classes; i++)
+		rule_free((struct rule *)cfg[i].match);
+}
+
+static void crowd_round(struct crowd *c)
+{
+	unsigned n = c->classes * c->processes;
+	struct work *k = calloc(n, sizeof(*k));
+	struct gate_mount_config cfg = mount_config();
+	struct gate_fs *fs;
+	require(k != NULL);
+	cfg.fair = FAIR_UID;
+	set_limit(c->each ? &cfg.each : &cfg.limits, LIMIT_BPS, 4096 * 5000);
+	world_init(&crowd_world);
+	gate_set_caller_ops(crowd_world.gate, &without_proc);
+	crowd_mount = world_mount(&crowd_world, &fs, &cfg);
+	crowd_stops = false;
+	crowd_classes(c);
+	for (unsigned i = 0; i < n; i++) {
+		k[i] = (struct work){.world = &crowd_world, .on_end = crowd_next};
+		k[i].job = (struct job){.ops = &work_ops,
+					.cost = {COST_READ, 1, 4096},
+					.caller = {.uid = 1, .gid = i % c->classes, .tid = 1 + i},
+					.memory_bytes = 100};
+		crowd_ask(&k[i]);
+	}
+	world_pass(&crowd_world, NSEC_PER_SEC);
+	crowd_served = 0;
+	double begin = now_s();
+	world_pass(&crowd_world, 4 * NSEC_PER_SEC);
+	double ns = (now_s() - begin) / (double)crowd_served * 1e9;
+	c->best_ns = c->best_ns == 0 || ns < c->best_ns ? ns : c->best_ns;
+	crowd_stops = true;
+	for (unsigned i = 0; i < n; i++)
+		if (k[i].fate == PENDING)
+			gate_cancel(crowd_world.gate, &k[i].job);
+	world_fini(&crowd_world, fs, crowd_mount);
+	free(k);
+}
+
+static void measure_waiting(void)
+{
+	static struct crowd crowd[] = {
+		{"1 class with 8 processes, limit of the mount", 1, 8, false, false, 0},
+		{"1 class with 8 processes, limit of the user", 1, 8, true, false, 0},
+		{"1 class with 1 process, limit of the user", 1, 1, true, false, 0},
+		{"1 class with 1000 processes, limit of the mount", 1, 1000, false, false, 0},
+		{"1 class with 1000 processes, limit of the user", 1, 1000, true, false, 0},
+		{"100 classes with 10 processes, limit of the mount", 100, 10, false, false, 0},
+		{"100 classes with 10 processes, limit of the user", 100, 10, true, false, 0},
+		{"8 nested classes with 10 processes, limit of the mount", 8, 10, false, true, 0},
+		{"8 nested classes with 10 processes, limit of the user", 8, 10, true, true, 0},
+	};
+	for (unsigned r = 0; r < 5; r++)
+		for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++)
+			crowd_round(&crowd[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
+		char name[100];
+		snprintf(name, sizeof(name), "waits: %s", crowd[i].name);
+		result(name, crowd[i].best_ns, "ns", 0, 0);
+	}
+}
+
 /* --- exactness --- */
 
 static struct world w;
@@ -281,6 +396,7 @@ static void measure_reservation(void)
 int main(int argc, char **argv)
 {
 	measure_costs();
+	measure_waiting();
 	measure_each();
 	measure_reservation();
 	return missed && argc > 1 && !strcmp(argv[1], "--strict");

@@ -3,13 +3,14 @@
  *
  *	floor dev|uring [calls] -f SOURCE MOUNTPOINT
  *
- * A directory in which every name is a file of 64 MiB of zeros; reads and writes go past the page cache and are answered
+ * A directory in which every name is a file of 16 MiB of zeros; reads and writes go past the page cache and are answered
  * immediately, without touching a byte.  Names like f000000, which names.c makes, exist only while they are created.
  * Requests come by /dev/fuse or by io_uring, as with ratefs's transport=, but without libfuse.  The replies let the kernel
  * make as many round trips as with ratefs -o cache=strict.  SOURCE is ignored.
  *
  * With `calls`, each request makes the system calls in SOURCE that no mirror can do without: stat, open, pread, pwrite and so
- * on, with what the kernel asks for; the names must exist there.  Names, attributes and handles are still made up.
+ * on, with what the kernel asks for.  The names must exist there, as files of at least 16 MiB: a short read or write is an
+ * error.  Names, attributes and handles are still made up.
  *
  * What a mirror is short of this is its own; what this is short of the backing directory is the kernel's. */
 #include <errno.h>
@@ -31,7 +32,7 @@
 
 #include "fs/uring.h"
 
-#define FILE_SIZE     (64ULL << 20)
+#define FILE_SIZE     (16ULL << 20)
 #define MAX_TRANSFER  (1U << 20)
 #define MESSAGE_MAX   (MAX_TRANSFER + 4096)
 #define THREADS_MAX   64
@@ -72,13 +73,12 @@ static void call_lookup(uint64_t node, const char *name)
 		snprintf(place, sizeof(known[0]), "%s", name);
 }
 
-/* data: of a write, or a buffer for a read. */
-static void call(const struct fuse_in_header *in, const void *args, const char *name, char *data)
+/* data: of a write, or a buffer for a read.  False: not all of it was read or written. */
+static bool call(const struct fuse_in_header *in, const void *args, const char *name, char *data)
 {
 	const struct fuse_getattr_in *getattr = args;
 	const struct fuse_read_in *rw = args; /* a write begins with the same fields */
 	struct stat st;
-	ssize_t n = 0;
 	switch (in->opcode) {
 	case FUSE_GETATTR:
 		fstat(getattr->getattr_flags & FUSE_GETATTR_FH ? (int)getattr->fh : source, &st);
@@ -87,18 +87,16 @@ static void call(const struct fuse_in_header *in, const void *args, const char *
 		unlinkat(source, name, 0);
 		break;
 	case FUSE_READ:
-		n = pread((int)rw->fh, data, rw->size, (off_t)rw->offset);
-		break;
+		return pread((int)rw->fh, data, rw->size, (off_t)rw->offset) == (ssize_t)rw->size;
 	case FUSE_WRITE:
-		n = pwrite((int)rw->fh, data, rw->size, (off_t)rw->offset);
-		break;
+		return pwrite((int)rw->fh, data, rw->size, (off_t)rw->offset) == (ssize_t)rw->size;
 	case FUSE_RELEASE:
 		close((int)((const struct fuse_release_in *)args)->fh);
 		break;
 	default:
 		break;
 	}
-	(void)n;
+	return true;
 }
 
 /* --- the answers ------------------------------------------------------------------------------------- */
@@ -200,8 +198,8 @@ static int open_node(uint64_t node, uint32_t flags, struct fuse_open_out *out)
 static int answer(const struct fuse_in_header *in, const void *args, const char *name, char *data,
 		  void *out)
 {
-	if (source >= 0)
-		call(in, args, name, data);
+	if (source >= 0 && !call(in, args, name, data))
+		return -EIO;
 	switch (in->opcode) {
 	case FUSE_LOOKUP:
 		return lookup(name, out);

@@ -57,8 +57,8 @@ says "slow: cache: cannot be changed" ctl set slow iops=5 cache=strict
 says "global: fair: belongs to the mount scope" ctl set global fair=uid
 says "slow: 'iops': write KEY=VALUE" ctl set slow iops
 says "slow: 'iops=20,bps=10M': not one option; separate options with spaces" ctl set slow iops=20,bps=10M
-says "slow: 'global.iops': belongs to another scope; say 'ratefsctl set global iops=100'" ctl set slow global.iops=100
-says "slow: 'fs.iops': belongs to another scope; say 'ratefsctl set fs:slow iops=100'" ctl set slow fs.iops=100
+says "slow: 'global.iops': belongs to another scope; use 'ratefsctl set global iops=100'" ctl set slow global.iops=100
+says "slow: 'fs.iops': belongs to another scope; use 'ratefsctl set fs:slow iops=100'" ctl set slow fs.iops=100
 says "slow: weight: .*',' does not separate weights; write '\+'" ctl set slow weight=uid:0=4,uid:1=2
 says "slow: bps: .*rates are per second" ctl set slow bps=10MB/min
 says "slow: bps_burst: has no effect without bps" ctl set slow bps_burst=10M
@@ -130,6 +130,7 @@ equal "$(jq -s length "$TMP/watch")" 3 "views in two and a half seconds"
 code 2 ctl
 code 2 ctl nonsense
 says "unknown command 'lst'; did you mean 'list'" ctl lst
+says "'class' needs add, remove or list" ctl class
 code 2 ctl set slow
 code 2 ctl stats slow --save
 code 2 ctl pause slow --json

@@ -54,7 +54,7 @@ equal "$(state one)" mounted
 
 # A reload that would remove the mount changes nothing.
 without_the_first
-complains "mount 'one' would go, but is in use" ctl reload
+complains "mount 'one' would be unmounted, but is in use" ctl reload
 complains "^  sleep \(process $user, user 0\): working directory\$" ctl reload
 equal "$(state one)" mounted
 equal "$(value other iops)" off "changed by a reload that was refused"
@@ -65,7 +65,7 @@ before=$(grep -c "not reloaded, nothing has changed" "$LOG")
 kill -HUP "$DAEMON"
 refused_again() { [ "$(grep -c "not reloaded, nothing has changed" "$LOG")" -gt "$before" ]; }
 within 5s refused_again || fail "SIGHUP: nothing in the log"
-log_has "mount 'one' would go, but is in use" || fail "SIGHUP: the log does not say why"
+log_has "mount 'one' would be unmounted, but is in use" || fail "SIGHUP: the log does not say why"
 equal "$(state one)" mounted "after SIGHUP"
 
 # A section that was only renamed is the same mount: it stays mounted, in use, with its new limits.

@@ -119,7 +119,19 @@ refused wait $client
 named
 kill -CONT "$one"
 lower_goes_on
-kill -TERM "$one" "$DAEMON"
+
+# When one of two daemons exits, trace goes on with the other, and ends with the last.
+timeout 60 "$RATEFSCTL" trace >"$TMP/said" 2>"$TMP/err" &
+tracer=$!
+nap 500ms
+kill -TERM "$one"
 within 15s gone "$one" || fail "the first daemon does not end"
+within 5s grep -qF "$SOCK: the connection to the daemon is lost: it has exited" "$TMP/err" || fail "trace said: $(cat "$TMP/err")"
+ok ctl set two iops=300 >/dev/null
+within 5s grep -q 'limit_changed iops=300' "$TMP/said" || fail "trace ended with the first daemon: $(cat "$TMP/said" "$TMP/err")"
+kill -TERM "$DAEMON"
 daemon_ended_well
+rc=0
+wait $tracer || rc=$?
+equal $rc 1 "exit status of trace"
 lower_gone

@@ -41,11 +41,21 @@ stop() {
 
 # --- commands --------------------------------------------------------------------------------
 
+# goes_on COMMAND: it shows a mount (trace shows only what happens) and runs until it is interrupted.
+goes_on() {
+	"$@" >"$TMP/out" 2>&1 &
+	local pid=$!
+	[ "$2" = trace ] || within 20s grep -Eq ' [1-9][0-9]* mounts? ' "$TMP/out" || fail "'$*' shows no mount: $(cat "$TMP/out")"
+	nap 1s
+	kill "$pid" 2>/dev/null || fail "'$*' does not go on: $(cat "$TMP/out")"
+	wait "$pid"
+}
+
 tried=0
 # try LINE: runs a command as the page shows it.
 try() {
 	local line=$1 words
-	read -ra words <<<"$(moved "$line")"
+	read -ra words <<<"$(moved "$line" | tr -d "'")"
 	say "${words[*]}"
 	tried=$((tried + 1))
 	case $line in
@@ -57,10 +67,7 @@ try() {
 		ok "${words[@]}" >"$TMP/out"
 		;;
 	'ratefsctl top'* | 'ratefsctl watch'* | 'ratefsctl trace'*)
-		# A command that runs until it is interrupted.
-		timeout 2 "${words[@]}" >"$TMP/out"
-		equal $? 124 "'$line' does not go on"
-		[ -s "$TMP/out" ] || [ "${words[1]}" = trace ] || fail "'$line' shows nothing"
+		goes_on "${words[@]}"
 		;;
 	'umount '*) unmount "${words[1]}" ;;
 	'dd '*) at_least 3500ms "${words[@]}" status=none ;; # 20 MiB at 5 MiB/s, of which 100 ms are there at the start

@@ -20,6 +20,21 @@ for signal in TERM INT; do
 	unpark
 done
 
+# Reads through the page cache are not refused (an error might be the end of a program), and more and more arrive.
+mount_ratefs -o cache=page,read_bps=64K,read_bps_burst=0
+for i in 1 2 3 4; do
+	head -c 64M /dev/zero >"$SRC/large$i"
+	cat "$MNT/large$i" >/dev/null 2>&1 &
+	cats[i]=$!
+done
+within 10s parked 2 || fail "nothing parked"
+t0=$(now_ms)
+stop_ratefs TERM
+[ $(($(now_ms) - t0)) -lt 3000 ] || fail "SIGTERM while files are read through the page cache took $(($(now_ms) - t0)) ms"
+kill -9 "${cats[@]}" 2>/dev/null
+wait "${cats[@]}" 2>/dev/null
+rm "$SRC"/large?
+
 # umount -l: parked requests are served, or end when their processes exit; then the daemon ends.
 mount_ratefs -o read_bps=64K
 park_readers "$PARK" --size 64K

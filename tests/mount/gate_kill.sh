@@ -30,12 +30,12 @@ uring=
 if (requires helper:hostile; hostile uring-read "$SRC/file" 1 >/dev/null 2>&1); then uring=1; else say "no io_uring"; fi
 for cache in auto page; do
 	mount_ratefs -o "cache=$cache,iops=1,iops_once=1M,window=1ms,attr_timeout=0,entry_timeout=0"
-	for op in read aio uring uring-async uring-direct uring-direct-async mmap write open create stat fstat statfs mkdir rmdir unlink rename link symlink readlink \
+	for op in read direct-read direct-write aio uring uring-async uring-direct uring-direct-async mmap write open create stat fstat statfs mkdir rmdir unlink rename link symlink readlink \
 		readdir chmod truncate fallocate fsync getxattr setxattr; do
-		case $op in aio | uring-direct*) dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue ;; esac
+		case $op in aio | direct-* | uring-direct*) dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue ;; esac
 		case $op in uring*) [ -n "$uring" ] || continue ;; esac
-		# With the page cache, only mmap and write behave differently.
-		[ $cache = auto ] || [ $op = mmap ] || [ $op = write ] || continue
+		# With the page cache, only these behave differently.
+		case $cache.$op in auto.* | page.mmap | page.write | page.direct-*) ;; *) continue ;; esac
 		path=$MNT/file
 		[ $op != readdir ] || path=$MNT/dir
 		killed_in_time $op "$path" "$MNT"

@@ -71,7 +71,7 @@ done <"$TMP/names"
 
 # Over HTTP.
 PORT=$((20000 + RANDOM % 20000))
-ratefs-exporter --listen "127.0.0.1:$PORT" >"$TMP/exporter" 2>&1 &
+ratefs-exporter --listen "$PORT" >"$TMP/exporter" 2>&1 & # means 127.0.0.1
 exporter=$!
 # get PATH [METHOD]: the body; the status and the type in $TMP/head.  False: the status is not 200.
 get() {
@@ -88,6 +88,7 @@ get() {
 	[ "$status" = 200 ]
 }
 within 10s get / >/dev/null 2>&1 || fail "the exporter does not answer: $(cat "$TMP/exporter")"
+equal "$(cat "$TMP/exporter")" "ratefs-exporter: serving metrics at http://127.0.0.1:$PORT/metrics" "what it says"
 ok get /metrics >"$TMP/metrics"
 equal "$(paste -sd ' ' "$TMP/head")" "200 Content-Type: text/plain; version=0.0.4; charset=utf-8"
 equal "$(value ratefs_bytes_total "$M" 'op="read"')" "$(json .total.bytes "$TMP/read")" "bytes read, over HTTP"
@@ -95,7 +96,8 @@ refused get /other
 refused get /metrics POST
 equal "$(get /metrics HEAD 2>/dev/null)" ""
 says 'ADDRESS:PORT' ratefs-exporter --listen :80
-says 'cannot listen' ratefs-exporter --listen "127.0.0.1:$PORT"
+says "cannot listen on 127.0.0.1:$PORT: Address already in use" ratefs-exporter --listen "127.0.0.1:$PORT"
+says "cannot listen on 127.0.0.1:$PORT: Address already in use" ratefs-exporter --listen "$PORT"
 says 'number from 0 to 100' ratefs-exporter --users many
 # By default, only this machine is served.
 ratefs-exporter --help | grep -q 'default 127.0.0.1:' || fail "the default address"

@@ -118,10 +118,15 @@ if len(ids) != len(set(ids)):
 for panel in board["panels"]:
     for target in panel["targets"]:
         check(panel["title"], target["expr"], target["legendFormat"])
-for variable in board["templating"]["list"]:
-    values = re.match(r"label_values\((.*), (\w+)\)$", variable.get("definition", ""))
+variables = [v for v in board["templating"]["list"] if v["type"] == "query"]
+if len(variables) < 3:
+    print(f"only {len(variables)} variables")
+for variable in variables:
+    values = re.match(r"label_values\((.*), (\w+)\)$", variable["query"]["query"])
     if values:
         check("variable " + variable["name"], values[1], "{{" + values[2] + "}}")
+    else:
+        print(f"variable {variable['name']}: unknown query")
 rules = [rule for group in get("rules")["groups"] for rule in group["rules"]]
 if len(rules) < 12:
     print(f"only {len(rules)} rules")

@@ -100,8 +100,37 @@ grep -Eq "^mnt +$who +[0-9]+ +iogen " "$TMP/plain" || fail "no key on a pipe"
 ! grep -q "$(printf '\033')" "$TMP/plain" || fail "control codes on a pipe"
 ! grep -q 'q quit' "$TMP/plain" || fail "keys to press on a pipe"
 says 'no daemon has a mount' "$RATEFSCTL" top nonexistent
+
+# A target: one mount by its name or any path on it, or all mounts of a daemon.
+for target in mnt "$MNT" "$MNT/file" global; do
+	(timeout 1.8 "$RATEFSCTL" top "$target" || true) >"$TMP/plain"
+	grep -Eq '^ratefs top .* 1 mount ' "$TMP/plain" || fail "top $target: $(cat "$TMP/plain")"
+	grep -q '^> mnt\.read_bps ' "$TMP/plain" || fail "top $target shows no limit: $(cat "$TMP/plain")"
+done
+
+# It ends with its terminal, even if SIGHUP is ignored.
+tm new-session -d -s top -x 80 -y 24 "trap '' HUP; exec $RATEFSCTL top"
+must_show 'q quit'
+pid=$(top_pid)
+tm kill-server
+within 5s gone "$pid" || fail "top goes on without a terminal"
 pkill -KILL -x iogen # of this test's own pid namespace
 wait "$load" 2>/dev/null
+unmount_ratefs
+
+# A daemon that exits and comes back: the screen says so, and no longer than that.
+mount_ratefs -o iops=100
+tm new-session -d -s top -x 80 -y 24 "$RATEFSCTL top; echo \"ended with \$?\"; sleep 60"
+must_show '^> mnt\.iops '
+unmount_ratefs
+must_show ' 0 mounts '
+must_show 'you have no running ratefs daemons'
+mount_ratefs -o iops=100
+must_show '^> mnt\.iops '
+must_show 'q quit'
+type_keys q
+must_show 'ended with 0'
+tm kill-server
 unmount_ratefs
 
 # 4,096 keys: all of them are sorted and filtered, with less than 20 ms of CPU per second (measured:

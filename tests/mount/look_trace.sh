@@ -23,6 +23,9 @@ allow_other = yes
 mounts = a
 match = uid:1001
 read_bps = 512K
+[pool:p]
+server = unix:$TMP/pool.sock
+bps = 1G
 END
 : >"$LOG"
 "$RATEFS" -f -c "$TMP/conf" >>"$LOG" 2>&1 &
@@ -85,6 +88,18 @@ equal "$(count long .op)" "$(count all '(.wait_ns // 0) >= 300000000')" "long wa
 all b '.event == "admitted" or .event == "would_block"'
 has b '.event == "would_block" and .wait_ns == 0 and .limit.name == "read_bps" and .limit.scope == "mount"'
 
-says 'events are those of mounts' "$RATEFSCTL" trace fs:a
+# The longest name that a class may have.
+name=$(printf 'c%.0s' {1..64})
+ok ctl class add a "$name" match=uid:1003 read_bps=256K >/dev/null
+"$RATEFSCTL" trace "a/$name" --json >"$TMP/longest" 2>&1 &
+tracer=$!
+nap 500ms
+iogen --op read --size 64K --count 4 --uids 1003 --path "$MNT/file" >/dev/null || fail "iogen"
+within 5s grep -q '"event":"admitted"' "$TMP/longest" || fail "no event of a class with a long name: $(cat "$TMP/longest")"
+kill $tracer
+wait $tracer 2>/dev/null
+
+says 'events belong to mounts' "$RATEFSCTL" trace fs:a
+says 'events belong to mounts' "$RATEFSCTL" trace pool:p
 says "'soon': " "$RATEFSCTL" trace --min-wait=soon
-LOG_EXPECTED="$LOG_EXPECTED|a: set|limit" stop_ratefs
+LOG_EXPECTED="$LOG_EXPECTED|a: set|limit|class .* added" stop_ratefs

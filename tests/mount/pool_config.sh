@@ -48,6 +48,11 @@ near "${RATE[a]}" $((2 << 20)) 20 "half of it"
 rates 2 a
 rates 3 a
 near "$SUM" $((4 << 20)) 7 "one of two mounts"
+# They share it by their weights.
+ok ctl set a mount_weight=3 >/dev/null
+rates 2 a b
+near "${RATE[a]}" $((3 << 20)) 10 "three quarters of it"
+ok ctl set a mount_weight=1 >/dev/null
 
 # A class takes part in a pool of its own: 50 operations per second.
 at_least 3s as_user 4242 bash -c "for ((i = 0; i < 200; i++)); do stat --cached=never '$TMP/ma/file'; done" >/dev/null
@@ -60,6 +65,12 @@ rates 2 a b 2
 rates 4 a b 2
 near "$SUM" $((8 << 20)) 7 "after ratefsctl set"
 near "${RATE[2]}" $((4 << 20)) 15 "hosts share, not mounts"
+# A mount whose requests have waited less than those of another one, which is idle now, has the share of its host, too.
+reading 2
+nap 1s
+rates 2 b
+read_end
+near "${RATE[b]}" $((4 << 20)) 10 "the other mount alone"
 equal "$(ctl show pool:p -j | jq -r .options.bps.value)" 8M "show"
 ctl stats >"$TMP/stats" || fail "stats"
 grep -q '^pool p at unix:.*: leased, 2 members' "$TMP/stats" || fail "stats do not show the pool"

@@ -39,7 +39,7 @@ limited() {	# WHAT MOUNT...
 	local what=$1
 	shift
 	rates 1 "$@"
-	rates 3 "$@"
+	rates 2 "$@"
 	near "$SUM" "$RATE_POOL" 8 "$what"
 }
 met() { ctl stats "$1" -j | jq -r '.limits_met[] | select(.scope == "pool") | "\(.of).\(.name)=\(.value) by \(.joined_by)"'; }

@@ -50,12 +50,18 @@ host_down 1
 proxy
 unnamed() { host_up 1 -o "$POOL,pool.on_lost=open,pool.server=redis://farm.test"; }
 trouble "an unknown name" "farm.test:6379: .*[Nn]ame" open unnamed
+before 5s cat "$TMP/m1/file" >/dev/null	# 64 MiB: not limited
 over name farm.test 10.77.0.254
 host_down 1
 # A name with two addresses, the first of which does not answer.
 name farm.test 10.77.0.253 10.77.0.254
 host_up 1 -o "$POOL,pool.server=redis://farm.test"
 within 10s mode_is leased || fail "the second address is not tried: $(cat "$TMP/log1")"
+host_down 1
+
+# The largest limit and window.
+host_up 1 -o "pool=large,pool.bps=4T,pool.window=1h,pool.lease=300ms,pool.server=redis://10.77.0.254"
+within 10s mode_is leased large || fail "no lease of a large pool: $(cat "$TMP/log1")"
 host_down 1
 
 # The rights that the manual page lists are enough.

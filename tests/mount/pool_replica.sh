@@ -19,25 +19,25 @@ server() {	# ADDRESS [arguments]: another server there; its process id is in SER
 }
 at() { redis-cli -h "$@" 2>/dev/null; }
 learned() { host_said "$1" "pool 'farm': .* has lost data, its clock was set, or"; }
-# during COMMAND...: both hosts read for 5 seconds; after one second, the command runs.  Over the
+# during COMMAND...: both hosts read for 4 seconds; after one second, the command runs.  Over the
 # whole time, both hosts together stay below the rate.
 during() {
 	(nap 1s && "$@") &
 	local meanwhile=$!
-	rates 5 1 2
+	rates 4 1 2
 	wait "$meanwhile"
 	[ "$SUM" -le $((POOL_RATE * 107 / 100)) ] || fail "tokens were made up by '$*': $SUM"
 }
 full_rate() {
 	rates 1 1 2
-	rates 3 1 2
+	rates 2 1 2
 	near "$SUM" "$POOL_RATE" 8 "$1"
 }
 hosts_up() {
 	for n in 1 2; do
 		host_up $n -o "$POOL,pool.server=redis://farm.test"
 	done
-	rates 2 1 2
+	rates 1 1 2
 }
 hosts_down() {
 	host_down 2

@@ -49,7 +49,7 @@ if ! sanitized; then # a sanitizer needs all addresses
 		(ulimit -v $kb; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other) >"$LOG" 2>&1 &
 		DAEMON=$!
 		within 10s answers || fail "no mount with $kb kB of addresses: $(cat "$LOG")"
-		grep -q "requests by /dev/fuse; no io_uring: .*ulimit -v" "$LOG" || fail "the log does not say why, with $kb kB of addresses"
+		within 5s grep -q "requests by /dev/fuse; no io_uring: .*ulimit -v" "$LOG" || fail "the log does not say why, with $kb kB of addresses"
 		before 5s cmp "$SRC/file" "$MNT/file" || fail "data, with $kb kB of addresses"
 		unmount_ratefs
 	done
@@ -103,8 +103,24 @@ within 10s nobody_waits || fail "dead readers still wait"
 stop_ratefs
 taskset -cp "0-$(($(nproc --all) - 1))" $$ >/dev/null
 
+# SIGTERM while files are read through the page cache: such reads are not refused, and more and more arrive.
+LOG_EXPECTED="$LOG_EXPECTED|still in use"
+uring cache=page,read_bps=64K,read_bps_burst=0
+for i in 1 2 3 4 5 6 7 8; do
+	truncate -s 64M "$SRC/large$i"
+	cat "$MNT/large$i" >/dev/null 2>&1 &
+	JOBS+=($!)
+done
+within 10s parked 2 || fail "nothing parked"
+kill -TERM "$DAEMON"
+within 5s gone "$DAEMON" || fail "the daemon stays while files are read through the page cache"
+daemon_ended_well
+kill -9 "${JOBS[@]}" 2>/dev/null
+rm "$SRC"/large?
+
 # However the mount is ended while requests wait, no caller is left waiting.
-for how in TERM KILL force; do
+mountpoint -q /sys/fs/fuse/connections || mount -t fusectl fusectl /sys/fs/fuse/connections
+for how in TERM KILL force lazy abort; do
 	uring read_bps=16K
 	park_readers 20 --size 64K
 	within 10s parked 15 || fail "nothing parked ($how)"
@@ -112,11 +128,13 @@ for how in TERM KILL force; do
 	TERM) kill -TERM "$DAEMON" ;;
 	KILL) kill -KILL "$DAEMON" ;;
 	force) umount -f "$MNT" 2>/dev/null ;;
+	lazy) umount -l "$MNT" && unpark ;; # the mount ends with its last user
+	abort) echo 1 >"/sys/fs/fuse/connections/$(findmnt -rnM "$MNT" -o MAJ:MIN | cut -d : -f 2)/abort" || fail "abort" ;;
 	esac
 	within 10s gone "$DAEMON" || kill -TERM "$DAEMON"
 	within 10s gone "$DAEMON" || fail "the daemon stays ($how)"
-	unpark
+	[ -z "$PARKED" ] || unpark
 	wait "$DAEMON" 2>/dev/null
 	umount -l "$MNT" 2>/dev/null
+	none_hangs
 done
-exit 0

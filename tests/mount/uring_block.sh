@@ -37,6 +37,20 @@ heal
 ends 10s $slow
 settled "after a source that hung"
 
+# The mount ends at the moment when a worker has passed an answer to the ring thread: the answer still reaches the client.
+# (The worker does so after more than eight reads in a row.)
+fault pread delay=900 spare=15
+dd if="$MNT/file" of="$TMP/last" bs=4K count=16 status=none 2>/dev/null &
+slow=$!
+within 5s hanging pread || fail "nobody reads"
+fault wake delay=200
+LOG_EXPECTED="$LOG_EXPECTED|still in use"
+stop_ratefs
+within 5s gone $slow || fail "the reader of a mount that has ended stays"
+equal "$(stat -c %s "$TMP/last")" 65536 "bytes read when the mount ended: the last answer"
+heal
+uring cache=strict
+
 # SIGTERM while it hangs: the daemon logs what it abandoned, and no caller is left waiting.
 fault pread hang
 cat "$MNT/file" >/dev/null 2>&1 &

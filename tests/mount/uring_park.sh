@@ -36,3 +36,27 @@ killed_in_time read "$MNT/file"
 unpark
 none_hangs
 stop_ratefs
+
+# No more entries can be made: the last ones are left to requests that need not wait, and others are refused.
+faults_ready
+LOG_EXPECTED="$LOG_EXPECTED|no memory for the buffer of another thread"
+uring cache=strict,read_iops=1,read_iops_burst=0
+fault mmap errno=ENOMEM
+exec 3<>"$TMP/go"
+on_cpu 0 flood try "$MNT/file" 1500 <"$TMP/go" >"$TMP/out" &
+hog=$!
+within 30s grep -q started "$TMP/out" || fail "the threads were not started"
+within 10s parked 900 || fail "$(stat_of .parked_now) of 1500 wait although there are 1024 entries"
+for cpu in $(seq 0 $(($(nproc) - 1))); do
+	before 5s on_cpu "$cpu" stat "$MNT/file" >/dev/null
+	before 5s on_cpu "$cpu" sh -c "echo $cpu >$MNT/new && rm $MNT/new"
+done
+waiting=$(stat_of .parked_now)
+echo >&3
+within 5s grep -q errors "$TMP/out" || fail "the threads were not counted"
+say "without more entries, $waiting of 1500 wait; $(grep errors "$TMP/out")"
+within 10s gone $hog || fail "threads of a process that has ended still wait"
+exec 3>&-
+heal
+none_hangs
+stop_ratefs

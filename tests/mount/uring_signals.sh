@@ -5,7 +5,7 @@
 # request.  While the daemon is stopped, it takes none.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
-requires helper:flood helper:noise helper:reap helper:signalled jq perl taskset
+requires helper:flood helper:noise helper:oneread helper:reap helper:signalled jq taskset
 
 backing "${URING_BACKING:-tmpfs}"
 head -c 1M /dev/zero >"$SRC/file"
@@ -19,50 +19,53 @@ spend() {
 	slay $SPENDER
 }
 # Reads from a file that is open already.
-# shellcheck disable=SC2016 # perl's
-reader='
-	use POSIX;
-	sigaction(SIGUSR1, POSIX::SigAction->new(sub { })); # no SA_RESTART
-	open(my $f, "<", $ARGV[0]) or die; $| = 1;
-	print "open\n";
-	<STDIN>;
-	print defined(sysread($f, my $b, 65536)) ? "read\n" : "error " . ($! + 0) . "\n";'
-start_reader() {
+start_reader() { # [direct] [other]
 	rm -f "$TMP/in"
 	mkfifo "$TMP/in"
-	perl -e "$reader" "$MNT/file" <"$TMP/in" >"$TMP/said" &
+	oneread "$MNT/file" "$@" <"$TMP/in" >"$TMP/said" &
 	READER=$!
 	exec 4>"$TMP/in"
 	within 5s grep -q open "$TMP/said" || fail "the reader did not start"
 }
 
 # The reader gets a signal after it has sent its request and before the daemon takes it.
-signal_before_taken() { # KILL
-	start_reader
+signal_before_taken() { # KILL [direct] [other]
+	local signal=$1
+	shift
+	start_reader "$@"
 	stopped
 	echo >&4
 	nap 50ms
-	kill "-$1" $READER
+	kill "-$signal" $READER
 	nap 50ms
 	goes_on
+}
+reader_is_gone() { # after what
+	within 1s gone $READER || fail "$1: still there a second after that"
+	wait $READER 2>/dev/null
+	exec 4>&-
 }
 
 # The reader is killed before the daemon took its request.
 uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h
 spend
 signal_before_taken KILL
-within 1s gone $READER || fail "killed before its request was taken: still there a second after that"
-wait $READER 2>/dev/null
-exec 4>&-
+reader_is_gone "killed before its request was taken"
+signal_before_taken KILL direct
+reader_is_gone "killed before its request was taken, which was made with O_DIRECT"
 # The reader gets a signal that it handles before the daemon took its request: it continues to wait,
 # and can still be killed.
 signal_before_taken USR1
 nap 300ms
 equal "$(tail -n 1 "$TMP/said")" open "interrupt=fatal: what a handled signal does"
 kill -KILL $READER
-within 1s gone $READER || fail "killed after a signal that came too early: still there after a second"
-wait $READER 2>/dev/null
-exec 4>&-
+reader_is_gone "killed after a signal that came too early"
+# The same, but another thread of the reader handles that signal, so that it is not pending any more.
+signal_before_taken USR1 other
+nap 300ms
+equal "$(tail -n 1 "$TMP/said")" taken "interrupt=fatal: what a signal does that another thread handles"
+kill -KILL $READER
+reader_is_gone "killed after a signal that came too early and was handled by another thread"
 killed_in_time read "$MNT/file"
 
 # Thousands of requests: some have no entry, some have one that the daemon has not taken.
@@ -91,6 +94,11 @@ uring cache=strict,read_bps=1K,read_bps_burst=0,window=1ms,max_wait=1h,interrupt
 spend
 signal_before_taken USR1
 within 1s grep -q 'error 4' "$TMP/said" || fail "interrupt=any: no EINTR a second after a signal that came early: $(tail -n 1 "$TMP/said")"
+wait $READER
+exec 4>&-
+# Even if another thread has handled the signal by then, as with /dev/fuse.
+signal_before_taken USR1 other
+within 1s grep -q 'error 4' "$TMP/said" || fail "interrupt=any: no EINTR after a signal that another thread handled: $(tail -n 1 "$TMP/said")"
 wait $READER
 exec 4>&-
 stop_ratefs

@@ -7,7 +7,22 @@
 requires unshare python3
 
 mkdir -p "$TMP/allowed/box"
+# Each change of a volume is synced to disk; hundreds of them would take most of the time.
+mkdir -m 700 "$STATE"
+mount -t tmpfs -o mode=700 tmpfs "$STATE" || fail "tmpfs"
 start_plugin --allow-source="$TMP/allowed"
+
+# --- rights: only those that it and the daemon need (needed[] in src/ctl/volume_privileges.c), also for what it starts
+# Threads of connections that have just ended may disappear meanwhile.
+for thread in "/proc/$PLUGIN" "/proc/$PLUGIN/task"/*; do
+	rights=$(grep -E '^(Cap|NoNewPrivs)' "$thread/status" 2>/dev/null) || continue
+	equal "$(tr -s '\t\n' ' ' <<<"$rights")" "CapInh: 0000000000000000 CapPrm: 00000000882803df CapEff: 00000000882803df \
+CapBnd: 00000000882803df CapAmb: 0000000000000000 NoNewPrivs: 1 " "rights of thread ${thread##*/}"
+done
+equal "$(stat -c %a "$STATE" "$SOCK" | xargs)" "700 600" "modes of the state directory and the socket"
+equal "$(sed -n 's/^CapabilityBoundingSet=//p' "$srcdir/conf/ratefs-volume.service.in" | tr ' ' '\n' | sort | xargs)" \
+	"$(sed -n '/needed\[\] = {/,/};/p' "$srcdir/src/ctl/volume_privileges.c" | grep -o 'CAP_[A-Z_]*' | sort | xargs)" \
+	"capabilities of the service, and of the program"
 
 # --- options: the same messages as on the command line
 for option in iops=x write_bps=10mbit iops= foo=3 max_open=-1 ro=maybe profile=nosuch fair=luck; do
@@ -80,14 +95,14 @@ start_plugin --allow-source="$TMP/allowed"
 daemon=$(daemon_pid)
 exec 7>"$mnt/open"
 for i in 1 2 3 4 5; do
-	(for j in $(seq 20); do
-		post VolumeDriver.Mount "{\"Name\":\"box\",\"ID\":\"storm$j\"}"
-		post VolumeDriver.Unmount "{\"Name\":\"box\",\"ID\":\"storm$j\"}"
-		post VolumeDriver.Create "{\"Name\":\"storm$i-$j\"}"
-		post VolumeDriver.Remove "{\"Name\":\"storm$i-$j\"}"
+	(for j in $(seq 1000); do # until the plugin does not answer
+		post VolumeDriver.Mount "{\"Name\":\"box\",\"ID\":\"storm$j\"}" || break
+		post VolumeDriver.Unmount "{\"Name\":\"box\",\"ID\":\"storm$j\"}" || break
+		post VolumeDriver.Create "{\"Name\":\"storm$i-$j\"}" || break
+		post VolumeDriver.Remove "{\"Name\":\"storm$i-$j\"}" || break
 	done) 2>/dev/null &
 	clients=$!
-	nap 200ms
+	nap $((100 + RANDOM % 200))ms
 	kill_plugin
 	wait $clients
 	jq -e .v "$STATE/volumes.json" >/dev/null || fail "the state is broken after kill -9"
@@ -129,7 +144,7 @@ asks Remove '{"Name":"box"}'
 # --- a reference whose container is gone is collected; one whose container still exists is not
 asks Unmount '{"Name":"mine","ID":"one"}'
 kill_plugin TERM
-start_plugin --allow-source="$TMP/allowed" --collect-after=2
+start_plugin --allow-source="$TMP/allowed" --collect-after=1
 asks Create '{"Name":"left"}'
 mnt=$(asks Mount '{"Name":"left","ID":"crashed"}' .Mountpoint)
 mkdir "$TMP/inside"
@@ -137,7 +152,7 @@ mkdir "$TMP/inside"
 unshare --mount --propagation private sh -c \
 	'mount --bind "$1" "$2" && umount "$1" && exec sleep 1000' sh "$mnt" "$TMP/inside" &
 sandbox=$!
-nap 8s
+nap 5s # five searches; two would be enough
 mountpoint -q "$mnt" || fail "collected although a sandbox has it"
 equal "$(asks Get '{"Name":"left"}' '.Volume.Status.containers | length')" 1 "the sandbox is not seen"
 # Meanwhile the plugin notices by itself that the daemon is dead.

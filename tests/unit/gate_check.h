@@ -22,6 +22,37 @@ static inline uint32_t res_gate_now(const struct resource *r)
 	return r->index == RES_INFLIGHT ? atomic_load(&r->node->limiter->inflight.waiters) : 0;
 }
 
+/* A share is in the heap of the one above it while lanes wait in it, and these are counted.  Returns the number of lanes that
+ * are not in resource->waiters. */
+static inline uint32_t check_line(const struct resource *r)
+{
+	uint32_t waiting = 0, top = 0;
+	size_t n = 0;
+	list_for_each (it, &r->line->shares) {
+		const struct line_share *s = list_entry(it, struct line_share, of_line);
+		uint32_t lanes = 0;
+		list_for_each (lane, (struct list *)(uintptr_t)&s->lanes) {
+			must(list_entry(lane, struct lane, wait)->blocked == r);
+			must(list_entry(lane, struct lane, wait)->in_share);
+			lanes++;
+		}
+		waiting += lanes;
+		must(heap_contains(&s->tag) == (s->waiting > 0));
+		if (s->waiting && !s->n_below) { /* a key */
+			lanes += r->line->first && r->line->first->node == s->node;
+			must(s->waiting == lanes);
+		}
+		if (s->up == &r->line->top)
+			top += s->waiting;
+		n++;
+	}
+	must(n == r->line->n);
+	must(top == waiting + (r->line->first != NULL));
+	must(!r->line->first || first_waiter(r)); /* it is there, perhaps behind others */
+	must(!r->line->is_empty || !top);
+	return waiting;
+}
+
 /* Waiters and claims are counted exactly; the first waiter of a bucket has a due time in the future;
  * nobody waits for a free permit or for the end of a pause that is over. */
 static inline void check_resource(const struct resource *r, uint64_t now_ns)
@@ -31,16 +62,9 @@ static inline void check_resource(const struct resource *r, uint64_t now_ns)
 		must((list_entry(it, struct lane, wait)->blocked) == (r));
 		waiters++;
 	}
-	must(!r->line || waiters);
+	must(!r->line || r->line->is_empty || waiters);
 	if (r->line)
-		list_for_each (it, &r->line->shares) {
-			struct line_share *s = list_entry(it, struct line_share, link);
-			must(s->first ? s->first->blocked == r : list_empty(&s->behind));
-			list_for_each (behind, &s->behind) {
-				must(list_entry(behind, struct lane, wait)->blocked == r);
-				waiters++;
-			}
-		}
+		waiters += check_line(r);
 	for (unsigned i = 0; r->bytes && i < LANES; i++)
 		claimants += r->held[i].lane != NULL;
 	if (r->index != RES_PAUSE)

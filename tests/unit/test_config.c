@@ -82,18 +82,28 @@ START_TEST(unknown_sections_and_keys_are_told_with_the_nearest_name)
 	     "[mount:NAME], [class:NAME] and [pool:NAME]");
 	says(MOUNT "iosp = 3\n", "f:4: [mount:m] unknown option 'iosp'; did you mean 'iops'?");
 	says(MOUNT "[global]\nfair = uid\n",
-	     "f:5: [global] fair: belongs to the mount scope, not to global");
+	     "f:5: [global] fair: belongs to the mount scope, not to global; set it there");
+}
+END_TEST
+
+START_TEST(a_section_does_not_name_a_mount_like_another_target)
+{
+	says("[mount:global]\nsource = /a\nmountpoint = /b\n",
+	     "f:1: [mount:global] name: 'global' has another meaning for ratefsctl; choose another name");
+	says("[mount:pool:x]\nsource = /a\nmountpoint = /b\n",
+	     "f:1: [mount:pool:x] name: 'pool:x' has another meaning for ratefsctl; choose another name");
+	ck_assert_int_eq(parse("[mount:global]\nsource = /a\nmountpoint = /b\nname = a\n"), 0);
 }
 END_TEST
 
 START_TEST(what_is_there_twice_is_told)
 {
 	says(MOUNT "iops = 3\nIOPS = 4\n",
-	     "f:5: [mount:m] IOPS: the key is there twice, first in line 4");
+	     "f:5: [mount:m] IOPS: the key occurs twice, first in line 4");
 	says(MOUNT "max-open = 3\nmax_open = 4\n",
-	     "f:5: [mount:m] max_open: the key is there twice, first in line 4");
+	     "f:5: [mount:m] max_open: the key occurs twice, first in line 4");
 	says(MOUNT "[mount:M]\nsource = /x\nmountpoint = /y\n",
-	     "f:4: [mount:M]: the section is there twice, first in line 1; rename or merge them");
+	     "f:4: [mount:M]: the section occurs twice, first in line 1; rename or merge them");
 	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = //m/\n",
 	     "f:6: [mount:n] mountpoint: '/m' is also that of [mount:m]");
 	says(MOUNT "[mount:n]\nsource = /x\nmountpoint = /n\nname = m\n",
@@ -114,7 +124,7 @@ START_TEST(what_is_missing_is_told)
 	says("[fs:a]\niops = 4\n" MOUNT, "f:1: [fs:a] source: is missing");
 	says("[fs:a]\nsource = /a\n" MOUNT "fs = a\n",
 	     "f:4: [mount:m] source: give fs or source, not both");
-	says("[mount:]\n" MOUNT, "f:1: [mount:]: the name is missing");
+	says("[mount:]\n" MOUNT, "f:1: [mount:]: the name is missing; write [mount:NAME]");
 	says("[mount:m]\nsource = s\nmountpoint = m\n",
 	     "f:2: [mount:m] source: 's' is not an absolute path\n"
 	     "f:3: [mount:m] mountpoint: 'm' is not an absolute path");
@@ -123,7 +133,7 @@ END_TEST
 
 START_TEST(lines_that_iniparser_would_misread_are_told)
 {
-	says("iops = 3\n" MOUNT, "f:1: the key stands before the first [section]");
+	says("iops = 3\n" MOUNT, "f:1: the key is before the first [section]");
 	says(MOUNT "[global\niops = 3\n",
 	     "f:4: a section must end with ']', with nothing behind it");
 	says(MOUNT "[\n", "f:4: a section must end with ']', with nothing behind it");
@@ -440,7 +450,8 @@ UNIT_MAIN("config", a_scope_does_not_take_part_in_a_pool_twice, scopes_take_part
 	  case_of_keys_does_not_matter, a_good_file_gives_its_values,
 	  every_option_of_the_command_line_is_a_key_and_the_other_way_round,
 	  unknown_sections_and_keys_are_told_with_the_nearest_name, what_is_there_twice_is_told,
-	  what_is_missing_is_told, lines_that_iniparser_would_misread_are_told,
+	  a_section_does_not_name_a_mount_like_another_target, what_is_missing_is_told,
+	  lines_that_iniparser_would_misread_are_told,
 	  all_problems_come_in_one_go_in_the_order_of_the_file,
 	  a_line_that_is_too_long_does_not_hide_the_others, many_problems_are_counted_and_not_kept,
 	  a_file_that_cannot_be_read_is_named)

@@ -194,6 +194,38 @@ START_TEST(a_dry_run_counts_what_would_have_waited_for_a_pool)
 }
 END_TEST
 
+static const struct waited_limit *longest_wait(struct key_stats *key)
+{
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, key, 1), 1);
+	return &key->limit[0];
+}
+
+/* A mount and the global scope may belong to different pools; and a scope may join another. */
+START_TEST(waiting_for_a_pool_is_counted_by_its_name)
+{
+	struct work k[3] = {0};
+	struct key_stats key;
+	up(LIMIT_IOPS, 100);
+	strcpy(cfg.limits.pool, "farm");
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	ck_assert_int_eq(ask(&k[0], COST_META, 0), GATE_PARKED);
+	world_pass(&w, SEC);
+	lease(LIMIT_IOPS, 100, 1, SEC);
+	world_pass(&w, 2 * SEC);
+	ck_assert_int_eq(longest_wait(&key)->scope, SCOPE_POOL);
+	ck_assert_str_eq(longest_wait(&key)->of, "farm");
+	strcpy(cfg.limits.pool, "other");
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	ck_assert_int_eq(ask(&k[1], COST_META, 0), GATE_GO); /* with what is left of the lease */
+	ck_assert_int_eq(ask(&k[2], COST_META, 0), GATE_PARKED);
+	world_pass(&w, 5 * SEC);
+	lease(LIMIT_IOPS, 100, 1, SEC);
+	world_pass(&w, SEC);
+	ck_assert_str_eq(longest_wait(&key)->of, "other");
+	down();
+}
+END_TEST
+
 UNIT_MAIN("gate_pool", without_a_lease_requests_wait_and_with_one_they_proceed_at_its_rate,
 	  a_lease_that_ends_admits_nothing_more_until_the_next,
 	  leases_that_come_twice_late_or_out_of_order_create_no_tokens,
@@ -201,4 +233,5 @@ UNIT_MAIN("gate_pool", without_a_lease_requests_wait_and_with_one_they_proceed_a
 	  the_use_of_a_pool_is_counted_and_who_waits_for_it,
 	  a_scope_can_join_a_pool_and_leave_it_while_requests_wait,
 	  metadata_meets_the_iops_of_a_pool_even_where_the_mount_has_meta_iops,
-	  a_dry_run_counts_what_would_have_waited_for_a_pool)
+	  a_dry_run_counts_what_would_have_waited_for_a_pool,
+	  waiting_for_a_pool_is_counted_by_its_name)

@@ -352,6 +352,39 @@ START_TEST(threads_that_cannot_start_are_missing_and_nothing_else)
 }
 END_TEST
 
+static bool never_start(void *ctx)
+{
+	return false;
+}
+
+static void note_stranded(void *ctx)
+{
+	atomic_fetch_add((_Atomic unsigned *)ctx, 1);
+}
+
+/* Otherwise they would wait until a thread can be started. */
+START_TEST(the_owner_of_a_pool_hears_of_jobs_for_which_no_thread_can_be_started)
+{
+	static const struct job_ops ops = {.run = count_run};
+	static struct job jobs[4];
+	static _Atomic unsigned stranded;
+	atomic_store(&ran, 0);
+	struct workers *w = workers_new(4, &(struct workers_hooks){.thread_start = never_start,
+								   .stranded = note_stranded,
+								   .ctx = &stranded});
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned before = atomic_load(&stranded);
+		dispatch(w, jobs + i, 1, &ops);
+		while (atomic_load(&stranded) == before)
+			sched_yield();
+		ck_assert_uint_eq(atomic_load(&ran), i);
+		workers_run_queued(w);
+		ck_assert_uint_eq(atomic_load(&ran), i + 1);
+	}
+	workers_free(w);
+}
+END_TEST
+
 static _Atomic unsigned served;
 
 /* Works for somebody else, once, until the test releases the jam. */
@@ -504,6 +537,7 @@ UNIT_MAIN("gate_threads", threads_that_ask_cancel_and_change_limits_lose_nothing
 	  workers_run_everything_that_is_queued_before_they_end,
 	  the_pool_grows_while_its_threads_are_stuck,
 	  threads_that_cannot_start_are_missing_and_nothing_else,
+	  the_owner_of_a_pool_hears_of_jobs_for_which_no_thread_can_be_started,
 	  a_pool_whose_threads_all_hang_takes_none_from_another, an_idle_pool_has_no_threads,
 	  jobs_do_not_wait_for_a_thread_that_serves_somebody_else,
 	  a_thread_serves_before_it_takes_the_next_job, several_scopes_change_at_the_same_moment)

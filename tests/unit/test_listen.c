@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct sockaddr_storage a;
 static struct error err;
@@ -32,6 +33,34 @@ START_TEST(a_port_alone_is_reached_from_this_machine_only)
 }
 END_TEST
 
+START_TEST(an_address_is_written_as_a_url_has_it)
+{
+	char text[LISTEN_TEXT_MAX];
+	ck_assert_int_eq(listen_parse("9944", &a, &err), 0);
+	ck_assert_str_eq(listen_text(&a, text), "127.0.0.1:9944");
+	ck_assert_int_eq(listen_parse("[0::1]:80", &a, &err), 0);
+	ck_assert_str_eq(listen_text(&a, text), "[::1]:80");
+}
+END_TEST
+
+START_TEST(an_address_in_use_is_named)
+{
+	struct error e = ERROR_INIT;
+	struct sockaddr_in *in = (struct sockaddr_in *)&a;
+	socklen_t size = sizeof(*in);
+	ck_assert_int_eq(listen_parse("127.0.0.1:1", &a, &err), 0);
+	in->sin_port = 0; /* any that is free */
+	int fd = listen_open(&a, &e);
+	ck_assert_msg(fd >= 0, "%s", e.text);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)in, &size), 0);
+	ck_assert_int_eq(listen_open(&a, &e), -1);
+	ck_assert_msg(strncmp(e.text, "cannot listen on 127.0.0.1:", 27) == 0 &&
+			      strstr(e.text, ": Address already in use"),
+		      "%s", e.text);
+	close(fd);
+}
+END_TEST
+
 START_TEST(what_is_no_address_is_refused)
 {
 	static const char *const bad[] = {"",	     ":80",    "a:b",	"127.0.0.1:", "127.0.0.1:0",
@@ -45,4 +74,5 @@ START_TEST(what_is_no_address_is_refused)
 END_TEST
 
 UNIT_MAIN("listen", addresses_are_those_of_either_family,
-	  a_port_alone_is_reached_from_this_machine_only, what_is_no_address_is_refused)
+	  a_port_alone_is_reached_from_this_machine_only, an_address_is_written_as_a_url_has_it,
+	  an_address_in_use_is_named, what_is_no_address_is_refused)

@@ -181,10 +181,12 @@ START_TEST(wrong_values_are_named_with_what_would_be_right)
 	says("context", "", "context: is empty; give a value, or leave it out");
 	says("iops", NULL, "iops: needs a value; write iops=OPS");
 	says("max_read", "12", "max_read: '12': must be between 4K and 1M");
-	says("source", "", "source: is empty");
+	says("source", "", "source: is empty; give a value, or leave it out");
 	says("name", "global",
 	     "name: 'global' has another meaning for ratefsctl; choose another name");
 	says("name", "fs:x", "name: 'fs:x' has another meaning for ratefsctl; choose another name");
+	says("name", "pool:x",
+	     "name: 'pool:x' has another meaning for ratefsctl; choose another name");
 	says("latency", "5", "latency: '5': has no unit; write for example 5ms or 5s");
 	says("latency", "5ms~6ms",
 	     "latency: '5ms~6ms': the part after '~' must not be the larger one");
@@ -247,9 +249,10 @@ START_TEST(an_option_of_another_scope_is_refused)
 {
 	fresh();
 	ck_assert_int_eq(option_set(&s, SCOPE_GLOBAL, "fair", "uid", batch, &err), -1);
-	ck_assert_str_eq(err.text, "fair: belongs to the mount scope, not to global");
+	ck_assert_str_eq(err.text, "fair: belongs to the mount scope, not to global; set it there");
 	ck_assert_int_eq(option_set(&s, SCOPE_MOUNT, "control", "off", batch, &err), -1);
-	ck_assert_str_eq(err.text, "control: belongs to the global scope, not to mount");
+	ck_assert_str_eq(err.text,
+			 "control: belongs to the global scope, not to mount; set it there");
 	ck_assert_int_eq(option_set(&s, SCOPE_GLOBAL, "control", "x", batch, &err), -1);
 	ck_assert_str_eq(err.text, "control: 'x' is neither an absolute path nor off");
 }
@@ -428,7 +431,7 @@ START_TEST(limits_of_each_are_not_those_of_the_scope)
 	is("bps", "off");
 	is("each.bps", "20M");
 	ck_assert_int_eq(option_set(&s, SCOPE_FS, "each.bps", "1M", batch, &err), -1);
-	ck_assert_str_eq(err.text, "each.bps: belongs to the mount scope, not to fs");
+	ck_assert_str_eq(err.text, "each.bps: belongs to the mount scope, not to fs; set it there");
 }
 END_TEST
 
@@ -474,7 +477,8 @@ START_TEST(a_class_has_a_match_a_parent_and_a_share)
 	ck_assert_ptr_null(s.match.rule);
 	ck_assert_int_eq(set("reserve.bps", "5M"), -1);
 	ck_assert_int_eq(option_set(&s, SCOPE_CLASS, "on_full", "wait", batch, &err), -1);
-	ck_assert_str_eq(err.text, "on_full: belongs to the mount scope, not to class");
+	ck_assert_str_eq(err.text,
+			 "on_full: belongs to the mount scope, not to class; set it there");
 }
 END_TEST
 

@@ -40,6 +40,20 @@ START_TEST(a_snapshot_has_what_the_daemon_said)
 }
 END_TEST
 
+START_TEST(daemons_of_the_same_name_are_told_apart)
+{
+	struct snapshot *s = snapshot_new(0);
+	ck_assert(snapshot_add_daemon(s, 1, "/a") && snapshot_add_daemon(s, 2, "/b"));
+	ck_assert_str_eq(snapshot_daemon_name(s, 1), "/a");
+	ck_assert(snapshot_add_daemon(s, 3, "/a") && snapshot_add_daemon(s, 4, "/a"));
+	ck_assert_str_eq(snapshot_daemon_name(s, 1), "/a (process 1)");
+	ck_assert_str_eq(snapshot_daemon_name(s, 2), "/b");
+	ck_assert_str_eq(snapshot_daemon_name(s, 3), "/a (process 3)");
+	ck_assert_str_eq(snapshot_daemon_name(s, 4), "/a (process 4)");
+	snapshot_free(s);
+}
+END_TEST
+
 START_TEST(answers_of_other_versions_are_read_as_far_as_they_go)
 {
 	static const char *const odd[] = {
@@ -174,7 +188,7 @@ START_TEST(a_key_that_waits_all_the_time_is_seen_before_its_wait_ends)
 }
 END_TEST
 
-UNIT_MAIN("rates", a_snapshot_has_what_the_daemon_said,
+UNIT_MAIN("rates", a_snapshot_has_what_the_daemon_said, daemons_of_the_same_name_are_told_apart,
 	  answers_of_other_versions_are_read_as_far_as_they_go, rates_are_what_happened_per_second,
 	  a_counter_that_was_reset_counts_from_zero,
 	  each_limit_says_how_much_of_it_is_used_and_how_long_it_refused,

@@ -116,8 +116,8 @@ START_TEST(a_problem_says_what_is_wrong_and_what_to_write)
 	ck_assert_ptr_nonnull(strstr(problem("uid:1,,uid:2"), "an alternative is empty"));
 	ck_assert_ptr_nonnull(strstr(problem("uid:1, "), "an alternative is empty"));
 	ck_assert_ptr_nonnull(strstr(problem(" "), "is empty; write uid:NAME"));
-	ck_assert_ptr_nonnull(strstr(problem("uid:1 &"), "write uid:NAME"));
-	ck_assert_ptr_nonnull(strstr(problem("& uid:1"), "write uid:NAME"));
+	ck_assert_ptr_nonnull(strstr(problem("uid:1 &"), "a term is empty; remove a '&'"));
+	ck_assert_ptr_nonnull(strstr(problem("& uid:1"), "a term is empty; remove a '&'"));
 	ck_assert_ptr_nonnull(strstr(problem("op:read|"), "unknown op ''"));
 	ck_assert_ptr_nonnull(strstr(problem("comm:a-very-long-program-name"), "15 characters"));
 	ck_assert_ptr_nonnull(strstr(problem("uid:99999999999"), "out of range"));

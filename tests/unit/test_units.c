@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/text.h"
 #include "base/units.h"
 
 #include <string.h>
@@ -219,10 +220,34 @@ START_TEST(what_is_printed_parses_back_to_the_same_value)
 }
 END_TEST
 
+START_TEST(an_amount_is_rounded_to_the_unit_that_it_is_shown_in)
+{
+	static const struct {
+		double n, base;
+		const char *text;
+	} rows[] = {
+		{0, 1024, "0"},
+		{1023, 1024, "1023"},
+		{1024, 1024, "1.0K"},
+		{99.96 * 1024, 1024, "100.0K"},
+		{1023.4 * 1024, 1024, "1023K"},
+		{1023.6 * 1024, 1024, "1.0M"},
+		{(1 << 30) - 4096, 1024, "1.0G"},
+		{-1023.6 * 1024, 1024, "-1.0M"},
+		{999, 1000, "999"},
+		{999600, 1000, "1.0M"},
+	};
+	char buf[TEXT_AMOUNT_MAX];
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		ck_assert_str_eq(text_amount(rows[i].n, rows[i].base, buf), rows[i].text);
+}
+END_TEST
+
 UNIT_MAIN("units", letters_and_iec_suffixes_are_1024_based, suffixes_with_a_b_are_1000_based,
 	  a_rate_may_end_in_per_second_and_a_size_may_not, ops_count_in_thousands,
 	  off_means_unlimited_where_a_limit_is_parsed, durations_have_units_and_fractions,
 	  an_unknown_suffix_is_named, bits_are_refused_with_the_bytes_to_write,
 	  what_is_not_a_number_is_refused_in_words, what_does_not_fit_is_too_large,
 	  a_fraction_of_a_size_is_refused_with_the_whole_number,
-	  values_are_printed_in_their_shortest_form, what_is_printed_parses_back_to_the_same_value)
+	  values_are_printed_in_their_shortest_form, what_is_printed_parses_back_to_the_same_value,
+	  an_amount_is_rounded_to_the_unit_that_it_is_shown_in)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Preloaded into the daemon: backing calls fail, stop short, dawdle or hang as the table in the file $FAULTS says.
- * Only calls that the mirror makes on its tree are named here, so requests and replies are never touched. */
+ * Most are calls that the mirror makes on its tree.  Messages on /dev/fuse are never touched; "wake" and "io_uring_enter"
+ * are calls of the threads that take requests from io_uring. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -205,6 +206,15 @@ void *mmap64(void *at, size_t n, int prot, int flags, int fd, off64_t off)
 	return REAL(mmap64)(at, n, prot, flags, fd, off);
 }
 
+/* Another thread is woken by adding to a counter of 8 bytes, an eventfd. */
+static void *static_slot_write;
+ssize_t write(int fd, const void *buf, size_t n)
+{
+	if (n == sizeof(uint64_t) && is_armed("wake"))
+		strikes("wake", NULL);
+	return REAL(write)(fd, buf, n);
+}
+
 /* Of an inode that the mirror remembers, not of the many files that are opened and closed in passing. */
 static void *static_slot_close;
 int close(int fd)
@@ -214,8 +224,8 @@ int close(int fd)
 	return REAL(close)(fd);
 }
 
-/* Raw calls by which a thread becomes somebody else.  setfsuid and setfsgid have no way to fail: they
- * return who the thread was, and leave it so. */
+/* Raw calls, most of them to become somebody else.  setfsuid and setfsgid have no way to fail: they return who the thread
+ * was, and leave it so. */
 static const struct {
 	long number;
 	const char *name;
@@ -225,6 +235,7 @@ static const struct {
 	{SYS_setfsgid, "setfsgid", 0},
 	{SYS_setgroups, "setgroups", 1},
 	{SYS_capset, "capset", 1},
+	{SYS_io_uring_enter, "io_uring_enter", 1},
 };
 
 static void *static_slot_syscall;

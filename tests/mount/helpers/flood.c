@@ -3,6 +3,8 @@
  *
  *	flood hold FILE N	N threads read FILE for ever.  On a line of standard input each gets a
  *				signal that it handles; then prints "signalled" and goes on.
+ *	flood try FILE N	the same, but threads that get an error end, and "N errors" is printed for them all
+ *				on that line of standard input.
  *	flood kill FILE N	N times: a child reads FILE and waits in it, handles a signal, and is killed
  *				100 ms later.  Takes the time until it is gone, less the time that a child took
  *				which only slept and was killed just before it.  Prints in ms what four of five
@@ -45,13 +47,18 @@ static void handle_signal(void)
 	sigaction(SIGUSR1, &sa, NULL);
 }
 
-static int file;
+static int file, errors_are_counted;
+static _Atomic int errors;
 
 static void *read_for_ever(void *arg)
 {
 	char c;
 	while (pread(file, &c, 1, 0) >= 0)
 		;
+	if (errors_are_counted) {
+		errors++;
+		return arg;
+	}
 	perror("flood: read");
 	_exit(1);
 	return arg;
@@ -74,6 +81,10 @@ static int hold(int n)
 	fflush(stdout);
 	if (!fgets(line, sizeof(line), stdin))
 		return 1;
+	if (errors_are_counted) {
+		printf("%d errors\n", errors);
+		return 0;
+	}
 	for (int i = 0; i < n; i++)
 		pthread_kill(t[i], SIGUSR1);
 	puts("signalled");
@@ -129,8 +140,9 @@ int main(int argc, char **argv)
 	int n = argc == 4 ? atoi(argv[3]) : 0;
 	file = n > 0 ? open(argv[2], O_RDONLY) : -1;
 	if (file < 0) {
-		fprintf(stderr, "usage: flood hold|kill FILE N\n");
+		fprintf(stderr, "usage: flood hold|try|kill FILE N\n");
 		return 2;
 	}
-	return strcmp(argv[1], "hold") == 0 ? hold(n) : measure(n);
+	errors_are_counted = strcmp(argv[1], "try") == 0;
+	return errors_are_counted || strcmp(argv[1], "hold") == 0 ? hold(n) : measure(n);
 }

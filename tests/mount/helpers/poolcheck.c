@@ -172,6 +172,37 @@ static int compare(redisContext *c, const char *path, unsigned calls)
 	return 0;
 }
 
+/* As many members as a pool can have die, and another one joins. */
+static int compare_full(redisContext *c, const char *path)
+{
+	struct pool_server s;
+	struct pool_answer here, there;
+	char sha[41];
+	load(c, path, sha);
+	freeReplyObject(need(c, redisCommand(c, "FLUSHALL")));
+	pool_server_init(&s);
+	for (unsigned i = 0; i < POOL_MEMBERS_MAX + 3; i++) {
+		struct pool_call call = {.seq = 1, .weight = 1, .lease_ms = 500, .who = "host"};
+		bool late = i > POOL_MEMBERS_MAX;
+		call.limits.rate[0] = call.demand[0] = 1000000;
+		snprintf(call.id, sizeof(call.id), "%u", i);
+		int64_t now_us = 1700000000000000 + i + (late ? 2000000 : 0);
+		freeReplyObject(need(c, redisCommand(c, "SET {p}clock %lld", (long long)now_us)));
+		pool_serve(&s, &call, now_us, false, &here);
+		ask(c, sha, true, &call, &there);
+		if (!equal(&here, &there) ||
+		    (here.status == POOL_FULL) != (i == POOL_MEMBERS_MAX)) {
+			fprintf(stderr, "poolcheck: member %u of a full pool\n", i);
+			show("memory", &here);
+			show("script", &there);
+			return 1;
+		}
+	}
+	printf("a full pool: %u members after all others have died\n", here.members);
+	pool_server_free(&s);
+	return 0;
+}
+
 static double seconds(void)
 {
 	struct timespec ts;
@@ -238,7 +269,7 @@ int main(int argc, char **argv)
 		return measure(c, argv[3], n, argc > 5 ? atof(argv[5]) : 5);
 	if (argc > 5 && atoll(argv[5]))
 		seed = (uint64_t)atoll(argv[5]);
-	int rc = compare(c, argv[3], n);
+	int rc = compare(c, argv[3], n) || compare_full(c, argv[3]);
 	redisFree(c);
 	return rc;
 }

@@ -114,12 +114,18 @@ static void prepare_uring(struct victim *v)
 	prepare_ring(v);
 }
 
-static void prepare_uring_direct(struct victim *v)
+static void prepare_direct(struct victim *v)
 {
 	v->fd = open(v->path, O_RDWR | O_DIRECT);
 	v->buf = aligned_alloc(4096, 65536);
 	if (v->fd < 0)
 		die("cannot open", v->path);
+	memset(v->buf, 0, 65536);
+}
+
+static void prepare_uring_direct(struct victim *v)
+{
+	prepare_direct(v);
 	prepare_ring(v);
 }
 
@@ -317,6 +323,8 @@ static const struct op {
 	void (*run)(struct victim *v);
 } ops[] = {
 	{"read", prepare, op_read},
+	{"direct-read", prepare_direct, op_read},
+	{"direct-write", prepare_direct, op_write},
 	{"aio", prepare_aio, op_aio},
 	{"mmap", prepare_mmap, op_mmap},
 	{"write", prepare, op_write},

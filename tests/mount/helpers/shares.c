@@ -4,8 +4,8 @@
  *	shares fill DIR N			makes N files with long names
  *	shares list DIR SIZE THREADS SECONDS	getdents with a buffer of SIZE, again and again: "bytes"
  *	shares read FILE SIZE SECONDS		reads: "bytes worst-ms"
- *	shares between FILE SIZE FROM TO	reads from now on, until a little after TO; "bytes" of what was read
- *						between these moments (seconds since 1970)
+ *	shares times FILE SIZE STOP		reads until a file called STOP exists; one line for each read: when it ended
+ *						(seconds since 1970), bytes.  The first line is printed immediately.
  *	shares close FILE SECONDS		dup and close: "closes"
  *	shares pause FILE SECONDS		asks for attributes, pauses 20 ms: "operations mean-ms worst-ms"
  *	shares spin FILE SIZE SECONDS		O_NONBLOCK reads without a pause: "bytes"
@@ -128,19 +128,18 @@ static double epoch_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static void read_between(double from, double to)
+static void read_times(const char *stop)
 {
 	char *buf = malloc(size);
 	int fd = open_path(O_RDONLY);
 	need(buf != NULL, "malloc");
-	for (double now = 0; now < to + 0.3;) {
+	for (int first = 1; access(stop, F_OK) < 0; first = 0) {
 		ssize_t n = pread(fd, buf, size, 0);
 		need(n >= 0, "pread");
-		now = epoch_s();
-		if (now >= from && now < to)
-			moved += n;
+		printf("%.4f %zd\n", epoch_s(), n);
+		if (first)
+			fflush(stdout);
 	}
-	printf("%lld\n", (long long)moved);
 }
 
 static void close_all(void)
@@ -223,8 +222,8 @@ int main(int argc, char **argv)
 		list_all((unsigned)atoi(argv[4]));
 	else if (!strcmp(what, "read"))
 		read_all();
-	else if (!strcmp(what, "between") && argc == 6)
-		read_between(atof(argv[4]), atof(argv[5]));
+	else if (!strcmp(what, "times") && argc == 5)
+		read_times(argv[4]);
 	else if (!strcmp(what, "close"))
 		close_all();
 	else if (!strcmp(what, "pause"))

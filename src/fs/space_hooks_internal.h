@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared by the files that implement space_hooks.h: space_hooks.c (names, attributes, df, and what all operations have in
+ * common) and space_data.c (open files and their data). */
+#ifndef FS_SPACE_HOOKS_INTERNAL_H
+#define FS_SPACE_HOOKS_INTERNAL_H
+
+#include "fs/space_hooks.h"
+
+/* The tighter limit of the mount and its tree; 0: none is enforced. */
+uint64_t space_bytes_limit(const struct fs *fs);
+/* Stats the file and enters the result: 0 or -errno. */
+int space_enter_fd(struct space *sp, struct space_slot *s, int fd);
+static inline uint64_t space_end_of(const struct space *sp, const struct stat *st)
+{
+	return space_round_up((uint64_t)st->st_size, sp->block);
+}
+/* The operation changes the blocks of its file from now on, until space_end. */
+void space_begin_change(struct space_op *op, enum slot_change c);
+/* Undoes what a begin has done so far; returns res. */
+int space_give_up(struct space_op *op, int res);
+
+#endif

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Names that are created, moved and removed: directories do not grow beyond size, and what several mounts of a tree do to the
+# same names is counted once.
+. "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
+requires python3 helper:spacestorm
+rounds=${RATEFS_ROUNDS:-3}
+
+# --- renames make directories grow; those of ext4 never shrink
+grows() {
+	mount_ratefs -o size=2M
+	mkdir "$MNT/here" "$MNT"/d{1,2,3,4,5,6,7,8}
+	(cd "$MNT/here" && touch {1..500}) || fail "touch"
+	dd if=/dev/zero of="$MNT/fill" bs=64k 2>/dev/null && fail "all of it fitted"
+	equal "$(space used)" $((2 << 20)) "full"
+	# When nothing is left, files can still be renamed, and replaced by others.
+	ok mv "$MNT/here/1" "$MNT/here/first"
+	ok mv "$MNT/here/2" "$MNT/here/first"
+	python3 - "$MNT" <<'END' >"$TMP/moved" || fail "python3"
+import os, sys
+os.chdir(sys.argv[1])
+here, moved = "here", 0
+for there in ["d%d" % i for i in range(1, 9)]:
+    for name in os.listdir(here):
+        try:
+            os.rename(here + "/" + name, there + "/" + name[-3:].rjust(250, "0"))
+            moved += 1
+        except OSError as e:
+            print(moved, e.strerror)
+            sys.exit()
+    here = there
+print(moved)
+END
+	grep -q "No space left" "$TMP/moved" || fail "all of them were moved: $(cat "$TMP/moved")"
+	# One directory has grown, by one block or, to make an index, two.
+	[ "$(held)" -le $(((2 << 20) + 8192)) ] || fail "$(held) bytes with size=2M"
+	rm "$MNT/fill"
+	ok touch "$MNT/here/new"
+	ok mv "$MNT/here/new" "$MNT/d8/new"
+	counts_exactly "after renames"
+	unmount_ratefs
+}
+if loop_works && backing ext4; then
+	grows
+	unbacking
+else
+	say "no ext4: loop devices don't work here"
+fi
+
+# --- two mounts of one tree
+faults_ready
+mkdir "$TMP/other"
+two_mounts() {
+	printf '[fs:box]\nsource = %s\nsize = 2G\n[mount:one]\nfs = box\nmountpoint = %s\n[mount:two]\nfs = box\nmountpoint = %s\n' \
+		"$SRC" "$MNT" "$TMP/other" >"$TMP/ratefs.conf"
+	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f -c "$TMP/ratefs.conf" >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s mountpoint -q "$TMP/other" || fail "the mounts did not come up"
+	within 10s mountpoint -q "$MNT" || fail "the mounts did not come up"
+}
+# both CALL COMMAND -- COMMAND: the second begins while the daemon waits for the call of the first.
+both() {
+	local call=$1 first=()
+	shift
+	while [ "$1" != -- ]; do
+		first+=("$1")
+		shift
+	done
+	shift
+	fault "$call" delay=500 count=1
+	ok "${first[@]}" &
+	within 5s hanging "$call" || fail "$call is not delayed"
+	"$@" 2>/dev/null # what it is to change may be gone
+	wait $! || fail "${first[*]}"
+	heal
+	counts_exactly "${first[*]##*/}, and at the same time ${*##*/}"
+}
+backing tmpfs
+# Files that are there before: the daemon does not watch them because they were changed.
+for name in two last taken other; do
+	head -c 100000 /dev/zero >"$SRC/$name"
+done
+ln "$SRC/two" "$SRC/names"
+two_mounts
+# Both names of a file are removed; the last name, while the file gets another one; a name that another file takes over.
+both unlinkat rm "$MNT/two" -- rm "$TMP/other/names"
+both unlinkat rm "$MNT/last" -- ln "$TMP/other/last" "$TMP/other/more"
+both unlinkat rm "$MNT/taken" -- mv "$TMP/other/other" "$TMP/other/taken"
+stop_ratefs
+unbacking
+
+storm() {
+	backing "$1"
+	two_mounts
+	for i in $(seq "$rounds"); do
+		ok spacestorm "$MNT" "$i" 250 3 &
+		ok spacestorm "$TMP/other" $((i + 100)) 250 3
+		wait $! || fail "spacestorm"
+		counts_exactly "$1: two mounts, round $i"
+	done
+	stop_ratefs
+	unbacking
+}
+storm tmpfs
+! loop_works || storm ext4
