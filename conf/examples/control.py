@@ -13,7 +13,7 @@ def value(text):  # numbers, booleans and objects as in JSON; anything else is t
 
 run = os.environ.get("XDG_RUNTIME_DIR", "/run/user/%d" % os.geteuid()) if os.geteuid() else "/run"
 sockets = sorted(glob.glob(os.environ.get("RATEFS_RUNTIME_DIR", run + "/ratefs") + "/*.sock"))
-if len(sys.argv) < 2 or not sockets:
+if not sockets or len(sys.argv) < 2 or not all("=" in word for word in sys.argv[2:]):
     sys.exit(__doc__ if sockets else "you have no running ratefs daemons")
 daemon = socket.socket(socket.AF_UNIX)
 daemon.settimeout(None if sys.argv[1] == "subscribe" else 30)  # events may be far apart

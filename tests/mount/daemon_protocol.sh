@@ -89,6 +89,8 @@ says 'no running ratefs daemons' env RATEFS_RUNTIME_DIR="$TMP/none" "$control" l
 timeout 20 "$control" subscribe target=slow >"$TMP/events" 2>&1 &
 subscriber=$!
 within 5s grep -q '"ok": true' "$TMP/events" || fail "control.py subscribe: $(cat "$TMP/events")"
+! "$control" show slow 2>"$TMP/usage" || fail "control.py takes a word that is not MEMBER=VALUE"
+grep -q 'COMMAND \[MEMBER=VALUE...\]' "$TMP/usage" || fail "control.py says: $(cat "$TMP/usage")"
 "$control" show target=slow | jq -e '.options.iops.value == "5k"' >/dev/null || fail "control.py show"
 "$control" set target=slow 'values={"iops": 70, "bps": 1e6, "dry_run": true}' |
 	jq -e '.values.iops == "70" and .values.dry_run == "yes"' >/dev/null || fail "control.py set: numbers and booleans"
