@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "fs/attach.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
+#include "fs/creds.h"
 #include "fs/mount_internal.h"
 #include "fs/capture.h"
 
@@ -281,8 +283,19 @@ static void run_stranded(struct fs_mount *m)
 {
 	if (!atomic_load(&m->stranded) || (m->watchdog_started && receivers_alive(m)))
 		return;
-	workers_run_queued(m->workers);
-	rings_run_queued(m);
+	/* This thread usually carries out no requests, and may be the main one: it gets a buffer, and its identity back. */
+	atomic_store(&m->stranded, false); /* set again while jobs remain */
+	bool able = fs_thread_start(); /* from here on, its umask is its own */
+	mode_t mask = umask(0);
+	umask(mask);
+	if (able) {
+		workers_run_queued(m->workers);
+		rings_run_queued(m);
+	}
+	creds_thread_stop();
+	creds_thread_start(); /* becomes root again, if it was */
+	umask(mask);
+	fs_thread_stop();
 }
 
 static bool nothing_waits(struct fs_mount *m, const void *arg)
@@ -364,6 +377,15 @@ static void drain(struct fs_mount *m, uint64_t grace_ns, uint64_t limit_ns)
 	wait_for(m, none_remains, &seen, limit_ns);
 }
 
+/* A receiver that waits for a message keeps the connection open. */
+static void kick_receivers(struct fs_mount *m)
+{
+	const struct timespec nap = {.tv_nsec = LOOK_MS * NSEC_PER_MSEC};
+	uint64_t until_ns = monotonic_ns() + KICK_NS;
+	while (receivers_kick(m) && monotonic_ns() < until_ns)
+		nanosleep(&nap, NULL);
+}
+
 /* Closes the connection.  The kernel then ends all requests that programs wait for; replies of
  * threads that are still in the source are discarded. */
 static void cut_connection(struct fs_mount *m)
@@ -380,17 +402,15 @@ static void cut_connection(struct fs_mount *m)
 	if (fuse_session_fd(m->se) >= 0)
 		dup3(m->dead_fd, fuse_session_fd(m->se), O_CLOEXEC);
 	dup3(m->dead_fd, m->fd, O_CLOEXEC);
+	/* So does a receiver that got no CPU time while finish() kicked it, and then began to read. */
+	kick_receivers(m);
 }
 
 /* Ends the remaining requests.  False: some are in the source. */
 static bool finish(struct fs_mount *m, uint64_t limit_ns)
 {
-	const struct timespec nap = {.tv_nsec = LOOK_MS * NSEC_PER_MSEC};
-	uint64_t kick_ns = monotonic_ns() + KICK_NS;
 	atomic_store(&m->stopping, true);
-	/* A receiver that waits for a message keeps the connection open. */
-	while (receivers_kick(m) && monotonic_ns() < kick_ns)
-		nanosleep(&nap, NULL);
+	kick_receivers(m);
 	/* A grace period for requests that happen to be in the source. */
 	limit_ns = max_u64(limit_ns, monotonic_ns() + STOP_GRACE_NS);
 	bool away = wait_for(m, all_left, NULL, limit_ns);

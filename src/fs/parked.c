@@ -204,6 +204,8 @@ struct looked_at {
 	bool signalled, leaves;
 	bool unsure; /* a signal may have been missed */
 	bool any_signal;
+	bool transfer; /* may be asynchronous, even without O_DIRECT: its thread may end before its process */
+	bool write;
 };
 
 /* True: the caller may have got a signal that the kernel did not report, or reported before the request was in the table.
@@ -226,7 +228,9 @@ static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct lo
 					w->signalled,
 					w->leaves || (w->signalled && any_signal_ends(m, p)),
 					is_unsure(p),
-					any_signal_ends(m, p)};
+					any_signal_ends(m, p),
+					p->transfer,
+					p->in->opcode == FUSE_WRITE};
 	}
 	pthread_mutex_unlock(&t->lock);
 	return w;
@@ -249,7 +253,11 @@ static struct caller_look look_at_caller(const struct looked_at *c)
 	if (!c->signalled && !c->unsure)
 		return look_at_sender(c);
 	struct caller_look l = caller_look(c->pid);
-	if (c->unsure && l.state == CALLER_CALM && l.wait == WAITS_FOR_DEATH)
+	if (l.gone && c->transfer && c->process && !process_has_died(c->pid, c->process))
+		l = (struct caller_look){.state = CALLER_CALM, .wait = WAITS_NOT_YET};
+	/* The kernel lets a caller that got a signal wait for nothing but the answer, or death.  But a thread that makes a file
+	 * longer by an asynchronous write waits in the same way, without any signal. */
+	if (c->unsure && l.state == CALLER_CALM && l.wait == WAITS_FOR_DEATH && !c->write)
 		l.state = CALLER_SIGNALLED;
 	return l;
 }
@@ -265,6 +273,8 @@ static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
 
 	pthread_mutex_lock(&t->lock);
 	struct request *p = find_locked(t, c->unique);
+	if (p && l.process)
+		p->process = l.process;
 	if (p && l.killed)
 		watch_killed(&t->watch, &p->watch, process);
 	if (p && leaves) {

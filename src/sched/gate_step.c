@@ -255,6 +255,7 @@ static void resource_due(struct resource *r, uint64_t at_ns)
 		line_serve(r, l, chain_tokens(link, &j->cost));
 	lane_unblock(l, at_ns);
 	l->turn = r;
+	outer_note_turn(j, r);
 	lane_touch(l, at_ns);
 }
 

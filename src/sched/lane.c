@@ -92,10 +92,16 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 
 /* --- asking --- */
 
-/* A lane that is due by a reservation does not queue behind other lanes. */
-static bool must_queue(struct lane *l, const struct resource *r, uint64_t at_ns)
+static bool had_turn(const struct lane *l, const struct resource *r, const struct job *j)
 {
-	return !line_would_be_first(r, l) && l->turn != r && !resource_held(r, l) &&
+	return l->turn == r || outer_had_turn(j, r);
+}
+
+/* A lane that is due by a reservation does not queue behind other lanes. */
+static bool must_queue(struct lane *l, const struct resource *r, const struct job *j,
+		       uint64_t at_ns)
+{
+	return !line_would_be_first(r, l) && !had_turn(l, r, j) && !resource_held(r, l) &&
 	       lane_reserved_ns(l, at_ns) > at_ns;
 }
 
@@ -110,7 +116,7 @@ struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns)
 		struct resource *r = link_resource(link);
 		if (r->bucket && !bucket_rate(r->bucket))
 			continue;
-		if (must_queue(l, r, at_ns) || resource_wait_ns(r, l, link, j, at_ns))
+		if (must_queue(l, r, j, at_ns) || resource_wait_ns(r, l, link, j, at_ns))
 			return r;
 	}
 	return NULL;
@@ -186,7 +192,7 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	lane_hold(l, r, 0, j, at_ns);
 	if (list_empty(&r->waiters))
 		begin_blocking(r, at_ns);
-	bool ahead = l->turn == r || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns;
+	bool ahead = had_turn(l, r, j) || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns;
 	if (ahead)
 		list_push_head(&r->waiters, &l->wait);
 	else
@@ -201,20 +207,12 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	leave_parent(l, at_ns);
 }
 
-static bool has_outer(const struct job *j, const struct node *n)
-{
-	for (unsigned i = 1; j && i <= j->outer_keys; i++)
-		if (&j->grant.key[i].key->node == n)
-			return true;
-	return false;
-}
-
 void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns)
 {
 	const struct job *next = list_first(&l->jobs, struct job, link);
 	for (unsigned i = 1; i <= j->outer_keys; i++) {
 		const struct node *n = &j->grant.key[i].key->node;
-		if (has_outer(next, n))
+		if (outer_place(next, n))
 			continue;
 		drop_held_of(l, n);
 		if (l->turn && l->turn->node == n)

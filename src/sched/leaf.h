@@ -308,6 +308,11 @@ bool keys_limited(const struct grant *grant);
 /* outer.c: limits of keys in the scopes above a leaf, for parked jobs */
 /* Finds the outer keys of a job that is being parked. */
 void outer_attach(struct job *j, const struct caller *c, uint64_t now_ns);
+/* Where the key with this node is in j->grant.key; 0: it is not an outer key of the job, or there is no job. */
+unsigned outer_place(const struct job *j, const struct node *n);
+/* The job was first in line at a resource; nothing happens if that is not of an outer key. */
+void outer_note_turn(struct job *j, const struct resource *r);
+bool outer_had_turn(const struct job *j, const struct resource *r);
 void outer_detach(struct job *j);
 /* After a change: finds the outer keys of a parked job anew if the scopes with limits for each key
  * have changed. */

@@ -17,7 +17,9 @@
  *
  * The first lane is found from the top: ci has the smallest tag, and in ci deploy.  When it is served, 1M tokens raise the tag of
  * deploy by 1M / 3, and that of ci by 1M / 2.  A share in which a lane waits again starts at least at the tag that was served last
- * beside it: idleness earns no credit.
+ * beside it: idleness earns no credit.  A new share starts at a clock (`fresh`) that advances with every token.  If it started at
+ * the tag that was served last, a sequence of processes that make one request each would keep that tag where it is, and the
+ * processes that were served before would never be served again.
  *
  * resource->waiters contains the lanes that need not queue, and behind them the first lane of the line; the others are in their
  * shares.  An operation takes O(depth × log n).  Memory is allocated when a node first waits in a line, not for each request: a line
@@ -101,7 +103,7 @@ static void share_drop(struct line_share *s)
 	share_free(s);
 }
 
-/* True: a new share of this node would be the same. */
+/* True: a new share of this node would be the same, to about one request. */
 static bool share_is_settled(const struct line_share *s)
 {
 	return !s->waiting && !s->n_below && !after(s->tag.key, s->up->vtime);
@@ -130,6 +132,7 @@ static struct line_share *share_new(struct resource *r, const struct node *n, st
 	s->resource = r;
 	s->node = n;
 	s->up = up;
+	s->tag.key = after(up->vtime, up->fresh) ? up->vtime : up->fresh;
 	list_init(&s->lanes);
 	struct line_share **at = slot(t, r, n);
 	s->next = *at;
@@ -267,8 +270,17 @@ static uint64_t tag_of(const struct resource *r, const struct lane *l)
 	return after(r->turns->vtime, tag) ? r->turns->vtime : tag;
 }
 
-static void join_by_tag(struct resource *r, struct lane *l)
+/* A request of long ago is neither a credit nor a penalty. */
+static void forget_turns(struct lane_turns *t)
 {
+	for (unsigned i = 0; i < LANES; i++)
+		t->tag[i] = t->vtime;
+}
+
+static void join_by_tag(struct resource *r, struct lane *l, uint64_t at_ns)
+{
+	if (list_empty(&r->waiters) && at_ns > r->turns->left_ns + FQ_PAUSE_NS)
+		forget_turns(r->turns);
 	uint64_t tag = tag_of(r, l);
 	struct list *next = &r->waiters;
 	while (next->prev != &r->waiters) {
@@ -294,6 +306,9 @@ void line_charge(struct resource *r, const struct lane *l, uint64_t tokens)
 	if (!takes_turns(r, l) || (list_empty(&r->waiters) && l->turn != r))
 		return; /* no other lane has waited */
 	r->turns->vtime = tag_of(r, l);
+	for (unsigned i = 0; i < LANES; i++) /* tags wrap: none may stay behind */
+		if (after(r->turns->vtime, r->turns->tag[i]))
+			r->turns->tag[i] = r->turns->vtime;
 	r->turns->tag[l->index] = r->turns->vtime + max_u64((tokens << FQ_SHIFT) / weight_of(l), 1);
 }
 
@@ -325,13 +340,15 @@ static void share_begin(struct line_share *s)
 	if (after(up->vtime, s->tag.key))
 		s->tag.key = up->vtime;
 	s->tag.tie = up->turns++;
+	s->weight = max_u64(s->node->weight, 1);
+	up->weights += s->weight;
 	heap_push(&up->below, &s->tag);
 }
 
 void line_join(struct resource *r, struct lane *l, uint64_t at_ns)
 {
 	if (takes_turns(r, l)) {
-		join_by_tag(r, l);
+		join_by_tag(r, l, at_ns);
 		return;
 	}
 	line_is_used(r, at_ns);
@@ -352,11 +369,14 @@ void line_serve(struct resource *r, const struct lane *l, uint64_t tokens)
 {
 	if (!r->line || r->line->first != l)
 		return; /* it came back to the head of the line, and has been charged before */
-	for (struct line_share *s = find_share(r, l->node); s->up; s = s->up) {
-		s->up->vtime = s->tag.key;
-		s->tag.key += max_u64((tokens << FQ_SHIFT) / max_u64(s->node->weight, 1), 1);
-		s->tag.tie = s->up->turns++;
-		heap_update(&s->up->below, &s->tag);
+	for (struct line_share *s = find_share(r, l->node), *up; (up = s->up) != NULL; s = up) {
+		uint64_t fresh = after(s->tag.key, up->fresh) ? s->tag.key : up->fresh;
+		fresh += max_u64((tokens << FQ_SHIFT) / up->weights, 1);
+		up->vtime = s->tag.key;
+		s->tag.key += max_u64((tokens << FQ_SHIFT) / s->weight, 1);
+		up->fresh = after(fresh, s->tag.key) ? s->tag.key : fresh;
+		s->tag.tie = up->turns++;
+		heap_update(&up->below, &s->tag);
 	}
 }
 
@@ -365,8 +385,10 @@ static void leave_shares(struct resource *r, struct lane *l)
 	struct line *line = r->line;
 	l->in_share = false;
 	for (struct line_share *s = find_share(r, l->node); s->up; s = s->up)
-		if (--s->waiting == 0)
+		if (--s->waiting == 0) {
 			heap_remove(&s->up->below, &s->tag);
+			s->up->weights -= s->weight;
+		}
 	if (line->first == l) {
 		line->first = NULL;
 		line_elect(r);
@@ -376,6 +398,8 @@ static void leave_shares(struct resource *r, struct lane *l)
 void line_leave(struct resource *r, struct lane *l, uint64_t at_ns)
 {
 	list_remove(&l->wait);
+	if (l->by_tag)
+		r->turns->left_ns = at_ns;
 	l->by_tag = false;
 	if (l->in_share)
 		leave_shares(r, l);

@@ -118,7 +118,29 @@ void outer_attach(struct job *j, const struct caller *c, uint64_t now_ns)
 		key_pin(key);
 		key->parked_below++;
 		j->grant.key[++j->outer_keys].key = key;
+		j->turns[j->outer_keys] = 0;
 	}
+}
+
+unsigned outer_place(const struct job *j, const struct node *n)
+{
+	for (unsigned i = 1; j && i <= j->outer_keys; i++)
+		if (&j->grant.key[i].key->node == n)
+			return i;
+	return 0;
+}
+
+void outer_note_turn(struct job *j, const struct resource *r)
+{
+	unsigned i = outer_place(j, r->node);
+	if (i)
+		j->turns[i] |= 1U << r->index;
+}
+
+bool outer_had_turn(const struct job *j, const struct resource *r)
+{
+	unsigned i = outer_place(j, r->node);
+	return i && j->turns[i] & 1U << r->index;
 }
 
 void outer_detach(struct job *j)

@@ -319,6 +319,108 @@ START_TEST(siblings_of_random_trees_differ_by_at_most_two_requests)
 }
 END_TEST
 
+/* --- processes that come and go --- */
+
+static uint32_t next_tid;
+
+/* The process ends, and another one makes the next request. */
+static void next_process(struct work *k)
+{
+	struct process *p = k->owner;
+	p->who.tid = next_tid++;
+	next(k);
+}
+
+static size_t shares_now(void);
+
+START_TEST(processes_that_make_one_request_each_do_not_starve_the_others_of_their_user)
+{
+	struct rule *one = rule("gid:1");
+	const struct gate_class_config c = {.name = "one", .match = one, .fair = FAIR_PROCESS};
+	next_tid = 100000;
+	for (unsigned streams = 1; streams <= 8; streams *= 2) {
+		up(EACH);
+		ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+		process_add(1, 1, 4 * KIB);
+		for (unsigned i = 0; i < streams; i++)
+			process_add(1, 1, 4 * KIB)->k.on_end = next_process;
+		compete(30 * SEC);
+		for (unsigned i = 0; i <= streams; i++)
+			near((double)process[i].got, 30.0 * RATE / (streams + 1), 1);
+		ck_assert_uint_lt(shares_now(), 100);
+		down();
+	}
+	rule_free(one);
+}
+END_TEST
+
+/* --- two outer keys --- */
+
+static const uint64_t sizes_kib[][3] = {
+	{16, 16, 16}, {64, 64, 32}, {16, 12, 20}, {4, 64, 16}, {64, 4, 16}};
+
+/* mount, 4 MiB/s for a user ┬ outer, 1 MiB/s for a user ┬ a
+ *                           └ no class                  └ b */
+START_TEST(classes_share_two_limits_of_their_user)
+{
+	struct rule *a = rule("gid:1"), *b = rule("gid:2");
+	struct gate_class_config c[] = {
+		{.name = "outer", .fair = FAIR_UID},
+		{.name = "a", .parent = "outer", .match = a, .fair = FAIR_PROCESS},
+		{.name = "b", .parent = "outer", .match = b, .fair = FAIR_PROCESS}};
+	set_limit(&c[0].each, LIMIT_BPS, MIB);
+	for (unsigned i = 0; i < 5; i++) {
+		up(EACH);
+		ck_assert_int_eq(gate_set_classes(m, c, 3), 0);
+		process_add(1, 1, sizes_kib[i][0] * KIB);
+		process_add(2, 1, sizes_kib[i][1] * KIB);
+		process_add(0, 1, sizes_kib[i][2] * KIB);
+		compete(100 * SEC);
+		near((double)process[0].got, 50.0 * MIB, 1);
+		near((double)process[1].got, 50.0 * MIB, 1);
+		near((double)process[2].got, 300.0 * MIB, 1);
+		down();
+	}
+	rule_free(a);
+	rule_free(b);
+}
+END_TEST
+
+/* The same, with a class "middle" in outer that has a and b, and 256 KiB/s for a user; c and d are in outer.  Shares are exact if
+ * requests are of the same size, and nobody starves if they are not. */
+START_TEST(no_class_starves_at_three_limits_of_its_user)
+{
+	static const double share[] = {25, 25, 75, 75, 600};
+	struct rule *match[] = {rule("gid:1"), rule("gid:2"), rule("gid:3"), rule("gid:4")};
+	struct gate_class_config c[] = {
+		{.name = "outer", .fair = FAIR_UID},
+		{.name = "middle", .parent = "outer", .fair = FAIR_UID},
+		{.name = "a", .parent = "middle", .match = match[0], .fair = FAIR_PROCESS},
+		{.name = "b", .parent = "middle", .match = match[1], .fair = FAIR_PROCESS},
+		{.name = "c", .parent = "outer", .match = match[2], .fair = FAIR_PROCESS},
+		{.name = "d", .parent = "outer", .match = match[3], .fair = FAIR_PROCESS}};
+	set_limit(&c[0].each, LIMIT_BPS, MIB);
+	set_limit(&c[1].each, LIMIT_BPS, MIB / 4);
+	for (unsigned i = 0; i < 5; i++) {
+		const uint64_t *kib = sizes_kib[i];
+		up(EACH);
+		ck_assert_int_eq(gate_set_classes(m, c, 6), 0);
+		for (unsigned k = 1; k <= 4; k++)
+			process_add(k, 1, kib[(k - 1) % 2] * KIB);
+		process_add(0, 1, kib[2] * KIB);
+		compete(200 * SEC);
+		for (unsigned k = 0; k < 5; k++) {
+			if (kib[0] == kib[1])
+				near((double)process[k].got, share[k] * MIB, 1);
+			ck_assert_double_gt((double)process[k].got, share[k] * MIB / 4);
+		}
+		down();
+	}
+	for (unsigned i = 0; i < 4; i++)
+		rule_free(match[i]);
+}
+END_TEST
+
 /* --- memory --- */
 
 static size_t shares_now(void)
@@ -417,6 +519,26 @@ START_TEST(small_writes_get_as_many_bytes_as_large_reads)
 }
 END_TEST
 
+START_TEST(a_large_read_of_an_hour_ago_delays_no_read)
+{
+	up_with_lanes(NULL);
+	struct process *reader = process_add(0, 1, 64 * MIB);
+	writer_add(4 * KIB);
+	compete(60 * SEC);
+	reader->stop = process[1].stop = true;
+	world_pass(&w, 3600 * SEC);
+	gate_check_empty(w.gate);
+	process[1].stop = false;
+	ask(&process[1]);
+	world_pass(&w, SEC);
+	reader->bytes = 4 * KIB;
+	ask(reader);
+	world_pass(&w, 20 * MS);
+	ck_assert_int_eq(reader->k.fate, RAN);
+	down();
+}
+END_TEST
+
 START_TEST(weights_hold_between_a_reader_and_a_writer)
 {
 	const struct weight_rule heavy = {{FAIR_PROCESS, 100}, NULL, 3};
@@ -460,6 +582,9 @@ END_TEST
 UNIT_MAIN("weights", weights_divide_the_limit_of_a_scope_at_every_level,
 	  weights_divide_the_limit_of_a_user_at_every_level,
 	  siblings_of_random_trees_differ_by_at_most_two_requests,
+	  processes_that_make_one_request_each_do_not_starve_the_others_of_their_user,
+	  classes_share_two_limits_of_their_user,
+	  no_class_starves_at_three_limits_of_its_user, a_large_read_of_an_hour_ago_delays_no_read,
 	  a_line_does_not_remember_processes_that_ended, lines_in_which_nothing_waits_are_bounded,
 	  small_writes_get_as_many_bytes_as_large_reads, weights_hold_between_a_reader_and_a_writer,
 	  a_writer_gets_the_share_of_one_reader_among_many, a_lane_that_was_idle_does_not_catch_up)
