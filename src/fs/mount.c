@@ -285,7 +285,7 @@ static void run_stranded(struct fs_mount *m)
 		return;
 	/* This thread usually carries out no requests, and may be the main one: it gets a buffer, and its identity back. */
 	atomic_store(&m->stranded, false); /* set again while jobs remain */
-	bool able = fs_thread_start(); /* from here on, its umask is its own */
+	bool able = fs_thread_start();	   /* from here on, its umask is its own */
 	mode_t mask = umask(0);
 	umask(mask);
 	if (able) {

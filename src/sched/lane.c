@@ -192,7 +192,8 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	lane_hold(l, r, 0, j, at_ns);
 	if (list_empty(&r->waiters))
 		begin_blocking(r, at_ns);
-	bool ahead = had_turn(l, r, j) || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns;
+	bool ahead =
+		had_turn(l, r, j) || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns;
 	if (ahead)
 		list_push_head(&r->waiters, &l->wait);
 	else

@@ -105,9 +105,9 @@ struct line_share {
 	struct heap below;	 /* the shares directly below it in which lanes wait, by tag */
 	struct heap_item tag;	 /* in up->below; key: tokens per weight, << FQ_SHIFT */
 	uint64_t vtime;		 /* tag of the share below that was served last */
-	uint64_t fresh;		 /* tag that a new share below gets: tokens given so far, per weight that waits */
-	uint64_t weight;	 /* of the node, when lanes began to wait in it */
-	uint64_t weights;	 /* sum over the shares in `below` */
+	uint64_t fresh; /* tag that a new share below gets: tokens given so far, per weight that waits */
+	uint64_t weight;   /* of the node, when lanes began to wait in it */
+	uint64_t weights;  /* sum over the shares in `below` */
 	uint64_t turns;	   /* number of tags given below: equal ones are served in this order */
 	size_t n_below;	   /* shares directly below it, whether or not lanes wait there */
 	uint32_t waiting;  /* number of lanes that wait in it and below it */
