@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Drives a ratefs daemon over its control socket; see ratefs-control(7).  Prints each answer and event as a line of JSON.
-control.py COMMAND [MEMBER=VALUE...]      control.py set target=slow values='{"iops": 100, "write_bps": "5M", "dry_run": true}'
-"""
+Talks to the first daemon that it finds; RATEFS_RUNTIME_DIR names the directory of another.
+control.py COMMAND [MEMBER=VALUE...]      control.py set target=slow values='{"iops": 100, "write_bps": "5M", "dry_run": true}'"""
 import glob, json, os, socket, sys
 
 def value(text):  # numbers, booleans and objects as in JSON; anything else is text

@@ -76,7 +76,7 @@ static const char *name_of(const json_t *list)
 	return strncmp(at, "/dev/fd/", 8) == 0 ? get_text(first, "name") : at;
 }
 
-static bool ask_daemon(struct asked *a)
+static bool ask_scopes(struct asked *a)
 {
 	AUTO_JSON *list = NULL;
 	const json_t *m;
@@ -91,6 +91,16 @@ static bool ask_daemon(struct asked *a)
 		return false;
 	a->memory = snapshot_add_daemon(a->snapshot, a->pid, name_of(list)) && a->memory;
 	return true;
+}
+
+/* A daemon that exits in the middle leaves nothing: without its name, its scopes could be taken for those of another. */
+static bool ask_daemon(struct asked *a)
+{
+	unsigned before = a->snapshot->scopes;
+	if (ask_scopes(a))
+		return true;
+	snapshot_cut(a->snapshot, before);
+	return false;
 }
 
 /* --- all ------------------------------------------------------------------------------------- */

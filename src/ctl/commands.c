@@ -262,6 +262,13 @@ static bool has_text(const json_t *list, const char *text)
 	return false;
 }
 
+/* True: the container has it only because it has a copy of the host's tree, for example at /rootfs. */
+static bool is_copy(const struct container_mount *m, const json_t *mount)
+{
+	const char *mountpoint = get_text(mount, "mountpoint");
+	return strcmp(m->where, mountpoint) != 0 && container_mount_is_hosts(m, mountpoint);
+}
+
 /* Matches mounts in containers with those of the list by their device. */
 static void note_container(void *ctx, const struct container_mount *m)
 {
@@ -269,7 +276,7 @@ static void note_container(void *ctx, const struct container_mount *m)
 	size_t i;
 	json_array_foreach (get_part(ctx, "mounts"), i, mount) {
 		json_t *list = get_part(mount, "containers");
-		if (*m->container && get_u64(mount, "device") == m->device &&
+		if (*m->container && get_u64(mount, "device") == m->device && !is_copy(m, mount) &&
 		    !has_text(list, m->container))
 			json_array_append_new(list, json_string(m->container));
 	}
@@ -396,7 +403,8 @@ static void free_views(struct views *all)
 	free(all->view);
 }
 
-/* The target, or without one all mounts of all daemons. */
+/* The target, or without one all mounts of all daemons that answer; complains about the others.  0, or the exit status if
+ * nothing is left to be shown. */
 static int find_views(struct ctl *c, struct views *all)
 {
 	struct daemon_ref *d = NULL;
@@ -407,17 +415,25 @@ static int find_views(struct ctl *c, struct views *all)
 		if (code)
 			return proto_exit_status(code);
 		add_view(all, d, name);
+	} else {
+		ctl_silent(c);
 	}
 	for (unsigned i = 0; !c->n && i < c->daemons.n; i++)
 		add_mounts(all, &c->daemons.daemon[i]);
-	int rc = c->n ? 0 : ctl_silent(c);
-	return all->n ? rc : ctl_complain(PROTO_NO_TARGET, "there are no mounts");
+	return all->n ? 0 : ctl_complain(PROTO_NO_TARGET, "there are no mounts");
+}
+
+/* The exit status of a command that has shown everything of the daemons that answer. */
+static int shown(const struct ctl *c)
+{
+	return !c->n && c->daemons.n_silent ? proto_exit_status(PROTO_FAILED) : 0;
 }
 
 int run_on_mounts(struct ctl *c)
 {
 	struct views all;
 	int rc = find_views(c, &all);
+	rc = rc ? rc : shown(c);
 	for (unsigned i = 0; i < all.n; i++) {
 		if (i && !c->json)
 			putchar('\n');
@@ -454,5 +470,5 @@ int run_watch(struct ctl *c)
 			sleep(1);
 	}
 	free_views(&all);
-	return rc;
+	return rc ? rc : shown(c);
 }

@@ -30,6 +30,28 @@ bool container_id(const char *cgroups, char id[CONTAINER_ID_LEN + 1])
 	}
 }
 
+bool container_mount_is_hosts(const struct container_mount *m, const char *mountpoint)
+{
+	size_t n = strlen(m->where), own = strlen(mountpoint);
+	return n >= own && strcmp(m->where + n - own, mountpoint) == 0;
+}
+
+/* In place: the kernel writes blanks and backslashes as three octal digits. */
+static void unescape(char *text)
+{
+	char *to = text;
+	unsigned code;
+	for (const char *p = text; *p; to++) {
+		if (*p == '\\' && sscanf(p + 1, "%3o", &code) == 1) {
+			*to = (char)code;
+			p += 4;
+		} else {
+			*to = *p++;
+		}
+	}
+	*to = '\0';
+}
+
 /* ID PARENT MAJOR:MINOR ROOT WHERE OPTIONS [TAG...] - TYPE SOURCE OPTIONS */
 bool container_mount_parse(char *line, struct container_mount *m)
 {
@@ -44,6 +66,7 @@ bool container_mount_parse(char *line, struct container_mount *m)
 	m->device = makedev(high, low);
 	m->source = source;
 	m->where = line + where;
+	unescape(line + where);
 	return true;
 }
 
@@ -88,7 +111,8 @@ static void find_id(pid_t pid, char id[CONTAINER_ID_LEN + 1])
 		id[0] = '\0';
 }
 
-static void look_at(struct walk *w, pid_t pid, ino_t ns)
+/* False: the process has just exited. */
+static bool look_at(struct walk *w, pid_t pid, ino_t ns)
 {
 	char path[32], id[CONTAINER_ID_LEN + 1] = "";
 	AUTO_FREE char *line = NULL;
@@ -105,6 +129,7 @@ static void look_at(struct walk *w, pid_t pid, ino_t ns)
 		asked = true;
 		w->each(w->ctx, &m);
 	}
+	return f != NULL;
 }
 
 static bool walk_process(struct walk *w, const char *name)
@@ -114,8 +139,8 @@ static bool walk_process(struct walk *w, const char *name)
 	snprintf(path, sizeof(path), "/proc/%.20s/ns/mnt", name);
 	if (stat(path, &st) < 0 || is_seen(w, st.st_ino))
 		return true; /* exited, a kernel thread, or of another user */
-	look_at(w, (pid_t)strtol(name, NULL, 10), st.st_ino);
-	return remember(w, st.st_ino);
+	/* Another process may still be in the namespace of one that has exited. */
+	return !look_at(w, (pid_t)strtol(name, NULL, 10), st.st_ino) || remember(w, st.st_ino);
 }
 
 bool containers_each(void (*each)(void *ctx, const struct container_mount *m), void *ctx)

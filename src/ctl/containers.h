@@ -28,6 +28,10 @@ bool containers_each(void (*each)(void *ctx, const struct container_mount *m), v
 /* The ID in the text of a /proc/PID/cgroup; false: there is none. */
 bool container_id(const char *cgroups, char id[CONTAINER_ID_LEN + 1]);
 
+/* True: the mount is where the host has it, or at this place in a copy of the host's tree, such as the /rootfs of a container
+ * that watches the host. */
+bool container_mount_is_hosts(const struct container_mount *m, const char *mountpoint);
+
 /* Parses a line of mountinfo in place; false: it is not a ratefs mount. */
 bool container_mount_parse(char *line, struct container_mount *m);
 

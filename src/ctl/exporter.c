@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/list.h"
+#include "base/monotonic.h"
 #include "ctl/client.h"
 #include "ctl/collect.h"
 #include "ctl/listen.h"
@@ -22,13 +25,21 @@
 #define LISTEN_DEFAULT	"127.0.0.1:9944"
 #define USERS_MAX	100
 #define KEYS_MAX	4096 /* fetched of each mount, to find its users */
-#define CONNECTIONS_MAX 32
-#define CONNECTION_S	15 /* an idle client is disconnected after this time */
+#define CONNECTIONS_MAX 256
+#define CONNECTIONS_USE 128 /* if there are more, the oldest is closed: a scrape takes no time */
+#define CONNECTION_S	5   /* an idle client is disconnected after this time */
+#define KEPT_NS		NSEC_PER_SEC /* daemons are asked at most so often, however many clients ask us */
 
 struct exporter {
 	struct collect_options from;
 	struct metrics_options metrics;
 	const char *listen;
+	struct list clients; /* oldest first */
+	unsigned n_clients;
+	/* the last answer */
+	char *text;
+	size_t size;
+	uint64_t at_ns;
 };
 
 /* --- one request ------------------------------------------------------------------------------ */
@@ -37,12 +48,10 @@ static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, char *te
 			     enum MHD_ResponseMemoryMode mode, const char *type)
 {
 	struct MHD_Response *r = MHD_create_response_from_buffer(size, text, mode);
-	if (!r) {
-		if (mode == MHD_RESPMEM_MUST_FREE)
-			free(text);
+	if (!r)
 		return MHD_NO; /* closes the connection */
-	}
 	MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
 	enum MHD_Result rc = MHD_queue_response(c, status, r);
@@ -56,7 +65,8 @@ static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char
 		     *text == '<' ? "text/html; charset=utf-8" : "text/plain; charset=utf-8");
 }
 
-static enum MHD_Result reply_metrics(struct exporter *e, struct MHD_Connection *c)
+/* False: out of memory. */
+static bool make_text(struct exporter *e)
 {
 	struct error err = ERROR_INIT;
 	char *text = NULL;
@@ -68,9 +78,22 @@ static enum MHD_Result reply_metrics(struct exporter *e, struct MHD_Connection *
 	snapshot_free(s);
 	if (!out || fclose(out) != 0 || !text) {
 		free(text);
-		return say(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+		return false;
 	}
-	return reply(c, MHD_HTTP_OK, text, size, MHD_RESPMEM_MUST_FREE,
+	free(e->text);
+	e->text = text;
+	e->size = size;
+	e->at_ns = monotonic_ns();
+	return true;
+}
+
+/* MHD serves all clients with one thread. */
+static enum MHD_Result reply_metrics(struct exporter *e, struct MHD_Connection *c)
+{
+	bool fresh = e->text && monotonic_ns() - e->at_ns < KEPT_NS;
+	if (!fresh && !make_text(e))
+		return say(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+	return reply(c, MHD_HTTP_OK, e->text, e->size, MHD_RESPMEM_MUST_COPY,
 		     "text/plain; version=0.0.4; charset=utf-8");
 }
 
@@ -96,6 +119,39 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 			   "<!DOCTYPE html><title>ratefs-exporter</title>"
 			   "<p>ratefs-exporter: <a href=\"/metrics\">metrics</a></p>\n");
 	return say(c, MHD_HTTP_NOT_FOUND, "there is only /metrics\n");
+}
+
+/* --- connections ------------------------------------------------------------------------------- */
+
+struct client {
+	struct list link;
+	int fd;
+};
+
+/* MHD disconnects clients that are idle.  Those that send a byte now and then would use up all connections in the end, so
+ * the oldest make room for new ones. */
+static void on_connection(void *ctx, struct MHD_Connection *c, void **client,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct exporter *e = ctx;
+	struct client *cl = *client;
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED && cl) {
+		list_remove(&cl->link);
+		e->n_clients--;
+		free(cl);
+	}
+	if (what != MHD_CONNECTION_NOTIFY_STARTED)
+		return;
+	const union MHD_ConnectionInfo *fd =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	cl = *client = fd ? calloc(1, sizeof(*cl)) : NULL;
+	if (!cl)
+		return;
+	cl->fd = fd->connect_fd;
+	list_push_tail(&e->clients, &cl->link);
+	const struct client *oldest = list_first(&e->clients, struct client, link);
+	if (++e->n_clients > CONNECTIONS_USE && oldest)
+		shutdown(oldest->fd, SHUT_RDWR);
 }
 
 /* --- the program ------------------------------------------------------------------------------- */
@@ -128,7 +184,8 @@ static int serve(struct exporter *e)
 	struct MHD_Daemon *d = MHD_start_daemon(
 		flags, 0, NULL, NULL, handle, e, MHD_OPTION_LISTEN_SOCKET, fd,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_S, MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, e, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)CONNECTION_S, MHD_OPTION_END);
 	if (!d) {
 		close(fd);
 		return complain("cannot serve HTTP: out of memory or threads", 1);
@@ -142,6 +199,7 @@ static int serve(struct exporter *e)
 	fflush(stdout);
 	sigwait(&ends, &sig);
 	MHD_stop_daemon(d);
+	free(e->text);
 	return 0;
 }
 
@@ -212,6 +270,7 @@ int main(int argc, char **argv)
 		.listen = LISTEN_DEFAULT,
 	};
 	int rc = parse(&e, argc, argv);
+	list_init(&e.clients);
 	proto_init();
 	return rc >= 0 ? rc : serve(&e);
 }

@@ -121,14 +121,32 @@ static bool add(const char *path, void *ctx)
 
 struct by_pid {
 	struct daemons *daemons;
-	char end[32]; /* how the name of its socket ends */
+	char end[32]; /* how the name of its socket ends, unless `control` says otherwise */
+	int pid;
 };
 
-static bool add_if_pid(const char *path, void *ctx)
+static bool add_if_named(const char *path, void *ctx)
 {
 	struct by_pid *by = ctx;
 	size_t n = strlen(path), m = strlen(by->end);
 	return n < m || strcmp(path + n - m, by->end) != 0 || add(path, by->daemons);
+}
+
+static bool add_if_listens(const char *path, void *ctx)
+{
+	struct by_pid *by = ctx;
+	AUTO_FD fd = runtime_connect(path);
+	return fd < 0 || pid_of(fd, "") != by->pid || add(path, by->daemons);
+}
+
+/* Asks the kernel who listens only if no socket has the name: connecting to a daemon that hangs takes time. */
+static void connect_pid(struct daemons *d, const char *pid, const char *dir)
+{
+	struct by_pid by = {.daemons = d, .pid = (int)strtol(pid, NULL, 10)};
+	snprintf(by.end, sizeof(by.end), "-%.20s.sock", pid);
+	runtime_each_socket(dir, add_if_named, &by);
+	if (!d->n && !d->n_silent && by.pid > 0)
+		runtime_each_socket(dir, add_if_listens, &by);
 }
 
 static enum proto_code none(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -153,14 +171,12 @@ static enum proto_code connect_path(struct daemons *d, const char *path, struct 
 static enum proto_code connect_all(struct daemons *d, const char *pid, struct error *err)
 {
 	char dir[RUNTIME_DIR_MAX];
-	struct by_pid by = {.daemons = d};
 	if (runtime_dir(dir, sizeof(dir), err) < 0)
 		return PROTO_NO_TARGET;
 	if (access(dir, F_OK) == 0 && runtime_dir_check(dir, err) < 0)
 		return PROTO_NO_TARGET;
-	snprintf(by.end, sizeof(by.end), "-%.20s.sock", pid ? pid : "");
 	if (pid)
-		runtime_each_socket(dir, add_if_pid, &by);
+		connect_pid(d, pid, dir);
 	else
 		runtime_each_socket(dir, add, d);
 	if (d->n || d->n_silent)

@@ -162,9 +162,11 @@ static int run(struct ctl *c)
 {
 	struct error err = ERROR_INIT;
 	enum proto_code code = daemons_find(&c->daemons, c->which, CLIENT_PATIENCE_MS, &err);
-	int rc = code == PROTO_OK      ? c->command->run(c)
-		 : c->daemons.n_silent ? ctl_silent(c)
-				       : ctl_complain(code, err.text);
+	/* Metrics say how many do not answer, even if that is all of them. */
+	bool counted = c->daemons.n_silent && c->command->run == run_metrics;
+	int rc = code == PROTO_OK || counted ? c->command->run(c)
+		 : c->daemons.n_silent	     ? ctl_silent(c)
+					     : ctl_complain(code, err.text);
 	daemons_free(&c->daemons);
 	return rc;
 }

@@ -124,10 +124,11 @@ static const struct gauge gauges[] = {
 	{"ratefs_keys", "Keys (processes, users ... that compete for the limits) that are tracked.",
 	 SCOPE_FIELD(keys_now)},
 	{"ratefs_bypassing_handles",
-	 "Open files whose data bypasses all limits until they are closed.",
-	 SCOPE_FIELD(passthrough_handles)},
-	{"ratefs_bypassing_maps", "Open files that bypass all limits through memory mappings only.",
-	 SCOPE_FIELD(passthrough_maps)},
+	 "Open files whose data bypasses the limits of the mount until they are closed.",
+	 SCOPE_FIELD(bypassing_handles)},
+	{"ratefs_bypassing_maps",
+	 "Open files that bypass the limits of the mount through memory mappings only.",
+	 SCOPE_FIELD(bypassing_maps)},
 	{"ratefs_stuck_requests", "Requests that the source has not answered for a long time.",
 	 SCOPE_FIELD(stuck)},
 	{"ratefs_device_requests", "Requests in the simulated device now.",
@@ -165,6 +166,22 @@ static void put_gauges(const struct snapshot *s, FILE *out)
 		put_gauge(s, &gauges[g], false, out);
 	for (unsigned g = 0; g < ARRAY_SIZE(space_gauges); g++)
 		put_gauge(s, &space_gauges[g], true, out);
+}
+
+static void put_oldest(const struct snapshot *s, FILE *out)
+{
+	static const char name[] = "ratefs_oldest_wait_seconds";
+	metric_head(
+		out, name, "gauge",
+		"How long the oldest request that waits for a limit has waited; 0: none waits.");
+	for (unsigned i = 0; i < s->scopes; i++) {
+		const struct snap_scope *c = &s->scope[i];
+		if (is(c, "mount"))
+			metric_real(out, name,
+				    LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
+					   {"mount", c->name}),
+				    (double)c->oldest_wait_ns / 1e9);
+	}
 }
 
 static void put_mounts(const struct snapshot *s, FILE *out)
@@ -407,6 +424,7 @@ void metrics_write(const struct snapshot *s, const struct metrics_options *o, FI
 	metric_count(out, "ratefs_daemons_failed", LABELS({NULL, NULL}), s->daemons_failed);
 	put_mounts(s, out);
 	put_gauges(s, out);
+	put_oldest(s, out);
 	put_counters(s, "mount", mount_counters, ARRAY_SIZE(mount_counters), out);
 	put_counters(s, "class", class_counters, ARRAY_SIZE(class_counters), out);
 	put_limits(s, out);

@@ -3,13 +3,14 @@
 -- The same rules, in the same order, as src/pool/server.c; src/pool/pool.h explains them.
 --
 -- KEYS[1]  the pool: a hash
+--            v      the format of all others: another number when any of them changes
 --            s      time and levels     l  limits     w  who set them     r  the server's run_id
 --            m:ID   one member: seq called expires weight, charge and demand of each limit, host
 -- ARGV     id host seq lease_us weight leave version, rates, capacities, sets, holds, demands (one of each per limit)
 -- Answers  status members wants_more version who, then of each limit: rate capacity grant
 --
 -- Rates are in 1/1000 token per second, times in microseconds: whole numbers below 2^53.
-local LIMITS, FEW, FORGET, MEMBERS_MAX = 7, 32, 20, 4096
+local FORMAT, LIMITS, FEW, FORGET, MEMBERS_MAX = 1, 7, 32, 20, 4096
 local GRANTED, LEARNING, STALE, FULL = 0, 1, 2, 3
 local key = KEYS[1]
 
@@ -40,7 +41,10 @@ local RATE, CAPACITY, SET, HOLD, DEMAND = 0, 1, 2, 3, 4
 
 -- The state -----------------------------------------------------------------
 
-local stored = redis.call('HMGET', key, 's', 'l', 'w', 'r', 'm:' .. id)
+local stored = redis.call('HMGET', key, 's', 'l', 'w', 'r', 'm:' .. id, 'v')
+if stored[1] and tonumber(stored[6]) ~= FORMAT then
+	return redis.error_reply('ERR another version of ratefs uses this pool')
+end
 local s = {last = 0, offset = 0, learn_until = 0, computed = 0, lease = 0, n = 0, version = 0}
 local level, charged, limits = {}, {}, {}
 for k = 1, LIMITS do
@@ -93,6 +97,16 @@ local function drop(name, rec)
 	s.n = s.n - 1
 end
 
+-- Counts the members anew: somebody may have deleted some by hand.
+local function count(members)
+	s.n = #members
+	for k = 1, LIMITS do
+		local sum, field = 0, charge(k)
+		for i = 1, s.n do sum = sum + members[i][field] end
+		charged[k] = sum
+	end
+end
+
 local function divide(rate, wish)
 	local left, all, total = rate, 0, 0
 	for i = 1, #wish do all = all + wish[i][2] end
@@ -134,6 +148,7 @@ local function compute_levels()
 		end
 	end
 	if m then members[#members + 1] = m end
+	count(members)
 	for k = 1, LIMITS do
 		local rate = limits[2 * k - 1]
 		if rate > 0 then
@@ -241,7 +256,7 @@ for k = 1, LIMITS do
 	v[4 + 4 * k], v[5 + 4 * k], v[6 + 4 * k] = level[k][1], level[k][2], level[k][3]
 	v[7 + 4 * k] = charged[k]
 end
-redis.call('HSET', key, 's', text(v), 'l', text(limits), 'w', set_by, 'r', run_id)
+redis.call('HSET', key, 's', text(v), 'l', text(limits), 'w', set_by, 'r', run_id, 'v', FORMAT)
 redis.call('PEXPIRE', key, math.floor(FORGET * s.lease / 1000) + 1000)
 local function whole(n) return string.format('%.0f', n or 0) end
 local answer = {whole(status), whole(s.n), whole(wants_more), whole(s.version), set_by}

@@ -64,6 +64,21 @@ static int connect_to(const struct sockaddr_un *a)
 	return take_fd(&fd);
 }
 
+/* Why the server that has accepted this connection does not serve us; NULL: it does, "": it has just exited. */
+static const char *refusal(int fd, uint32_t lease_ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct pool_local_hello hello = {0};
+	if (poll(&p, 1, (int)lease_ms) <= 0)
+		return "the helper that serves the pool does not answer";
+	ssize_t n = recv(fd, &hello, sizeof(hello), MSG_DONTWAIT);
+	if (n <= 0)
+		return "";
+	if (n != sizeof(hello) || hello.version != POOL_WIRE_VERSION)
+		return "a daemon of another version of ratefs serves it: restart that daemon";
+	return hello.full ? "has too many helpers already" : NULL;
+}
+
 /* The helper that holds the lock serves; a socket without a lock holder is stale. */
 static int bind_to(struct local *s, const struct sockaddr_un *a)
 {
@@ -102,11 +117,16 @@ static int prepare(struct pool_link *l, struct error *err)
 		return -1;
 	/* The holder of the lock may not listen yet. */
 	for (unsigned i = 0; i < 20; i++) {
-		s->fd = connect_to(&a);
-		why = errno;
-		if (s->fd >= 0 || (why != EPERM && bind_to(s, &a) == 0))
+		AUTO_FD fd = connect_to(&a);
+		why = fd < 0 ? errno : ECONNRESET;
+		const char *refused = fd < 0 ? "" : refusal(fd, l->setup.lease_ms);
+		if (refused && *refused)
+			return error_set(err, "%s: %s", a.sun_path, refused);
+		if (!refused)
+			s->fd = take_fd(&fd);
+		if (!refused || (fd < 0 && why != EPERM && bind_to(s, &a) == 0))
 			return 0;
-		why = why == EPERM ? why : errno;
+		why = fd < 0 && why != EPERM ? errno : why;
 		usleep(10000);
 	}
 	return error_set(err, "%s: %s", a.sun_path,
@@ -212,11 +232,12 @@ static bool serve_client(struct local *s, int fd)
 
 static void accept_client(struct local *s)
 {
-	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0 && s->n_clients < CLIENTS)
-		s->client[s->n_clients++] = fd;
-	else if (fd >= 0)
-		close(fd);
+	const struct pool_local_hello hello = {.version = POOL_WIRE_VERSION,
+					       .full = s->n_clients >= CLIENTS};
+	AUTO_FD fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 || send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) || hello.full)
+		return;
+	s->client[s->n_clients++] = take_fd(&fd);
 }
 
 static unsigned watch(struct pool_link *l, struct pollfd *fds, unsigned max)

@@ -50,16 +50,34 @@ static void limit_resources(void)
 #endif
 }
 
-/* Root becomes nobody.  In a user namespace without nobody, it only drops its capabilities. */
+static bool in_user_namespace(void)
+{
+	unsigned inside = 0, outside = 0, n = 0;
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	int found = f ? fscanf(f, "%u %u %u", &inside, &outside, &n) : 0;
+	if (f)
+		fclose(f);
+	return found == 3 && (inside || outside || n != UINT32_MAX);
+}
+
+/* Root becomes nobody.  In a user namespace that does not have nobody or other groups, it only drops its capabilities. */
+static int become_nobody(struct error *err)
+{
+	if (geteuid() != 0 || (setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
+			       setresuid(NOBODY, NOBODY, NOBODY) == 0))
+		return 0;
+	int why = errno;
+	return in_user_namespace() ? 0 : error_set(err, "cannot become nobody: %s", strerror(why));
+}
+
 static int drop_privileges(struct error *err)
 {
 	limit_resources();
 	/* Dropped first: the user nobody may not drop capabilities from the bounding set. */
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
-	if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
-	    setresuid(NOBODY, NOBODY, NOBODY) < 0 && errno != EINVAL)
-		return error_set(err, "cannot become nobody: %s", strerror(errno));
+	if (become_nobody(err) < 0)
+		return -1;
 	if (drop_capabilities() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, "cannot drop capabilities: %s", strerror(errno));
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -93,7 +111,7 @@ static bool report(const struct pool_report *r)
 
 static bool report_error(uint64_t seq, const struct error *err)
 {
-	struct pool_report r = {.answer.seq = seq};
+	struct pool_report r = {.version = POOL_WIRE_VERSION, .answer.seq = seq};
 	snprintf(r.error, sizeof(r.error), "%.*s", POOL_ERROR_MAX - 1, err->text);
 	make_one_line(r.error);
 	return report(&r);
@@ -116,7 +134,7 @@ static bool report_members(struct pool_link *l, struct pool_report *r)
 static bool serve_daemon(struct pool_link *l)
 {
 	struct pool_call c;
-	struct pool_report r = {.answered = true};
+	struct pool_report r = {.version = POOL_WIRE_VERSION, .answered = true};
 	struct error err = ERROR_INIT;
 	bool gone;
 	if (!newest_call(&c, &gone))
@@ -151,11 +169,14 @@ static int run(struct pool_link *l)
 
 static bool receive_setup(struct pool_setup *s)
 {
+	const uint32_t ours = POOL_WIRE_VERSION;
 	ssize_t n;
 	do
-		n = recv(POOL_HELPER_FD, s, sizeof(*s), 0);
+		n = recv(POOL_HELPER_FD, s, sizeof(*s), MSG_TRUNC);
 	while (n < 0 && errno == EINTR);
-	return n == sizeof(*s) && s->server[POOL_SERVER_MAX - 1] == '\0' &&
+	if (n > 0 && (n != sizeof(*s) || s->version != ours)) /* a daemon of another version */
+		send(POOL_HELPER_FD, &ours, sizeof(ours), MSG_NOSIGNAL);
+	return n == sizeof(*s) && s->version == ours && s->server[POOL_SERVER_MAX - 1] == '\0' &&
 	       s->key[POOL_KEY_MAX - 1] == '\0' && s->auth[POOL_AUTH_MAX - 1] == '\0' &&
 	       s->tls_ca[POOL_PATH_MAX - 1] == '\0' && s->tls_cert[POOL_PATH_MAX - 1] == '\0' &&
 	       s->tls_key[POOL_PATH_MAX - 1] == '\0';

@@ -104,6 +104,8 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 		 "; ratefs-pool(8) lists the rights that the user needs"},
 		{"ERR ACL failure in script",
 		 "; ratefs-pool(8) lists the rights that the user needs"},
+		{"ERR another version of ratefs",
+		 "; choose another key until all hosts have the same version"},
 		{"WRONGTYPE", "; another program uses the key: choose another key"},
 		{"CROSSSLOT", "; choose another key"},
 		{"OOM", "; give the server more memory"},
@@ -187,8 +189,9 @@ static int log_in(struct pool_link *l, struct redis *r, struct error *err)
 	if (reply)
 		freeReplyObject(reply);
 	if (!ok) {
-		/* Without a connection, it broke, and the password may be right. */
-		r->refused = r->c;
+		/* After any other error, as of a server with too many clients, the password may be right. */
+		r->refused =
+			r->c && (strstr(err->text, ": WRONGPASS") || strstr(err->text, "AUTH"));
 		return r->c ? give_up(r, err) : -1;
 	}
 	return *r->at.db ? tell(r, 2, select, err) : 0;
@@ -352,12 +355,9 @@ static bool parse_answer(const redisReply *reply, struct pool_answer *out)
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
 		if (!number_of(reply->element[5 + 3 * k], &out->limits.rate[k]) ||
 		    !number_of(reply->element[6 + 3 * k], &out->limits.capacity[k]) ||
-		    !number_of(reply->element[7 + 3 * k], &out->grant[k]) ||
-		    out->limits.rate[k] > POOL_DEMAND_ALL ||
-		    out->limits.capacity[k] > POOL_CAPACITY_MAX ||
-		    out->grant[k] > out->limits.rate[k])
+		    !number_of(reply->element[7 + 3 * k], &out->grant[k]))
 			return false;
-	return true;
+	return pool_answer_is_sound(out);
 }
 
 /* In a cluster, a node that does not have the key names the one that does: "MOVED 3999

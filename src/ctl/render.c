@@ -9,14 +9,11 @@
 
 #include "base/cleanup.h"
 #include "base/util.h"
+#include "ctl/users.h"
 
 char *render_user(uint64_t uid, char buf[TEXT_AMOUNT_MAX])
 {
-	const struct passwd *pw = getpwuid(uid);
-	if (pw)
-		snprintf(buf, TEXT_AMOUNT_MAX, "%s", pw->pw_name);
-	else
-		snprintf(buf, TEXT_AMOUNT_MAX, "%" PRIu64, uid);
+	snprintf(buf, TEXT_AMOUNT_MAX, "%s", user_name(uid));
 	return buf;
 }
 

@@ -50,10 +50,13 @@ void render_pause(const json_t *answer, FILE *out)
 {
 	const char *scope = get_text(answer, "scope"), *name = get_text(answer, "name");
 	const char *prefix = strcmp(scope, "fs") == 0 ? "fs:" : "";
+	const char *who = strcmp(scope, "class") == 0
+				  ? "requests of this class wait"
+				  : "all programs that use it wait, including df and umount";
 	fprintf(out,
-		"%s%s is paused: all programs that use it wait, including df and umount.\n"
+		"%s%s is paused: %s.\n"
 		"To continue: ratefsctl resume %s%s\n",
-		prefix, name, prefix, name);
+		prefix, name, who, prefix, name);
 	if (strcmp(scope, "mount") == 0)
 		fprintf(out, "To unmount it: ratefsctl unmount %s\n", name);
 }

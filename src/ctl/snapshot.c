@@ -139,8 +139,9 @@ static void read_figures(struct snap_scope *s, const json_t *a)
 	s->open = get_u64(get_part(a, "open"), "now");
 	s->keys_now = get_u64(a, "keys_now");
 	s->device_now = get_u64(a, "device_now");
-	s->passthrough_handles = get_u64(a, "passthrough_handles");
-	s->passthrough_maps = get_u64(a, "passthrough_maps");
+	s->bypassing_handles = get_u64(a, "bypassing_handles");
+	s->bypassing_maps = get_u64(a, "bypassing_maps");
+	s->oldest_wait_ns = get_u64(a, "oldest_wait_ns");
 	s->stuck = get_u64(get_part(a, "in_source"), "stuck");
 	const json_t *space = get_part(a, "space");
 	s->counts_space = space;
@@ -182,14 +183,20 @@ static void free_daemon(struct snap_daemon *d)
 	free(d->with_pid);
 }
 
+void snapshot_cut(struct snapshot *s, unsigned n)
+{
+	while (s->scopes > n) {
+		s->scopes--;
+		free_scope(&s->scope[s->scopes]);
+		json_decref(s->answer[s->scopes]);
+	}
+}
+
 void snapshot_free(struct snapshot *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->scopes; i++) {
-		free_scope(&s->scope[i]);
-		json_decref(s->answer[i]);
-	}
+	snapshot_cut(s, 0);
 	for (unsigned i = 0; i < s->daemons; i++)
 		free_daemon(&s->daemon[i]);
 	free(s->daemon);

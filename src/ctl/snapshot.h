@@ -87,7 +87,8 @@ struct snap_scope {
 	double seconds;			   /* since its counters began */
 	uint64_t mounted, paused, dry_run; /* 0 or 1 */
 	uint64_t parked_now, parked_bytes_now, in_flight, open, keys_now, device_now;
-	uint64_t passthrough_handles, passthrough_maps, stuck;
+	uint64_t bypassing_handles, bypassing_maps, stuck;
+	uint64_t oldest_wait_ns; /* of a request that waits now; only if keys were asked for */
 	bool counts_space;
 	const char *space_state; /* "counting", "failed", "enforced" */
 	uint64_t space_used, space_limit, inodes_used, inodes_limit; /* a limit of 0: none */
@@ -137,6 +138,8 @@ bool snapshot_read_pools(struct snap_scope *s, const json_t *pools);
 void snapshot_free_pools(struct snap_scope *s);
 /* How much of a limit a member may use, per second. */
 double snapshot_pool_share(const struct snap_pool_member *m, const struct snap_pool_limit *l);
+/* Removes all scopes but the first n. */
+void snapshot_cut(struct snapshot *s, unsigned n);
 /* NULL: there is no such scope, or s is NULL. */
 const struct snap_scope *snapshot_find(const struct snapshot *s, uint64_t daemon, const char *scope,
 				       const char *name);

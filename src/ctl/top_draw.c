@@ -13,7 +13,8 @@
 #include "base/util.h"
 #include "ctl/top_view.h"
 
-#define FIXED_LINES 4 /* title, totals, head of the keys, foot */
+#define FIXED_LINES    4  /* title, totals, head of the keys, foot */
+#define NAME_TYPED_FOR 40 /* columns for the name of a limit whose new value is being typed */
 
 /* --- cells -------------------------------------------------------------------------------------- */
 
@@ -141,7 +142,7 @@ static void draw_title(const struct top_view *v, const struct top_data *d, struc
 		parked += s->parked_now;
 		in_flight += s->in_flight;
 		open += s->open;
-		bypassing += s->passthrough_handles;
+		bypassing += s->bypassing_handles;
 		stuck += s->stuck;
 	}
 	char shown[32] = "";
@@ -366,15 +367,31 @@ static void draw_keys(const struct top_view *v, const struct top_data *d, struct
 
 /* --- the whole ---------------------------------------------------------------------------------- */
 
+/* What is being typed, after the name of what it is for. */
+static void draw_input(const struct top_view *v, struct top_line *line, unsigned columns)
+{
+	char text[TOP_INPUT_MAX + 3];
+	struct pen p = begin_line(line, columns);
+	unsigned n = length(v->chosen);
+	bool filter = v->mode == TOP_TYPES_FILTER;
+	const char *what = filter ? "show keys that contain" : "new value of ";
+	line->style = STYLE_TITLE;
+	left(&p, what, length(what));
+	if (!filter)
+		both_ends(&p, v->chosen, n < NAME_TYPED_FOR ? n : NAME_TYPED_FOR);
+	snprintf(text, sizeof(text), ": %s_", v->input);
+	left(&p, text, length(text));
+	end_line(&p);
+}
+
 static void draw_foot(const struct top_view *v, struct top_line *line, unsigned columns)
 {
 	char text[TOP_COLUMNS_MAX + 1];
-	if (v->mode != TOP_WATCH)
-		snprintf(text, sizeof(text), "%s: %s_",
-			 v->mode == TOP_TYPES_FILTER ? "show keys that contain"
-						     : "new value of the limit",
-			 v->input);
-	else if (*v->message)
+	if (v->mode != TOP_WATCH) {
+		draw_input(v, line, columns);
+		return;
+	}
+	if (*v->message)
 		snprintf(text, sizeof(text), "%s", v->message);
 	else
 		snprintf(

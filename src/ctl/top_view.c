@@ -109,9 +109,11 @@ static unsigned next_bar(const struct top_data *d, unsigned from, int step)
 
 static void choose(struct top_view *v, const struct top_data *d, unsigned row)
 {
+	bool bar = row < d->rows && d->row[row].kind == ROW_BAR;
 	v->selected = row;
-	v->chosen_daemon = row < d->rows ? d->row[row].daemon : 0;
-	snprintf(v->chosen, sizeof(v->chosen), "%s", row < d->rows ? d->row[row].text : "");
+	v->lost = false;
+	v->chosen_daemon = bar ? d->row[row].daemon : 0;
+	snprintf(v->chosen, sizeof(v->chosen), "%s", bar ? d->row[row].text : "");
 }
 
 static bool is_row(const struct top_row *r, const char *text, uint64_t daemon)
@@ -151,14 +153,21 @@ static bool put_back(const struct top_view *v, struct top_data *d)
 	return true;
 }
 
-/* If the chosen row is gone, selects the first bar, not whatever took its place: the user could
- * change that by mistake with '+'. */
+/* If the chosen row is gone, selects the first bar, not whatever took its place.  Even that is not changed by the next
+ * key, which may have been meant for the chosen row. */
 static void find_chosen(struct top_view *v, const struct top_data *d)
 {
-	v->selected = next_bar(d, 0, 1);
+	unsigned first = next_bar(d, 0, 1);
 	for (unsigned i = 0; *v->chosen && i < d->rows; i++)
-		if (is_row(&d->row[i], v->chosen, v->chosen_daemon))
+		if (is_row(&d->row[i], v->chosen, v->chosen_daemon)) {
 			v->selected = i;
+			v->lost = false;
+			return;
+		}
+	v->selected = first;
+	v->lost = *v->chosen;
+	if (!v->lost)
+		choose(v, d, first);
 }
 
 bool top_data_sort(struct top_data *d, struct top_view *v)
@@ -205,6 +214,17 @@ static const struct top_row *selected(const struct top_view *v, const struct top
 									    : NULL;
 }
 
+/* True: the chosen row is gone, and the key does nothing but say so. */
+static bool is_gone(struct top_view *v, const struct top_data *d)
+{
+	if (!v->lost)
+		return false;
+	snprintf(v->message, sizeof(v->message),
+		 "nothing was changed: %.150s is gone, another limit is selected now", v->chosen);
+	choose(v, d, v->selected);
+	return true;
+}
+
 static bool means_off(const char *value)
 {
 	return strcasecmp(value, "off") == 0 || !value[strspn(value, "0")];
@@ -214,6 +234,8 @@ static enum top_action change(struct top_view *v, const struct top_data *d, cons
 			      struct top_change *set)
 {
 	const struct top_row *r = selected(v, d);
+	if (is_gone(v, d))
+		return TOP_REDRAW;
 	if (!r)
 		return TOP_NOTHING;
 	choose(v, d, v->selected);
@@ -231,6 +253,8 @@ static enum top_action nudge(struct top_view *v, const struct top_data *d, doubl
 {
 	const struct top_row *r = selected(v, d);
 	char text[UNITS_TEXT_MAX];
+	if (is_gone(v, d))
+		return TOP_REDRAW;
 	if (!r)
 		return TOP_NOTHING;
 	if (r->value <= 0) {
@@ -308,7 +332,7 @@ enum top_action top_key(struct top_view *v, const struct top_data *d, int key,
 		break;
 	case '=':
 	case TOP_KEY_ENTER:
-		if (selected(v, d))
+		if (!is_gone(v, d) && selected(v, d))
 			start_typing(v, TOP_TYPES_VALUE);
 		break;
 	case '+':

@@ -53,11 +53,12 @@ struct top_view {
 	bool paused;		    /* the display is frozen */
 	bool help;
 	unsigned selected;	       /* of the rows: a ROW_BAR */
-	char chosen[TOP_ROW_TEXT_MAX]; /* text of the selected row; "": the first */
+	char chosen[TOP_ROW_TEXT_MAX]; /* text of the selected row; "": there has been none */
 	uint64_t chosen_daemon;
 	struct top_row turned_off; /* by the user, if that was the last change; ROW_HEAD: none */
 	unsigned turned_off_at;
 	unsigned skipped; /* how many keys are scrolled off the top */
+	bool lost;	  /* the chosen row is gone; the first is selected instead */
 	enum { TOP_WATCH, TOP_TYPES_FILTER, TOP_TYPES_VALUE } mode;
 	char input[TOP_INPUT_MAX];
 	char message[256]; /* the outcome of the last change; until the next key */

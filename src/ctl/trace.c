@@ -94,7 +94,8 @@ static void put_change(const json_t *event, FILE *out)
 {
 	const char *key = get_text(event, "key"), *scope = get_text(event, "scope");
 	AUTO_FREE char *where = NULL;
-	if (asprintf(&where, "%s%s", strcmp(scope, "fs") == 0 ? "fs:" : "",
+	bool prefix = strcmp(scope, "fs") == 0 || strcmp(scope, "pool") == 0;
+	if (asprintf(&where, "%s%s%s", prefix ? scope : "", prefix ? ":" : "",
 		     get_text(event, "name")) < 0)
 		return;
 	put_time(event, out);

@@ -139,6 +139,16 @@ static json_t *parse(const char *body, size_t size, struct error *err)
 	return NULL;
 }
 
+/* A text that was cut to its length may end in the middle of a character, which JSON cannot express. */
+static json_t *text_new(char *text)
+{
+	json_t *out = json_string(text);
+	for (char *p = text; !out && *p; p++)
+		if (!isascii((unsigned char)*p))
+			*p = '?';
+	return out ? out : json_string(text);
+}
+
 char *volume_api_call(struct volumes *v, const char *path, const char *body, size_t size,
 		      unsigned *status)
 {
@@ -156,7 +166,7 @@ char *volume_api_call(struct volumes *v, const char *path, const char *body, siz
 	if (*status != 200 &&
 	    *status != 404) /* engines routinely ask for volumes that do not exist */
 		log_info("%s: %s", path, err.text);
-	json_object_set_new(reply, "Err", json_string(err.text));
+	json_object_set_new(reply, "Err", text_new(err.text));
 	char *text = json_dumps(reply, JSON_COMPACT);
 	json_decref(reply);
 	json_decref(request);

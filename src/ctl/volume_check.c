@@ -105,11 +105,21 @@ bool volume_sources_overlap(const char *a, const char *b)
 	return strcmp(a, b) != 0 && (is_below(a, b) || is_below(b, a));
 }
 
+static bool is_in(const char *path, const char *dir)
+{
+	return strcmp(path, dir) == 0 || is_below(path, dir);
+}
+
+/* `path` has no links, so neither has an allowed directory that contains it as it is written.  The others are looked at only
+ * if there is none: one of them may hang. */
 static bool is_allowed(const char *path, char *const *allowed, unsigned n_allowed)
 {
+	for (unsigned i = 0; i < n_allowed; i++)
+		if (is_in(path, allowed[i]))
+			return true;
 	for (unsigned i = 0; i < n_allowed; i++) {
 		AUTO_FREE char *dir = realpath(allowed[i], NULL);
-		if (dir && (strcmp(path, dir) == 0 || is_below(path, dir)))
+		if (dir && is_in(path, dir))
 			return true;
 	}
 	return false;

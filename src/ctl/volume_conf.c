@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/volume_conf.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,15 +94,33 @@ static bool is_given(const json_t *options, const char *a, const char *b)
 	return false;
 }
 
-static int put_section(FILE *out, const struct volume_options *known, const char *name,
-		       const char *source, const char *mountpoint, const json_t *options,
-		       struct error *err)
+void volume_conf_mount_name(char name[VOLUME_SECTION_MAX], unsigned id)
+{
+	snprintf(name, VOLUME_SECTION_MAX, "mount:v%u", id);
+}
+
+void volume_conf_fs_name(char name[VOLUME_SECTION_MAX], const char *source)
+{
+	uint64_t h = 0xcbf29ce484222325ULL; /* FNV-1a */
+	for (; *source; source++)
+		h = (h ^ (uint8_t)*source) * 0x100000001b3ULL;
+	snprintf(name, VOLUME_SECTION_MAX, "fs:s%016" PRIx64, h);
+}
+
+static int put_section(FILE *out, const struct volume_options *known,
+		       const struct volume_place *place, const json_t *options, struct error *err)
 {
 	const char *key;
+	char fs[VOLUME_SECTION_MAX];
 	json_t *value;
-	fprintf(out, "name = \"%s\"\nsource = \"%s\"\nmountpoint = \"%s\"\n", name, source,
-		mountpoint);
-	fprintf(out, "fsname = \"ratefs-volume:%s\"\n", name);
+	volume_conf_fs_name(fs, place->source);
+	fprintf(out, "name = \"%s\"\n", place->name);
+	if (place->shared)
+		fprintf(out, "fs = \"%s\"\n", fs + strlen("fs:"));
+	else
+		fprintf(out, "source = \"%s\"\n", place->source);
+	fprintf(out, "mountpoint = \"%s\"\n", place->mountpoint);
+	fprintf(out, "fsname = \"ratefs-volume:%s\"\n", place->name);
 	/* Containers can create anything in a volume: nothing in it may grant privileges on the host. */
 	if (!is_given(options, "suid", "nosuid"))
 		fputs("nosuid = yes\n", out);
@@ -114,16 +133,15 @@ static int put_section(FILE *out, const struct volume_options *known, const char
 	return 0;
 }
 
-int volume_conf_section(char **out, const struct volume_options *known, const char *name,
-			const char *source, const char *mountpoint, const json_t *options,
-			struct error *err)
+int volume_conf_section(char **out, const struct volume_options *known,
+			const struct volume_place *place, const json_t *options, struct error *err)
 {
 	size_t size;
 	char *text = NULL;
 	FILE *f = open_memstream(&text, &size);
 	if (!f)
 		return error_set(err, "out of memory");
-	int rc = put_section(f, known, name, source, mountpoint, options, err);
+	int rc = put_section(f, known, place, options, err);
 	if (fclose(f) != 0 && rc == 0)
 		rc = error_set(err, "out of memory");
 	if (rc < 0)
@@ -146,11 +164,9 @@ static const char *section_start(const char *text, const char *name)
 	return NULL;
 }
 
-char *volume_conf_find(const char *text, unsigned id)
+char *volume_conf_find(const char *text, const char *section)
 {
-	char name[32];
-	snprintf(name, sizeof(name), "mount:v%u", id);
-	const char *from = section_start(text, name), *to = from;
+	const char *from = section_start(text, section), *to = from;
 	const char *end = text + strlen(text);
 	struct ini_line l;
 	if (!from)
@@ -173,25 +189,25 @@ char *volume_conf_head(const char *head, const char *control)
 	return n < 0 ? NULL : out;
 }
 
-int volume_conf_add(char **text, unsigned id, const char *section)
+int volume_conf_add(char **text, const char *section, const char *keys)
 {
 	char *out;
-	size_t n = strlen(section);
-	if (asprintf(&out, "%s\n[mount:v%u]\n%s%s", *text, id, section,
-		     n && section[n - 1] == '\n' ? "" : "\n") < 0)
+	size_t n = strlen(keys);
+	if (asprintf(&out, "%s\n[%s]\n%s%s", *text, section, keys,
+		     n && keys[n - 1] == '\n' ? "" : "\n") < 0)
 		return -1;
 	free(*text);
 	*text = out;
 	return 0;
 }
 
-/* "ratefs: FILE:LINE: [mount:v1] iops: ..." -> "iops: ..." */
+/* "ratefs: FILE:LINE: [mount:v1] iops: ..." -> "iops: ...", and of the administrator's sections "[global] iops: ..." */
 static const char *without_place(const char *line)
 {
-	const char *section = strstr(line, ": [mount:");
+	const char *section = strstr(line, ": [");
 	const char *end = section ? strstr(section, "] ") : NULL;
 	if (end)
-		return end + 2;
+		return strncmp(section, ": [mount:v", 10) == 0 ? end + 2 : section + 2;
 	return strncmp(line, "ratefs: ", 8) == 0 ? line + 8 : line;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/volume_daemon.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -55,13 +57,6 @@ static int check(void *ctx, const char *text, struct error *err)
 	int rc = run_ratefs(argv, err);
 	unlink(path);
 	return rc;
-}
-
-static int start(const struct volume_setup *s, struct error *err)
-{
-	AUTO_FREE char *path = path_in(s, "ratefs.conf");
-	const char *const argv[] = {s->ratefs, "-c", path, NULL};
-	return path ? run_ratefs(argv, err) : error_set(err, "out of memory");
 }
 
 /* --- the control socket --------------------------------------------------------------------- */
@@ -127,17 +122,125 @@ static bool is_in_state(const struct volume_setup *s, const char *name, const ch
 	       strcmp(get_text(answer, "state"), state) == 0;
 }
 
+/* --- starting ------------------------------------------------------------------------------- */
+
+/* `ratefs -c` returns when its mounts are up.  A source that hangs, or a large tree that is counted first, can delay that
+ * without bound, and the plugin serves other volumes meanwhile: a thread waits for the program. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool runs;
+	int rc; /* of the last program that ended */
+	struct error err;
+} starter = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+#define START_S	       2     /* how long a call waits for all mounts */
+#define ANSWER_MS      10000 /* the control socket is opened before the first mount */
+#define ANSWER_STEP_MS 50
+
+struct command {
+	const char *ratefs;
+	char *conf;
+};
+
+static void *run_daemon(void *ctx)
+{
+	struct command *c = ctx;
+	const char *const argv[] = {c->ratefs, "-c", c->conf, NULL};
+	struct error err = ERROR_INIT;
+	int rc = run_ratefs(argv, &err);
+	pthread_mutex_lock(&starter.lock);
+	starter.runs = false;
+	starter.rc = rc;
+	starter.err = err;
+	pthread_cond_broadcast(&starter.ended);
+	pthread_mutex_unlock(&starter.lock);
+	free(c->conf);
+	free(c);
+	return NULL;
+}
+
+static int begin_locked(const struct volume_setup *s, struct error *err)
+{
+	pthread_t thread;
+	struct command *c = calloc(1, sizeof(*c));
+	char *conf = path_in(s, "ratefs.conf");
+	starter.runs = c && conf;
+	if (starter.runs) {
+		*c = (struct command){s->ratefs, conf};
+		starter.runs = pthread_create(&thread, NULL, run_daemon, c) == 0;
+	}
+	if (!starter.runs) {
+		free(conf);
+		free(c);
+		return error_set(err, "cannot start ratefs: out of memory or threads");
+	}
+	pthread_detach(thread);
+	return 0;
+}
+
+static void wait_locked(void)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += START_S;
+	while (starter.runs && pthread_cond_timedwait(&starter.ended, &starter.lock, &until) == 0)
+		;
+}
+
+static bool answers(const struct volume_setup *s)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	return ask(s, request_new("list", NULL), &answer, &ignored) == PROTO_OK;
+}
+
+/* A daemon that has read its file but does not answer yet would be overlooked by the next call. */
+static int await_answer(const struct volume_setup *s, struct error *err)
+{
+	const struct timespec pause = {.tv_nsec = ANSWER_STEP_MS * 1000000L};
+	for (int ms = 0; ms < ANSWER_MS; ms += ANSWER_STEP_MS) {
+		if (answers(s))
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	return error_set(err, "the ratefs daemon does not answer at %s", s->control);
+}
+
+/* 0: a daemon answers; its mounts may still be coming up.  -1 with err. */
+static int start(const struct volume_setup *s, struct error *err)
+{
+	pthread_mutex_lock(&starter.lock);
+	if (starter.runs)
+		wait_locked(); /* its daemon was killed, or it does not answer yet */
+	int rc = starter.runs ? 0 : begin_locked(s, err);
+	if (rc == 0)
+		wait_locked();
+	bool runs = starter.runs;
+	if (rc == 0 && !runs && starter.rc != 0) {
+		rc = -1;
+		*err = starter.err;
+	}
+	pthread_mutex_unlock(&starter.lock);
+	return rc == 0 && runs ? await_answer(s, err) : rc;
+}
+
+/* --- mounts --------------------------------------------------------------------------------- */
+
 static int mount_volume(void *ctx, const char *name, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	if (is_in_state(ctx, name, "mounting"))
 		return 1;
 	int rc = ask_mount(ctx, name, &why);
-	if (rc < 0 && start(ctx, err) < 0)
-		return -1;
 	if (rc <
-	    0) /* it mounts everything in the file at startup, but keeps running if a mount fails */
+	    0) { /* it mounts everything in the file at startup, but keeps running if a mount fails */
+		if (start(ctx, err) < 0)
+			return -1;
+		if (is_in_state(ctx, name, "mounting"))
+			return 1;
 		rc = ask_mount(ctx, name, &why);
+	}
 	if (rc == PROTO_OK)
 		return 0;
 	error_set(err, "%s", why.text);
@@ -196,10 +299,26 @@ static json_t *status(void *ctx, const char *name)
 	return out;
 }
 
+static uint64_t requests(void *ctx, const char *name)
+{
+	AUTO_JSON *answer = NULL;
+	struct error ignored = ERROR_INIT;
+	uint64_t n = 0;
+	const char *key;
+	json_t *class;
+	if (ask(ctx, request_new("stats", name), &answer, &ignored) != PROTO_OK)
+		return 0;
+	json_object_foreach (json_object_get(answer, "classes"), key, class)
+		if (strcmp(key, "meta") != 0 && strcmp(key, "readdir") != 0)
+			n += get_u64(class, "ops");
+	return n;
+}
+
 const struct volume_daemon_ops volume_daemon = {
 	.mount = mount_volume,
 	.unmount = unmount_volume,
 	.status = status,
+	.requests = requests,
 	.shows = shows,
 	.check = check,
 };

@@ -150,12 +150,14 @@ static char *call(void *ctx, const char *path, const char *body, size_t size, un
 	return volume_api_call(ctx, path, body, size, status);
 }
 
-/* Checks the volumes periodically until a signal arrives. */
+/* Restores the volumes, and checks them periodically until a signal arrives.  Engines are already served: a source that hangs
+ * delays only its own volume. */
 static void look_after(struct volumes *v, const sigset_t *ends)
 {
 	struct timespec every = {.tv_sec = LOOK_EVERY_S};
 	if (v->setup.collect_after_s < LOOK_EVERY_S)
 		every.tv_sec = v->setup.collect_after_s ? v->setup.collect_after_s : 1;
+	volumes_recover(v);
 	while (sigtimedwait(ends, NULL, &every) < 0) {
 		if (errno != EAGAIN)
 			continue;
@@ -175,7 +177,6 @@ static int serve(struct volumes *v, const char *socket, struct error *err)
 	int fd = volume_socket_open(socket, err);
 	if (fd < 0)
 		return -1;
-	volumes_recover(v);
 	struct volume_http *http = volume_http_start(fd, call, v);
 	if (!http)
 		return error_set(err, "cannot serve HTTP: %s", strerror(errno));
@@ -187,16 +188,18 @@ static int serve(struct volumes *v, const char *socket, struct error *err)
 
 static int run(struct arguments *a, struct error *err)
 {
-	struct volumes v = {.setup = a->setup, .daemon = &volume_daemon, .daemon_ctx = &a->setup};
+	struct volumes v = {.setup = a->setup, .daemon = &volume_daemon, .daemon_ctx = &v.setup};
 	if (volume_privileges_drop(err) < 0)
 		return -1;
 	umask(022);
 	if (chdir("/") < 0)
 		return error_set(err, "chdir /: %s", strerror(errno));
 	int rc = volumes_open(&v, err);
-	AUTO_FD lock = rc == 0 ? lock_state(&a->setup, err) : -1;
+	AUTO_FD lock = rc == 0 ? lock_state(&v.setup, err) : -1;
 	if (rc == 0)
-		rc = lock < 0 ? -1 : volume_daemon_options(&a->setup, &v.known, err);
+		rc = lock < 0 ? -1 : volume_daemon_options(&v.setup, &v.known, err);
+	if (rc == 0)
+		rc = volumes_begin(&v, err);
 	if (rc == 0)
 		rc = serve(&v, a->socket, err);
 	volumes_close(&v);

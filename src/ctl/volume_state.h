@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the volume plugin knows about its volumes, in one JSON file that is replaced atomically.
  *
- *	{"v": 1, "next": 3, "volumes": {"box": {"id": 2, "source": "/srv/box" or null, "options": {"iops": "500"},
- *	 "section": "...", "created": "2026-...", "references": {"ID of a container": seconds since 1970}}}}
+ *	{"v": 1, "next": 3, "boot": "ID of the boot in which there were these references",
+ *	 "volumes": {"box": {"id": 2, "source": "/srv/box" or null, "options": {"iops": "500"}, "section": "...",
+ *	 "created": "2026-...", "references": {"ID of a container": seconds since that boot}}}}
  *
  * `section` is the volume's section in the daemon's configuration file when it was last mounted, or when it was created.
  *

@@ -15,7 +15,7 @@
 struct deletion {
 	int root;
 	dev_t device;
-	unsigned long moved;
+	unsigned long tried, moved; /* up into the root */
 	int rc;
 };
 
@@ -31,8 +31,10 @@ static void note(struct deletion *d)
 static void move_up(struct deletion *d, int parent, const char *name)
 {
 	char target[40];
-	snprintf(target, sizeof(target), ".ratefs-deep-%lu", d->moved++);
-	if (renameat(parent, name, d->root, target) < 0)
+	snprintf(target, sizeof(target), ".ratefs-deep-%lu", d->tried++);
+	if (renameat(parent, name, d->root, target) == 0)
+		d->moved++;
+	else
 		note(d);
 }
 

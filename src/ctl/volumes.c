@@ -14,7 +14,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ctl/volume_check.h"
+#include "ctl/volume_probe.h"
 #include "ctl/volumes_internal.h"
+
+#define CONF_MAX    (1 << 20) /* what the daemon reads; see ratefs.conf(5) */
+#define SECTION_MAX 4096      /* of one volume */
 
 char *volumes_path(const struct volumes *v, const char *fmt, const char *name, unsigned id)
 {
@@ -105,6 +109,10 @@ int volumes_open(struct volumes *v, struct error *err)
 	    make_directory(v, "data", 0700, err) < 0 || make_directory(v, "mnt", 0700, err) < 0 ||
 	    make_directory(v, "trash", 0700, err) < 0)
 		return -1;
+	v->state_dir = realpath(v->setup.state_dir, NULL);
+	if (!v->state_dir)
+		return error_set(err, "%s: %s", v->setup.state_dir, strerror(errno));
+	v->setup.state_dir = v->state_dir;
 	AUTO_FREE char *path = volumes_path(v, "%s", "volumes.json", 0);
 	return path && v->unused ? volume_state_load(&v->state, path, err)
 				 : error_set(err, "out of memory");
@@ -115,6 +123,7 @@ void volumes_close(struct volumes *v)
 	volume_state_free(&v->state);
 	volume_options_free(&v->known);
 	json_decref(v->unused);
+	free(v->state_dir);
 	pthread_mutex_destroy(&v->change);
 	pthread_mutex_destroy(&v->look);
 }
@@ -127,6 +136,31 @@ static char *read_or_empty(const char *path)
 	return text ? text : strdup("");
 }
 
+/* Appends the [fs:] of a source, unless it is already there: as it is in `old`, or new. */
+static int add_source(char **text, const char *old, const char *source)
+{
+	char name[VOLUME_SECTION_MAX];
+	volume_conf_fs_name(name, source);
+	AUTO_FREE char *there = volume_conf_find(*text, name), *found = volume_conf_find(old, name);
+	AUTO_FREE char *new = NULL;
+	if (there)
+		return 0;
+	if (asprintf(&new, "source = \"%s\"\n", source) < 0)
+		return -1;
+	return volume_conf_add(text, name, found ? found : new);
+}
+
+/* Appends the sections of a volume: the keys of its mount are given. */
+static int add_volume(char **text, const char *old, const json_t *volume, const char *keys)
+{
+	char name[VOLUME_SECTION_MAX];
+	const char *source = volume_source(volume);
+	volume_conf_mount_name(name, volume_id(volume));
+	if (source && add_source(text, old, source) < 0)
+		return -1;
+	return volume_conf_add(text, name, keys);
+}
+
 /* The text of the file, with the section of `add` and without that of `drop`; NULL: no memory. */
 static char *conf_text(const struct volumes *v, const char *old, const char *add, const char *drop)
 {
@@ -136,12 +170,14 @@ static char *conf_text(const struct volumes *v, const char *old, const char *add
 	AUTO_FREE char *text = head ? volume_conf_head(head, v->setup.control) : NULL;
 	bool ok = text != NULL;
 	json_object_foreach (volume_all(v->state.root), name, volume) {
-		AUTO_FREE char *found = volume_conf_find(old, volume_id(volume));
+		char section[VOLUME_SECTION_MAX];
+		volume_conf_mount_name(section, volume_id(volume));
+		AUTO_FREE char *found = volume_conf_find(old, section);
 		bool wanted = add && strcmp(name, add) == 0;
 		if ((!found && !wanted) || (drop && strcmp(name, drop) == 0))
 			continue;
-		ok = ok && volume_conf_add(&text, volume_id(volume),
-					   found ? found : volume_text(volume, "section")) == 0;
+		ok = ok && add_volume(&text, old, volume,
+				      found ? found : volume_text(volume, "section")) == 0;
 	}
 	return ok ? take_ptr(&text) : NULL;
 }
@@ -153,14 +189,20 @@ int volumes_rewrite_conf(struct volumes *v, const char *add, const char *drop, s
 	AUTO_FREE char *text = path && old ? conf_text(v, old, add, drop) : NULL;
 	if (!text)
 		return error_set(err, "out of memory");
+	/* The daemon would refuse the file, and so every other volume. */
+	if (add && strlen(text) > CONF_MAX)
+		return error_set(err, "too many volumes are mounted: %s would exceed %d KiB", path,
+				 CONF_MAX >> 10);
 	return strcmp(text, old) == 0 ? 0 : volume_write_file(path, text, SYNC_DATA, err);
 }
 
 char *volumes_served_section(const struct volumes *v, const json_t *volume)
 {
+	char section[VOLUME_SECTION_MAX];
 	AUTO_FREE char *path = conf_path(v);
 	AUTO_FREE char *text = read_or_empty(path);
-	return text ? volume_conf_find(text, volume_id(volume)) : NULL;
+	volume_conf_mount_name(section, volume_id(volume));
+	return text ? volume_conf_find(text, section) : NULL;
 }
 
 /* --- create --------------------------------------------------------------------------------- */
@@ -169,9 +211,7 @@ static int check_overlap(const struct volumes *v, const char *source, struct err
 {
 	const char *name;
 	json_t *volume;
-	AUTO_FREE char *own = realpath(v->setup.state_dir, NULL);
-	if (!own)
-		return error_set(err, "%s: %s", v->setup.state_dir, strerror(errno));
+	const char *own = v->setup.state_dir;
 	if (strcmp(source, own) == 0 || volume_sources_overlap(source, own))
 		return error_set(err,
 				 "source: '%s' overlaps '%s', where the driver keeps its state; "
@@ -195,25 +235,31 @@ static int find_source(const struct volumes *v, json_t *options, char **source, 
 	const char *key, *found = NULL;
 	json_t *value;
 	json_object_foreach (options, key, value) {
-		if (volume_same_option(key, "source"))
-			found = key;
+		if (!volume_same_option(key, "source"))
+			continue;
+		if (found)
+			return error_set(err, "source: is given twice");
+		found = key;
 	}
 	if (!found)
 		return 0;
-	*source = volume_check_source(json_string_value(json_object_get(options, found)),
-				      v->setup.allowed, v->setup.n_allowed, err);
-	if (!*source || check_overlap(v, *source, err) < 0)
+	struct stat st;
+	if (volume_probe(json_string_value(json_object_get(options, found)), v->setup.allowed,
+			 v->setup.n_allowed, source, &st, err) < 0 ||
+	    check_overlap(v, *source, err) < 0)
 		return -1;
 	json_object_del(options, found);
 	return 0;
 }
 
-/* Checks a file with only this volume, so that messages do not reveal options of other volumes. */
-static int check_section(const struct volumes *v, unsigned id, const char *section,
+/* Checks a file with only this volume, so that messages do not reveal options of other volumes, and with the administrator's
+ * sections: the volume may name a pool, and its options must not contradict a class, or no daemon could read the file. */
+static int check_section(const struct volumes *v, const json_t *volume, const char *keys,
 			 struct error *err)
 {
-	AUTO_FREE char *text = volume_conf_head("", v->setup.control);
-	if (!text || volume_conf_add(&text, id, section) < 0)
+	AUTO_FREE char *head = read_or_empty(v->setup.head);
+	AUTO_FREE char *text = head ? volume_conf_head(head, v->setup.control) : NULL;
+	if (!text || add_volume(&text, "", volume, keys) < 0)
 		return error_set(err, "out of memory");
 	return v->daemon->check(v->daemon_ctx, text, err);
 }
@@ -224,15 +270,21 @@ static int make_section(const struct volumes *v, json_t *volume, const char *nam
 	AUTO_FREE char *data = volumes_data(v, name, volume_id(volume));
 	AUTO_FREE char *mountpoint = volumes_mountpoint(v, name);
 	AUTO_FREE char *section = NULL;
-	const char *source = volume_source(volume) ? volume_source(volume) : data;
-	if (!data || !mountpoint) {
-		volumes_no_memory(err);
-		return FAILED;
-	}
-	if (volume_conf_section(&section, &v->known, name, source, mountpoint,
-				json_object_get(volume, "options"), err) < 0 ||
-	    check_section(v, volume_id(volume), section, err) < 0)
+	const char *source = volume_source(volume);
+	if (!data || !mountpoint)
+		return volumes_no_memory(err);
+	const struct volume_place place = {.name = name,
+					   .mountpoint = mountpoint,
+					   .source = source ? source : data,
+					   .shared = source};
+	if (volume_conf_section(&section, &v->known, &place, json_object_get(volume, "options"),
+				err) < 0 ||
+	    check_section(v, volume, section, err) < 0)
 		return BAD_REQUEST;
+	if (strlen(section) > SECTION_MAX) {
+		error_set(err, "the options of a volume are longer than %d bytes", SECTION_MAX);
+		return BAD_REQUEST;
+	}
 	return json_object_set_new(volume, "section", json_string(section)) < 0
 		       ? volumes_no_memory(err)
 		       : DONE;

@@ -47,6 +47,9 @@ struct volume_daemon_ops {
 	int (*unmount)(void *ctx, const char *name, struct error *err);
 	/* A new object: limits, usage, waiting requests; NULL: the daemon does not answer. */
 	json_t *(*status)(void *ctx, const char *name);
+	/* A number that changes when files of the mounted volume are opened, read or written, but not when a program that watches
+	 * the host calls stat or statfs.  0: the daemon does not answer. */
+	uint64_t (*requests)(void *ctx, const char *name);
 	/* True: the mounted volume shows this directory, and not another one that its path led to for a moment. */
 	bool (*shows)(void *ctx, const char *name, const struct stat *directory);
 	/* Checks the text of a configuration file; -1 with what is wrong with its options. */
@@ -60,18 +63,23 @@ struct volumes {
 	struct volume_options known; /* from `ratefs --dump-options` */
 	pthread_mutex_t change, look;
 	struct volume_state state; /* look */
-	json_t *unused; /* change: volumes without containers, and how many searches in a row found none */
+	json_t *unused; /* change: volumes without containers: [how many searches in a row found none, requests then] */
+	char *state_dir; /* setup.state_dir without symbolic links: as mountinfo has it */
 };
 
 /* Makes the directories and reads the state.  -1 with err. */
 int volumes_open(struct volumes *v, struct error *err);
 void volumes_close(struct volumes *v);
+/* Forgets references from before the last boot, which no container has survived.  Call it when the state directory belongs to
+ * this process, before the first call of an engine. */
+int volumes_begin(struct volumes *v, struct error *err);
 
 /* Mounts volumes that have references but are not served by a daemon, and finishes deletions.  Called at startup and
  * periodically. */
 void volumes_recover(struct volumes *v);
-/* Drops references whose container is gone: no mount namespace has the volume, twice in a row, and the reference is
- * older than collect_after_s.  Then unmounts volumes without references. */
+/* Unmounts volumes without references.  Drops references whose container is gone: no mount namespace has the volume, twice
+ * in a row; no file was used in between, as by an engine that copies an image's files; the reference is
+ * older than collect_after_s, and not Podman's, which counts its containers itself and would not mount the volume again. */
 void volumes_collect(struct volumes *v);
 
 /* Options are strings.  Creating the same volume again is not an error. */

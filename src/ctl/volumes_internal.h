@@ -21,6 +21,12 @@ char *volumes_path(const struct volumes *v, const char *fmt, const char *name, u
 char *volumes_mountpoint(const struct volumes *v, const char *name);
 char *volumes_data(const struct volumes *v, const char *name, unsigned id);
 
+/* Seconds since the boot, for references. */
+int64_t volumes_now(void);
+
+/* A new array: the keys of an object. */
+json_t *volumes_keys(json_t *object);
+
 /* Set err and return its HTTP status. */
 int volumes_no_such(const char *name, struct error *err);
 int volumes_no_memory(struct error *err);
@@ -36,6 +42,8 @@ int volumes_rewrite_conf(struct volumes *v, const char *add, const char *drop, s
 char *volumes_served_section(const struct volumes *v, const json_t *volume);
 /* Unmounts a volume that nobody refers to.  0: it is not mounted any more; 1 with err: it is in use; -1 with err. */
 int volumes_release(struct volumes *v, const char *name, struct error *err);
+/* Moves trees of volumes that do not exist to the trash. */
+void volumes_find_lost(const struct volumes *v);
 /* Deletes what is in the trash, in the background. */
 void volumes_empty_trash(const struct volumes *v);
 

@@ -3,34 +3,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ctl/containers.h"
-#include "ctl/volumes.h"
+#include "ctl/volumes_internal.h"
 
 #define FSNAME	     "ratefs-volume:"
 #define LOOKS_ENOUGH 2
+/* Podman uses this ID for every mount (libpod/volume_internal_common.go). */
+#define PODMAN_ID "2f73349cfc4630255319c6c8dfc1b46a8996ace9d14d8e07563b165915918ec2"
 
 /* --- containers that use volumes ------------------------------------------------------------ */
 
 /* {"NAME of a volume": {"ID of a container, or pid:N": true}} */
 struct uses {
+	const struct volumes *v;
 	json_t *volumes;
-	const char *mnt; /* STATE/mnt/ */
 	bool no_memory;
 };
-
-/* True: the namespace is that of a container that uses the volume.  One that has the mount only at the plugin's own path
- * is merely a copy of the host's. */
-static bool is_use(const struct uses *u, const struct container_mount *m, const char *name)
-{
-	size_t n = strlen(u->mnt);
-	if (*m->container)
-		return true;
-	return strncmp(m->where, u->mnt, n) != 0 || strcmp(m->where + n, name) != 0;
-}
 
 static void note_use(void *ctx, const struct container_mount *m)
 {
@@ -39,7 +30,8 @@ static void note_use(void *ctx, const struct container_mount *m)
 	if (strncmp(m->source, FSNAME, strlen(FSNAME)) != 0)
 		return;
 	const char *name = m->source + strlen(FSNAME);
-	if (!is_use(u, m, name))
+	AUTO_FREE char *mountpoint = volumes_mountpoint(u->v, name);
+	if (!mountpoint || container_mount_is_hosts(m, mountpoint))
 		return;
 	snprintf(who, sizeof(who), "pid:%d", (int)m->pid);
 	if (!json_object_get(u->volumes, name))
@@ -51,10 +43,7 @@ static void note_use(void *ctx, const struct container_mount *m)
 /* The uses of all volumes; NULL: not known. */
 static json_t *find_uses(const struct volumes *v)
 {
-	AUTO_FREE char *mnt = NULL;
-	if (asprintf(&mnt, "%s/mnt/", v->setup.state_dir) < 0)
-		return NULL;
-	struct uses u = {.volumes = json_object(), .mnt = mnt};
+	struct uses u = {.v = v, .volumes = json_object()};
 	if (u.volumes && containers_each(note_use, &u) && !u.no_memory)
 		return u.volumes;
 	json_decref(u.volumes);
@@ -63,7 +52,7 @@ static json_t *find_uses(const struct volumes *v)
 
 /* --- for the engine ------------------------------------------------------------------------- */
 
-static json_t *keys_of(json_t *object)
+json_t *volumes_keys(json_t *object)
 {
 	json_t *list = json_array();
 	const char *key;
@@ -93,7 +82,7 @@ static json_t *describe_status(const struct volumes *v, const char *name, json_t
 		       : json_sprintf("%s/data/%s-%u", v->setup.state_dir, name, volume_id(volume)),
 		"options", json_object_get(volume, "options"), "references",
 		(json_int_t)json_object_size(volume_references(volume)), "containers",
-		keys_of(json_object_get(uses, name)));
+		volumes_keys(json_object_get(uses, name)));
 	if (daemon && status)
 		json_object_update(status, daemon);
 	json_decref(uses);
@@ -132,38 +121,43 @@ static bool is_old(const struct volumes *v, json_t *references)
 	const char *id;
 	json_t *since;
 	json_object_foreach (references, id, since) {
-		if (time(NULL) - json_integer_value(since) < v->setup.collect_after_s)
+		if (volumes_now() - json_integer_value(since) < v->setup.collect_after_s)
 			return false;
 	}
 	return true;
 }
 
-/* True: enough searches in a row have found no container that uses the volume. */
+/* True: enough searches in a row have found no container that uses the volume, and no request between them. */
 static bool is_deserted(struct volumes *v, const char *name, const json_t *volume, json_t *uses)
 {
 	json_t *references = volume_references(volume);
 	if (!json_object_size(references) || json_object_get(uses, name) ||
-	    !is_old(v, references)) {
+	    json_object_get(references, PODMAN_ID) || !is_old(v, references)) {
 		json_object_del(v->unused, name);
 		return false;
 	}
-	json_int_t looks = json_integer_value(json_object_get(v->unused, name)) + 1;
-	json_object_set_new(v->unused, name, json_integer(looks));
+	json_int_t requests = (json_int_t)v->daemon->requests(v->daemon_ctx, name);
+	const json_t *before = json_object_get(v->unused, name);
+	json_int_t looks = 1;
+	if (before && json_integer_value(json_array_get(before, 1)) == requests)
+		looks += json_integer_value(json_array_get(before, 0));
+	json_object_set_new(v->unused, name, json_pack("[I, I]", looks, requests));
 	return looks >= LOOKS_ENOUGH;
 }
 
-/* Call with `change` held. */
+/* Unmounts the volume first: its references must not be lost while something uses it. */
 static void drop_references(struct volumes *v, const char *name)
 {
 	struct error err = ERROR_INIT;
-	json_t *ids = keys_of(volume_references(volume_find(v->state.root, name)));
-	log_info("volume '%s': no container uses it any more; dropping %zu reference%s", name,
-		 json_array_size(ids), json_array_size(ids) == 1 ? "" : "s");
-	for (size_t i = 0; i < json_array_size(ids); i++)
-		if (volumes_unmount_locked(v, name, json_string_value(json_array_get(ids, i)),
-					   &err) != 200)
-			log_warning("volume '%s': %s", name, err.text);
-	json_decref(ids);
+	size_t n = json_object_size(volume_references(volume_find(v->state.root, name)));
+	json_t *copy = volumes_release(v, name, &err) == 0 ? volume_state_begin(&v->state) : NULL;
+	json_object_clear(volume_references(volume_find(copy, name)));
+	if (copy && volumes_commit(v, copy, SYNC_DATA, &err) == 0)
+		log_info("volume '%s': no container uses it any more; dropped %zu reference%s",
+			 name, n, n == 1 ? "" : "s");
+	else
+		log_warning("volume '%s': no container uses it any more, but it stays mounted: %s",
+			    name, error_is_set(&err) ? err.text : "out of memory");
 }
 
 static void collect_one(struct volumes *v, const char *name, json_t *uses)
@@ -184,7 +178,7 @@ void volumes_collect(struct volumes *v)
 	if (!uses)
 		return;
 	pthread_mutex_lock(&v->change);
-	json_t *names = keys_of(volume_all(v->state.root));
+	json_t *names = volumes_keys(volume_all(v->state.root));
 	for (size_t i = 0; i < json_array_size(names); i++)
 		collect_one(v, json_string_value(json_array_get(names, i)), uses);
 	pthread_mutex_unlock(&v->change);

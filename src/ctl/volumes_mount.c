@@ -8,8 +8,15 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "ctl/volume_check.h"
+#include "ctl/volume_probe.h"
 #include "ctl/volumes_internal.h"
+
+int64_t volumes_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec;
+}
 
 static int set_reference(struct volumes *v, const char *name, const char *id, bool present,
 			 struct error *err)
@@ -17,7 +24,7 @@ static int set_reference(struct volumes *v, const char *name, const char *id, bo
 	json_t *copy = volume_state_begin(&v->state);
 	json_t *references = volume_references(volume_find(copy, name));
 	if (!copy ||
-	    (present && json_object_set_new(references, id, json_integer(time(NULL))) < 0)) {
+	    (present && json_object_set_new(references, id, json_integer(volumes_now())) < 0)) {
 		json_decref(copy);
 		return error_set(err, "out of memory");
 	}
@@ -63,13 +70,15 @@ int volumes_release(struct volumes *v, const char *name, struct error *err)
 static int check_source_again(const struct volumes *v, const json_t *volume, struct error *err)
 {
 	const char *source = volume_source(volume);
+	AUTO_FREE char *now = NULL;
+	struct stat st;
 	if (!source)
 		return 0;
-	AUTO_FREE char *now =
-		volume_check_source(source, v->setup.allowed, v->setup.n_allowed, err);
-	if (now && strcmp(now, source) != 0)
-		return error_set(err, "source: '%s' now leads to '%s'", source, now);
-	return now ? 0 : -1;
+	if (volume_probe(source, v->setup.allowed, v->setup.n_allowed, &now, &st, err) < 0)
+		return -1;
+	return strcmp(now, source) == 0
+		       ? 0
+		       : error_set(err, "source: '%s' now leads to '%s'", source, now);
 }
 
 /* Somebody may have put a link in the place of the source for a moment, after check_source_again or when another daemon was
@@ -77,10 +86,11 @@ static int check_source_again(const struct volumes *v, const json_t *volume, str
 static int check_mounted_source(const struct volumes *v, const char *name, struct error *err)
 {
 	const char *source = volume_source(volume_find(v->state.root, name));
+	AUTO_FREE char *path = NULL;
 	struct stat st;
 	if (!source)
 		return 0;
-	if (volume_stat_source(source, &st, err) < 0)
+	if (volume_probe(source, v->setup.allowed, v->setup.n_allowed, &path, &st, err) < 0)
 		return -1;
 	return v->daemon->shows(v->daemon_ctx, name, &st)
 		       ? 0
@@ -143,11 +153,11 @@ int volumes_mount(struct volumes *v, const char *name, const char *id, struct er
 	const struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
 	if (check_id(id, err) < 0)
 		return BAD_REQUEST;
-	time_t end = time(NULL) + v->setup.mount_wait_s;
+	int64_t end = volumes_now() + v->setup.mount_wait_s;
 	for (;;) {
 		pthread_mutex_lock(&v->change);
 		int rc = mount_locked(v, name, id, err);
-		if (rc == PENDING && time(NULL) >= end) {
+		if (rc == PENDING && volumes_now() >= end) {
 			struct error ignored = ERROR_INIT;
 			error_set(err, "volume '%s' is still being mounted; try again", name);
 			volumes_unmount_locked(v, name, id, &ignored);
@@ -186,6 +196,48 @@ int volumes_unmount(struct volumes *v, const char *name, const char *id, struct 
 
 /* --- after a restart ------------------------------------------------------------------------ */
 
+/* "" if the kernel does not tell, so that references are kept. */
+static char *boot_id(void)
+{
+	char text[64] = "";
+	AUTO_FILE f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	text[f ? fread(text, 1, sizeof(text) - 1, f) : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return strdup(text);
+}
+
+static void release_all(struct volumes *v)
+{
+	struct error err = ERROR_INIT;
+	json_t *names = volumes_keys(volume_all(v->state.root));
+	for (size_t i = 0; i < json_array_size(names); i++) {
+		const char *name = json_string_value(json_array_get(names, i));
+		if (volumes_release(v, name, &err) != 0)
+			log_warning("volume '%s': %s", name, err.text);
+	}
+	json_decref(names);
+}
+
+int volumes_begin(struct volumes *v, struct error *err)
+{
+	AUTO_FREE char *boot = boot_id();
+	const char *before = volume_text(v->state.root, "boot"), *name;
+	json_t *volume;
+	if (before && boot && strcmp(before, boot) == 0)
+		return 0;
+	json_t *copy = boot ? volume_state_begin(&v->state) : NULL;
+	if (!copy || json_object_set_new(copy, "boot", json_string(boot)) < 0) {
+		json_decref(copy);
+		return error_set(err, "out of memory");
+	}
+	json_object_foreach (volume_all(copy), name, volume)
+		json_object_clear(volume_references(volume));
+	if (volumes_commit(v, copy, SYNC_DATA, err) < 0)
+		return -1;
+	release_all(v); /* or a daemon would mount what is in the configuration file */
+	return 0;
+}
+
 static void recover_one(struct volumes *v, const char *name, const json_t *volume)
 {
 	struct error err = ERROR_INIT;
@@ -204,6 +256,7 @@ void volumes_recover(struct volumes *v)
 	json_object_foreach (volume_all(v->state.root), name, volume) {
 		recover_one(v, name, volume);
 	}
+	volumes_find_lost(v);
 	pthread_mutex_unlock(&v->change);
 	volumes_empty_trash(v);
 }

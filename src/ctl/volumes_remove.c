@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -21,30 +24,104 @@ static void to_trash(const struct volumes *v, const char *name, unsigned id)
 			  strerror(errno));
 }
 
+static bool exists(const struct volumes *v, const char *name, size_t name_len, json_int_t id)
+{
+	const char *other;
+	json_t *volume;
+	json_object_foreach (volume_all(v->state.root), other, volume) {
+		if (volume_id(volume) == id && strlen(other) == name_len &&
+		    strncmp(other, name, name_len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The ID of "NAME-ID"; false: it is not such a name. */
+static bool parse_tree(const char *tree, size_t *name_len, json_int_t *id)
+{
+	const char *dash = strrchr(tree, '-');
+	char *end;
+	if (!dash || !isdigit((unsigned char)dash[1]))
+		return false;
+	*name_len = dash - tree;
+	*id = strtol(dash + 1, &end, 10);
+	return !*end;
+}
+
+/* A plugin that was killed while it made or removed a volume leaves the tree.  IDs that were not given out are left alone: if
+ * somebody deletes volumes.json, the trees of all volumes remain.  Of the next ID there can be an empty tree. */
+void volumes_find_lost(const struct volumes *v)
+{
+	AUTO_FREE char *path = volumes_path(v, "%s", "data", 0);
+	AUTO_DIR data = path ? opendir(path) : NULL;
+	json_int_t id, next = json_integer_value(json_object_get(v->state.root, "next"));
+	size_t n;
+	for (const struct dirent *e; data && (e = readdir(data));) {
+		if (!parse_tree(e->d_name, &n, &id) || id > next || exists(v, e->d_name, n, id))
+			continue;
+		if (id == next) {
+			unlinkat(dirfd(data), e->d_name, AT_REMOVEDIR);
+			continue;
+		}
+		AUTO_FREE char *name = strndup(e->d_name, n);
+		log_info("%s/%s: belongs to no volume; deleting it", path, e->d_name);
+		if (name)
+			to_trash(v, name, (unsigned)id);
+	}
+}
+
+/* --- the trash ------------------------------------------------------------------------------ */
+
+/* One thread empties it at a time, and complains once about each tree. */
+static struct {
+	pthread_mutex_t lock;
+	bool runs;
+	json_t *told; /* the thread's */
+} trash = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void complain(const char *dir, const char *name, int rc)
+{
+	if (!trash.told)
+		trash.told = json_object();
+	if (json_object_get(trash.told, name))
+		return;
+	json_object_set_new(trash.told, name, json_true());
+	log_warning("%s/%s: cannot be deleted completely: %s", dir, name, strerror(-rc));
+}
+
 static void *empty_trash(void *path)
 {
 	AUTO_FREE char *own = path;
-	AUTO_DIR trash = opendir(own);
-	for (const struct dirent *e; trash && (e = readdir(trash));) {
+	AUTO_DIR dir = opendir(own);
+	for (const struct dirent *e; dir && (e = readdir(dir));) {
 		if (e->d_name[0] == '.')
 			continue;
-		int rc = volume_tree_delete(dirfd(trash), e->d_name);
+		int rc = volume_tree_delete(dirfd(dir), e->d_name);
 		if (rc < 0 && rc != -ENOENT)
-			log_warning("%s/%s: cannot be deleted completely: %s", own, e->d_name,
-				    strerror(-rc));
+			complain(own, e->d_name, rc);
 	}
+	pthread_mutex_lock(&trash.lock);
+	trash.runs = false;
+	pthread_mutex_unlock(&trash.lock);
 	return NULL;
 }
 
+/* What is not deleted now is deleted by the next call. */
 void volumes_empty_trash(const struct volumes *v)
 {
 	pthread_t thread;
-	char *path = volumes_path(v, "%s", "trash", 0);
-	if (path && pthread_create(&thread, NULL, empty_trash, path) == 0)
+	pthread_mutex_lock(&trash.lock);
+	char *path = trash.runs ? NULL : volumes_path(v, "%s", "trash", 0);
+	if (path && pthread_create(&thread, NULL, empty_trash, path) == 0) {
 		pthread_detach(thread);
-	else
-		free(path); /* the next call of this function deletes it */
+		trash.runs = true;
+	} else {
+		free(path);
+	}
+	pthread_mutex_unlock(&trash.lock);
 }
+
+/* --- remove --------------------------------------------------------------------------------- */
 
 static int remove_locked(struct volumes *v, const char *name, struct error *err)
 {

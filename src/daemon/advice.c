@@ -16,14 +16,30 @@
 
 #define CGROUP_TEXT 4096
 
+#define KERNEL_THREAD 0x00200000 /* in /proc/PID/stat: see include/linux/sched.h of the kernel */
+
+/* False: it is a kernel thread or gone.  Reading the command line instead would wait for a process that hangs while it
+ * changes its memory. */
+static bool is_program(const char *pid)
+{
+	char path[64], line[512] = "", state;
+	unsigned flags;
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	AUTO_FILE in = fopen(path, "re");
+	if (!in || !fgets(line, sizeof(line), in))
+		return false;
+	const char *name_end = strrchr(line, ')'); /* the name may contain anything */
+	return name_end &&
+	       sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2 &&
+	       state != 'Z' && !(flags & KERNEL_THREAD);
+}
+
 /* The cgroup of a process; "" for a kernel thread or one that is gone. */
 static void read_cgroup(const char *pid, char buf[CGROUP_TEXT])
 {
-	char path[64], text[CGROUP_TEXT], byte;
+	char path[64], text[CGROUP_TEXT];
 	buf[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
-	AUTO_FILE cmdline = fopen(path, "re");
-	if (!cmdline || fread(&byte, 1, 1, cmdline) != 1)
+	if (!is_program(pid))
 		return;
 	snprintf(path, sizeof(path), "/proc/%.20s/cgroup", pid);
 	AUTO_FILE cgroup = fopen(path, "re");
@@ -47,6 +63,54 @@ static bool cgroups_differ(void)
 		other[0] = '\0';
 	}
 	return false;
+}
+
+static bool matches_cgroups(const struct settings *s)
+{
+	return s->match.text && strstr(s->match.text, "cgroup:");
+}
+
+bool uses_cgroups(const struct settings *s)
+{
+	bool uses = s->fair == FAIR_CGROUP || matches_cgroups(s);
+	for (unsigned i = 0; i < s->n_classes && !uses; i++)
+		uses = uses_cgroups(&s->class[i]);
+	return uses;
+}
+
+/* One line for each of the mount's settings and those of its classes that name cgroups. */
+static void say_useless_cgroups(const struct settings *mount, const struct settings *class,
+				void (*say)(const char *line, void *ctx), void *ctx)
+{
+	const struct settings *s = class ? class : mount;
+	char line[600], in[300] = "";
+	if (class)
+		snprintf(in, sizeof(in), ", class '%s'", class->name);
+	if (s->fair == FAIR_CGROUP) {
+		snprintf(line, sizeof(line),
+			 "mount '%s'%s: fair=cgroup has no effect here: all processes are in one "
+			 "cgroup; use fair=uid or fair=process, or give each its own cgroup",
+			 mount->name, in);
+		say(line, ctx);
+	}
+	if (matches_cgroups(s)) {
+		snprintf(
+			line, sizeof(line),
+			"mount '%s'%s: match=cgroup: tells nobody apart here: all processes are in "
+			"one cgroup; match users or programs, or give each its own cgroup",
+			mount->name, in);
+		say(line, ctx);
+	}
+}
+
+void advise_cgroups(const struct settings *mount, void (*say)(const char *line, void *ctx),
+		    void *ctx)
+{
+	if (!uses_cgroups(mount) || cgroups_differ())
+		return;
+	say_useless_cgroups(mount, NULL, say, ctx);
+	for (unsigned i = 0; i < mount->n_classes; i++)
+		say_useless_cgroups(mount, &mount->class[i], say, ctx);
 }
 
 /* --- all of it ------------------------------------------------------------------------------ */
@@ -76,11 +140,5 @@ void advise(const struct settings *s, void (*say)(const char *line, void *ctx), 
 			 s->name);
 		say(line, ctx);
 	}
-	if (s->fair == FAIR_CGROUP && !cgroups_differ()) {
-		snprintf(line, sizeof(line),
-			 "mount '%s': fair=cgroup has no effect here: all processes are in one "
-			 "cgroup; use fair=uid or fair=process, or give each its own cgroup",
-			 s->name);
-		say(line, ctx);
-	}
+	advise_cgroups(s, say, ctx);
 }

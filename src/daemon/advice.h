@@ -6,7 +6,13 @@
 
 #include "daemon/settings.h"
 
+/* True: fairness or a class distinguishes callers by cgroup. */
+bool uses_cgroups(const struct settings *mount);
+
 /* Calls `say` with one line for each warning. */
 void advise(const struct settings *mount, void (*say)(const char *line, void *ctx), void *ctx);
+/* Only those about cgroups, in the mount and its classes. */
+void advise_cgroups(const struct settings *mount, void (*say)(const char *line, void *ctx),
+		    void *ctx);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/commands_internal.h"
+#include "daemon/reload_back.h"
 #include "daemon/stats_out.h"
 
 /* --- replies -------------------------------------------------------------------------------- */
@@ -125,6 +126,7 @@ enum {
 	MAY_FILTER = 1 << 7,
 	MAY_READ = 1 << 8,
 	WHILE_ENDING = 1 << 5, /* also for a mount that a reload removes, while it is unmounted */
+	CHANGES = 1 << 9, /* something by hand, which a reload that fails later must not undo */
 };
 
 static const struct command {
@@ -134,17 +136,17 @@ static const struct command {
 } commands[] = {
 	{"list", do_list, 0},
 	{"show", do_show, NEEDS_TARGET},
-	{"set", do_set, NEEDS_TARGET | NEEDS_VALUES},
+	{"set", do_set, NEEDS_TARGET | NEEDS_VALUES | CHANGES},
 	{"stats", do_stats, MAY_TARGET | MAY_KEYS},
 	{"reload", do_reload, MAY_TARGET | MAY_FORCE},
-	{"mount", do_mount, NEEDS_TARGET | MAY_READ},
-	{"unmount", do_unmount, NEEDS_TARGET | MAY_FORCE | WHILE_ENDING},
-	{"pause", do_pause, NEEDS_TARGET},
-	{"resume", do_resume, NEEDS_TARGET},
+	{"mount", do_mount, NEEDS_TARGET | MAY_READ | CHANGES},
+	{"unmount", do_unmount, NEEDS_TARGET | MAY_FORCE | WHILE_ENDING | CHANGES},
+	{"pause", do_pause, NEEDS_TARGET | CHANGES},
+	{"resume", do_resume, NEEDS_TARGET | CHANGES},
 	{"reset-stats", do_reset_stats, MAY_TARGET},
 	{"rescan", do_rescan, NEEDS_TARGET},
-	{"class-add", do_class_add, NEEDS_TARGET | NEEDS_CLASS | NEEDS_VALUES},
-	{"class-remove", do_class_remove, NEEDS_TARGET},
+	{"class-add", do_class_add, NEEDS_TARGET | NEEDS_CLASS | NEEDS_VALUES | CHANGES},
+	{"class-remove", do_class_remove, NEEDS_TARGET | CHANGES},
 	{"class-list", do_class_list, MAY_TARGET},
 	{"subscribe", do_subscribe, MAY_TARGET | MAY_FILTER},
 	{"find", do_find, NEEDS_TARGET | WHILE_ENDING},
@@ -295,6 +297,8 @@ void command_run(struct registry *r, json_t *request, struct command_reply *repl
 			     "is no longer configured, and is being unmounted");
 	else
 		c->run(&rq);
+	if ((c->has & CHANGES) && !reply->code && !reply->later)
+		reload_keep(r);
 	if (reply->code && target && !reply->place)
 		reply->place = strdup(target);
 }

@@ -31,6 +31,7 @@ struct command_reply {
 	bool subscribes;	/* after the answer, send events that pass `filter` */
 	struct trace_filter filter;
 	bool later; /* nothing was done yet: run the command again when names or uses are known */
+	bool again; /* this is done now; set by the caller */
 	struct await await; /* mounts in progress; until they are done the reply is incomplete */
 };
 

@@ -146,15 +146,6 @@ static void put_options(struct json_out o, enum scope_kind scope, const struct s
 	}
 }
 
-/* True: fairness or a class distinguishes callers by cgroup. */
-static bool uses_cgroups(const struct settings *s)
-{
-	bool uses = s->fair == FAIR_CGROUP || (s->match.text && strstr(s->match.text, "cgroup:"));
-	for (unsigned i = 0; i < s->n_classes && !uses; i++)
-		uses = uses_cgroups(&s->class[i]);
-	return uses;
-}
-
 static void put_advice(const char *line, void *ctx)
 {
 	put_text(*(struct json_out *)ctx, NULL, line);
@@ -193,8 +184,8 @@ void do_show(struct request *rq)
 		put_text(rq->out, "transport_reason", why_not);
 	}
 	put_bool(rq->out, "paused", target_paused(t));
-	if (t->mount && served_paused_by(t->mount))
-		put_text(rq->out, "paused_by", served_paused_by(t->mount));
+	if (target_paused_by(t))
+		put_text(rq->out, "paused_by", target_paused_by(t));
 	if (!t->pool)
 		put_limits_met(rq->out, t);
 	put_options(put_object(rq->out, "options"), t->scope, target_settings(t));

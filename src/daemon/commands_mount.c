@@ -40,7 +40,8 @@ static void mount_from_file(struct request *rq)
 	struct problems problems = {0};
 	if (!has_file(rq))
 		return;
-	enum reload_result res = reload_mount(rq->registry, rq->name, &problems, rq->reply);
+	enum reload_result res =
+		reload_mount(rq->registry, rq->name, rq->reply->again, &problems, rq->reply);
 	is_accepted(rq, res, &problems);
 }
 
@@ -55,9 +56,10 @@ void do_mount(struct request *rq)
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "only mounts can be mounted");
 		return;
 	}
-	m->asked = true;
+	bool down = served_state(m) == SERVED_DOWN;
+	m->asked = m->asked || down;
 	if (registry_mount(m, &rq->reply->err) < 0)
-		rq->reply->code = PROTO_FAILED;
+		rq->reply->code = down ? PROTO_FAILED : PROTO_WRONG_STATE;
 	else
 		await_mount(&rq->reply->await, m);
 }
@@ -131,7 +133,8 @@ void do_reload(struct request *rq)
 	struct command_reply *reply = rq->reply;
 	if (!has_file(rq))
 		return;
-	enum reload_result res = reload(rq->registry, rq->force, &problems, reply);
+	const struct reload_how how = {.force = rq->force, .again = reply->again};
+	enum reload_result res = reload(rq->registry, how, &problems, reply);
 	if (!is_accepted(rq, res, &problems)) {
 		put_users(rq);
 		if (reply->long_text && json_array_size(reply->in_use.at))

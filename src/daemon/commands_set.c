@@ -8,9 +8,9 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "daemon/served_space.h"
 #include "daemon/advice.h"
 #include "daemon/commands_internal.h"
+#include "daemon/limits_out.h"
 #include "daemon/options.h"
 #include "fs/mount.h"
 #include "sched/gate.h"
@@ -144,11 +144,8 @@ static void report_bypassing(struct request *rq)
 	struct json_out list = put_array(rq->out, "bypassing");
 	list_for_each (it, &rq->registry->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
-		if (!target_covers(&rq->target, m) || !m->session ||
-		    (gate_unlimited(m->gate_mount, COST_READ) &&
-		     gate_unlimited(m->gate_mount, COST_WRITE) && !served_space_limited(m)))
-			continue;
-		put_bypassing(list, m);
+		if (target_covers(&rq->target, m) && m->session && limits_data(m))
+			put_bypassing(list, m);
 	}
 }
 
@@ -163,12 +160,15 @@ static void add_warning(const char *line, void *ctx)
 static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 {
 	struct json_out warnings = put_array(rq->out, "warnings");
-	bool touched =
-		batch[option_find("fair") - options] || batch[option_find("weight") - options];
+	bool cgroups =
+		batch[option_find("fair") - options] || batch[option_find("match") - options];
+	bool touched = cgroups || batch[option_find("weight") - options];
 	for (unsigned i = 0; i < n_options; i++)
 		touched |= batch[i] && strncmp(options[i].name, "each.", strlen("each.")) == 0;
 	if (touched && rq->target.scope == SCOPE_MOUNT)
 		advise(&rq->target.mount->s, add_warning, &warnings);
+	else if (cgroups && rq->target.scope == SCOPE_CLASS)
+		advise_cgroups(&rq->target.mount->s, add_warning, &warnings);
 }
 
 /* Puts the new values in canonical form, and where they would be saved.  A new class gets mounts=,
@@ -238,6 +238,9 @@ static void set_paused(struct request *rq, bool paused)
 		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "pause a mount");
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "a %s cannot be paused",
 			     scope_kind_name(rq->target.scope));
+	} else if (rc == -ENOTCONN) {
+		command_fail(rq->reply, PROTO_FAILED, "%s is not mounted",
+			     rq->target.mount->s.name);
 	} else if (rc < 0) {
 		command_fail(rq->reply, PROTO_FAILED, "%s", strerror(-rc));
 	} else {
@@ -282,9 +285,8 @@ void do_reset_stats(struct request *rq)
 /* --- classes -------------------------------------------------------------------------------- */
 
 /* Fills in a class of `mount`, a copy of the target's settings, and makes it the target. */
-static int add_class(struct request *rq, struct settings *mount)
+static int add_class(struct request *rq, struct settings *mount, bool batch[OPTIONS_MAX])
 {
-	bool batch[OPTIONS_MAX] = {0};
 	if (settings_find_class(mount, rq->class)) {
 		snprintf(rq->reply->remedy, sizeof(rq->reply->remedy), "see 'set %.80s/%.80s'",
 			 mount->name, rq->class);
@@ -323,18 +325,20 @@ static void tell_class(const struct served_mount *m, const char *class, bool add
 
 void do_class_add(struct request *rq)
 {
+	bool batch[OPTIONS_MAX] = {0};
 	struct settings mount;
 	if (rq->target.scope != SCOPE_MOUNT) {
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "classes belong to mounts");
 	} else if (!settings_copy(&mount, &rq->target.mount->s)) {
 		no_memory(rq);
 	} else {
-		if (add_class(rq, &mount) == 0)
+		if (add_class(rq, &mount, batch) == 0)
 			change_classes(rq, &mount);
 		if (!rq->reply->code) {
 			tell_class(rq->target.mount, rq->class, true);
 			rq->target.class = settings_find_class(&rq->target.mount->s, rq->class);
 			report_set(rq);
+			report_advice(rq, batch);
 		}
 		settings_free(&mount);
 	}

@@ -27,6 +27,7 @@ struct client {
 	bool leaving;	 /* is disconnected when its answer is sent */
 	bool awaits;	 /* its command is in progress; no other is read meanwhile */
 	bool again;	 /* the request waits for names or uses: run it once more */
+	bool hung_up;	 /* while its request was to be run once more */
 	json_t *request; /* while `awaits` */
 	struct command_reply reply;
 	struct trace *trace; /* of a subscriber, which sends no more requests; NULL: none */
@@ -73,7 +74,8 @@ static void drop(struct client *cl)
 	free(cl);
 }
 
-static void drop_longest_idle(struct control *c)
+/* False: all of them wait for answers. */
+static bool drop_longest_idle(struct control *c)
 {
 	struct client *oldest = NULL;
 	list_for_each (it, &c->clients) {
@@ -83,6 +85,7 @@ static void drop_longest_idle(struct control *c)
 	}
 	if (oldest)
 		drop(oldest);
+	return oldest;
 }
 
 /* Sends a subscriber as much of its buffer as the socket takes.  False: the client is gone. */
@@ -190,12 +193,14 @@ static void answer_request(struct client *cl)
 /* Runs the command of cl->request. */
 static void run_request(struct client *cl)
 {
+	bool again = cl->again;
 	cl->again = false;
 	if (!command_reply_init(&cl->reply)) {
 		answer(cl, NULL);
 		request_end(cl);
 		return;
 	}
+	cl->reply.again = again;
 	command_run(cl->control->registry, cl->request, &cl->reply);
 	cl->awaits = command_awaits(&cl->reply);
 	cl->again = cl->awaits && cl->reply.later;
@@ -260,8 +265,12 @@ static void on_client(struct watch *w, uint32_t events)
 		on_subscriber(cl, events);
 		return;
 	}
-	if (cl->awaits) {
-		drop(cl); /* the client has hung up; its command continues */
+	if (cl->awaits) { /* the client has hung up; its command continues */
+		cl->hung_up = cl->again;
+		if (cl->hung_up)
+			loop_unwatch(c->loop, &cl->watch);
+		else
+			drop(cl);
 		return;
 	}
 	if (cl->out) {
@@ -308,7 +317,9 @@ void control_resume(struct control *c)
 		command_reply_free(&cl->reply);
 		cl->since_s = c->now_s;
 		run_request(cl);
-		if (!cl->awaits && send_out(cl))
+		if (cl->hung_up && !cl->again)
+			drop(cl);
+		else if (!cl->awaits && send_out(cl))
 			next_line(cl);
 	}
 }
@@ -336,12 +347,29 @@ static bool may_control(int fd)
 
 static void tick(void *ctx);
 
+static void use_ticks(struct control *c)
+{
+	c->loop->tick = tick;
+	c->loop->tick_ctx = c;
+}
+
+/* There are no file descriptors left: the listener would stay readable, and the loop would spin. */
+static void pause_listening(struct control *c)
+{
+	c->deaf = true;
+	loop_watch(c->loop, &c->listener, 0);
+	use_ticks(c);
+}
+
 static void on_connect(struct watch *w, uint32_t events)
 {
 	struct control *c = container_of(w, struct control, listener);
 	AUTO_FD fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0)
+	if (fd < 0) {
+		if ((errno == EMFILE || errno == ENFILE) && !drop_longest_idle(c))
+			pause_listening(c);
 		return;
+	}
 	if (!may_control(fd)) {
 		static const char no[] =
 			"{\"v\":1,\"ok\":false,\"error\":{\"code\":\"denied\",\"text\":\"permission denied\"}}\n";
@@ -349,15 +377,14 @@ static void on_connect(struct watch *w, uint32_t events)
 			log_debug("control socket: %s", strerror(errno));
 		return;
 	}
-	if (c->n_clients >= CONTROL_CLIENTS_MAX)
-		drop_longest_idle(c);
+	if (c->n_clients >= CONTROL_CLIENTS_MAX && !drop_longest_idle(c))
+		return;
 	struct client *cl = calloc(1, sizeof(*cl));
 	if (!cl || !(cl->in = malloc(PROTO_LINE_MAX))) {
 		free(cl);
 		return;
 	}
-	c->loop->tick = tick;
-	c->loop->tick_ctx = c;
+	use_ticks(c);
 	cl->control = c;
 	cl->since_s = c->now_s;
 	cl->watch = (struct watch){take_fd(&fd), on_client};
@@ -373,7 +400,10 @@ static void tick(void *ctx)
 {
 	struct control *c = ctx;
 	c->now_s++;
-	if (!c->n_clients) {
+	if (c->deaf) {
+		c->deaf = false;
+		loop_watch(c->loop, &c->listener, EPOLLIN);
+	} else if (!c->n_clients) {
 		c->loop->tick = NULL; /* without clients the loop need not wake up */
 		return;
 	}

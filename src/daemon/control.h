@@ -30,6 +30,7 @@ struct control {
 	struct traces traces;
 	char path[CONTROL_PATH_MAX];
 	int64_t now_s; /* counted by the loop's tick */
+	bool deaf;     /* until the next tick, since there were no file descriptors */
 };
 
 /* Makes the socket (global->control, or one in the runtime directory named after `name`) and

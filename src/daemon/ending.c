@@ -95,13 +95,13 @@ static void run_stop(struct task *t)
 {
 	struct ending *e = container_of(t, struct ending, task);
 	e->clean = fs_mount_stop(e->session, e->force ? 0 : NEVER, &e->left);
+	auto_unmount_stop(&e->auto_unmount);
 }
 
 static void released(struct task *t)
 {
 	struct ending *e = container_of(t, struct ending, task);
 	struct served_mount *m = e->owner;
-	auto_unmount_stop(&e->auto_unmount);
 	e->released = true;
 	e->since_ms = loop_now_ms();
 	if (!e->clean) {

@@ -177,6 +177,7 @@ void in_use_forget(struct served_mount *m)
 	if (!l)
 		return;
 	l->owner = NULL;
+	l->registry->looked |= !l->done; /* whoever waits for the answer must not wait for ever */
 	if (l->done)
 		look_free(l);
 }

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/ini.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <iniparser.h>
 
 #include "base/cleanup.h"
 #include "base/ini_lines.h"
+#include "daemon/files.h"
 
 #define KEYS_MAX	 20000 /* iniparser's search is linear in the number of keys */
 #define SECTION_KEYS_MAX 2000
@@ -195,44 +193,16 @@ void ini_parse(struct ini *ini, char *text, size_t size, struct problems *p)
 		problems_add(p, 0, "cannot be read by iniparser");
 }
 
-static char *read_all(const char *path, size_t *size, struct problems *p)
-{
-	AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		problems_add(p, 0, "%s", strerror(errno));
-		return NULL;
-	}
-	AUTO_FREE char *text = malloc(INI_SIZE_MAX + 1);
-	if (!text || !S_ISREG(st.st_mode)) {
-		problems_add(p, 0, "%s",
-			     !text		   ? "out of memory"
-			     : S_ISDIR(st.st_mode) ? "is a directory"
-						   : "is not a regular file");
-		return NULL;
-	}
-	ssize_t n;
-	for (*size = 0; *size <= INI_SIZE_MAX; *size += n) {
-		n = read(fd, text + *size, INI_SIZE_MAX + 1 - *size);
-		if (n == 0)
-			return take_ptr(&text);
-		if (n < 0 && errno != EINTR) {
-			problems_add(p, 0, "%s", strerror(errno));
-			return NULL;
-		}
-		n = n < 0 ? 0 : n;
-	}
-	problems_add(p, 0, "is larger than 1 MiB");
-	return NULL;
-}
-
 void ini_load(struct ini *ini, const char *path, struct problems *p)
 {
+	AUTO_FREE char *text = NULL;
+	struct error err = ERROR_INIT;
 	size_t size;
 	memset(ini, 0, sizeof(*ini));
-	AUTO_FREE char *text = read_all(path, &size, p);
-	if (text)
+	if (files_read(path, &text, &size, &err) == FILE_READ)
 		ini_parse(ini, text, size, p);
+	else
+		problems_add(p, 0, "%s", err.text);
 }
 
 void ini_free(struct ini *ini)

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "daemon/pools.h"
 #include "base/util.h"
+#include "daemon/pools.h"
+#include "daemon/served_space.h"
 #include "sched/gate.h"
 
 #define MET_PER_LEVEL (3 * LIMIT_KINDS + 2)
@@ -262,4 +263,10 @@ void put_limits_met(struct json_out o, const struct target *t)
 	const struct met *worst = bottleneck(t, met, n);
 	for (unsigned i = 0; i < n; i++)
 		put_met(put_object(list, NULL), &met[i], &met[i] == worst);
+}
+
+bool limits_data(const struct served_mount *m)
+{
+	return !gate_unlimited(m->gate_mount, COST_READ) ||
+	       !gate_unlimited(m->gate_mount, COST_WRITE) || served_space_limited(m);
 }

@@ -10,4 +10,7 @@
  * of its classes.  The limit that the target's requests waited for longest has "bottleneck" true. */
 void put_limits_met(struct json_out o, const struct target *t);
 
+/* True: a limit applies to reads or writes of the mount, or to its space; open files may bypass that. */
+bool limits_data(const struct served_mount *m);
+
 #endif

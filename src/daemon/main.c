@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fusermount.h"
 #include "base/log.h"
 #include "daemon/background.h"
 #include "daemon/cmdline.h"
@@ -16,6 +17,7 @@
 #include "daemon/profile.h"
 #include "daemon/run.h"
 #include "daemon/serve.h"
+#include "daemon/served_space.h"
 #include "fs/attach.h"
 
 #include "config.h"
@@ -85,6 +87,9 @@ int main(int argc, char **argv)
 {
 	struct cmdline c;
 	struct error err = ERROR_INIT;
+	fusermount_init();
+	profiles_init();
+	served_space_init();
 	if (run_is_meant(argc, argv))
 		return run_main(argc - 1, argv + 1);
 	int rc = cmdline_parse(&c, argc, argv, &err);

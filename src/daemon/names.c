@@ -24,6 +24,7 @@ static struct {
 	int fd; /* of the helper; 0: none */
 	struct answer *answers;
 	unsigned n;
+	bool begun; /* a reload is under way, for which names are looked up */
 	bool asked; /* the helper has been asked for `answers` */
 	size_t answered_bytes;
 } names;
@@ -66,7 +67,7 @@ int names_find(enum name_kind kind, const char *name, uint64_t *id, struct error
 	for (unsigned i = 0; i < names.n; i++)
 		if (names.answers[i].kind == kind && strcmp(names.answers[i].name, name) == 0)
 			return says(kind, name, names.answers[i].id, id, err);
-	if (!names.asked)
+	if (names.begun && !names.asked)
 		want(kind, name);
 	return says(kind, name, UNKNOWN, id, err);
 }
@@ -99,6 +100,7 @@ static void forget(void)
 /* Keeps answers that have arrived or that the helper is expected to send. */
 void names_begin(void)
 {
+	names.begun = true;
 	if (!names.asked && names_wanted())
 		forget();
 }
@@ -173,6 +175,7 @@ bool names_receive(void)
 
 void names_end(void)
 {
+	names.begun = false;
 	if (!names.asked)
 		forget();
 }

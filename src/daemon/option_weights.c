@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parses the values of the options weight and match. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,9 +13,13 @@
 static int parse_id(enum fair_kind kind, const char *id, uint64_t *out, struct error *err)
 {
 	char *end;
+	errno = 0;
 	*out = strtoull(id, &end, 10);
 	if (*id >= '0' && *id <= '9' && !*end)
-		return 0;
+		return errno || *out >= UINT32_MAX
+			       ? error_set(err, "'%s': out of range; an id is less than %u", id,
+					   UINT32_MAX)
+			       : 0;
 	if (kind == FAIR_UID || kind == FAIR_GID)
 		return names_find(kind == FAIR_UID ? NAME_USER : NAME_GROUP, id, out, err);
 	return error_set(err, "'%s' is not a process id", id);

@@ -4,21 +4,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fusermount.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "base/mountinfo.h"
-
-extern char **environ;
 
 static char *join(const char *dir, const char *name)
 {
@@ -78,26 +75,12 @@ int path_check_source(const char *path, struct error *err)
 	return 0;
 }
 
-static int run_fusermount(const char *mountpoint)
-{
-	const char *const argv[] = {"fusermount3", "-u", "-z", "-q", "--", mountpoint, NULL};
-	pid_t pid;
-	int status;
-	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
-	if (rc)
-		return -rc;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
-}
-
 /* Uses umount2 for root, fusermount3 for others.  0 or -errno. */
 static int unmount_lazy(const char *mountpoint)
 {
 	if (umount2(mountpoint, MNT_DETACH) == 0)
 		return 0;
-	return errno == EPERM ? run_fusermount(mountpoint) : -errno;
+	return errno == EPERM ? fusermount_detach(mountpoint) : -errno;
 }
 
 /* Asks the filesystem rather than the kernel's cache, which is valid for another second after a

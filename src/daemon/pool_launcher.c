@@ -42,7 +42,7 @@ static _Noreturn void become_helper(const char *path, int fd)
 {
 	char name[] = "ratefs-pool", flag[] = "--helper";
 	char *const argv[] = {name, flag, NULL}, *const env[] = {NULL};
-	struct pool_report failed = {0};
+	struct pool_report failed = {.version = POOL_WIRE_VERSION};
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	dup2(fd, POOL_HELPER_FD);

@@ -60,6 +60,12 @@ static void take_listing(struct pool *p, const struct pool_report *r)
 		p->listing.member[i].who[POOL_WHO_MAX - 1] = '\0';
 }
 
+/* Whether the report answers a call that was given up.  (With a listing, it repeats an earlier one.) */
+static bool is_late(const struct pool_member *m, const struct pool_report *r)
+{
+	return !r->listed && r->answer.seq > m->answered && r->answer.seq < m->seq;
+}
+
 static void take_report(struct pool *p, const struct pool_report *r)
 {
 	take_listing(p, r);
@@ -71,14 +77,20 @@ static void take_report(struct pool *p, const struct pool_report *r)
 		return;
 	}
 	bool learning = p->member.learning;
-	if (!pool_member_answer(&p->member, &r->answer, monotonic_ns()))
+	if (!pool_member_answer(&p->member, &r->answer, monotonic_ns())) {
+		if (is_late(&p->member, r))
+			snprintf(p->error, sizeof(p->error),
+				 "%s takes longer than five eighths of a lease to answer",
+				 p->s.server);
 		return;
+	}
 	pool_tell_learning(p, learning);
 	p->was_leased |= !p->member.learning;
 	p->answered = true;
 	p->error[0] = '\0';
 	pool_take_limits(p);
 	pool_tell_limits(p);
+	pool_enforce_limits(p);
 	apply(p);
 }
 
@@ -95,10 +107,16 @@ void pool_on_helper(struct watch *w, uint32_t events)
 		return;
 	if (n == (ssize_t)offsetof(struct pool_report, listing))
 		r.listed = false;
-	if (n == sizeof(r) || n == (ssize_t)offsetof(struct pool_report, listing))
+	bool whole = n == sizeof(r) || n == (ssize_t)offsetof(struct pool_report, listing);
+	if (whole && pool_report_is_sound(&r)) {
 		take_report(p, &r);
-	else
+	} else {
+		if (n > 0)
+			snprintf(
+				p->error, sizeof(p->error),
+				"invalid message from ratefs-pool; if ratefs was upgraded, restart it");
 		pool_helper_ended(p);
+	}
 	pools_set_timer(p->all);
 }
 
@@ -106,13 +124,14 @@ void pool_on_helper(struct watch *w, uint32_t events)
 
 static void step(struct pool *p, uint64_t now_ns)
 {
+	unsigned before = p->n_attached;
 	pool_helper_want(p, now_ns);
 	pool_scopes_look(p);
 	pool_member_look(&p->member, &p->use, now_ns);
 	if (now_ns >= pool_member_due_ns(&p->member))
 		call_server(p, now_ns);
 	else if (p->rates.mode != POOL_MODE_LEASED || now_ns >= pool_member_ends_ns(&p->member) ||
-		 p->n_attached > 1)
+		 p->n_attached > 1 || p->n_attached != before)
 		apply(p);
 }
 
@@ -187,7 +206,7 @@ struct pool *pool_new(struct pools *ps, const struct settings *s)
 	pool_helper_renew(p);
 	pool_member_config_of(s, &cfg);
 	pool_member_init(&p->member, &cfg, monotonic_ns());
-	p->configured = s->limits;
+	p->enforced = s->limits;
 	p->told_limits = cfg.limits;
 	return p;
 }
@@ -196,8 +215,9 @@ void pool_leave(struct pool *p)
 {
 	struct pool_call call;
 	pool_member_leave(&p->member, monotonic_ns(), &call);
-	pool_member_rates(&p->member, monotonic_ns(), &p->rates);
-	if (pool_scopes_lease(p)) /* stop using the lease before it is returned */
+	/* Stop using the lease before it is returned.  Not even on_lost=open applies: the scopes may be in another pool by now. */
+	p->rates = (struct pool_rates){.mode = POOL_MODE_STARTING, .until_ns = NEVER};
+	if (pool_scopes_lease(p))
 		pool_helper_send(p, &call);
 	pool_helper_drop(p);
 }

@@ -21,9 +21,10 @@ static int join(const struct pools *ps, const struct pool *changed, const struct
 		return error_set(err, "out of memory");
 	for (unsigned i = 0; i < n; i++) { /* borrowed: not to be freed */
 		const struct pool *p = ps->pool[i];
-		all[i] = p == changed ? *new : p->s;
-		if (p != changed)
-			all[i].limits = p->configured;
+		bool changes = changed && p == changed;
+		all[i] = changes ? *new : p->s;
+		if (!changes)
+			all[i].limits = p->enforced;
 	}
 	return pool_config_join(s, all, n, err);
 }
@@ -64,7 +65,24 @@ static void move(struct pool *p, const struct pool_member_config *cfg)
 	pool_helper_renew(p);
 }
 
-static void change(struct pool *p, struct settings *s)
+/* Limits that a command does not change stay exactly as they are in the pool.  What this host would make of them can differ:
+ * with another `window`, it cannot express their capacity. */
+static void keep_limits(const struct pool *p, const struct settings *s, struct pool_limits *limits)
+{
+	struct pool_limits known;
+	pool_member_limits(&p->member, &known);
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		const struct limit_config *a = &p->s.limits.limit[k], *b = &s->limits.limit[k];
+		if (a->enabled != b->enabled || a->rate_per_sec != b->rate_per_sec ||
+		    a->burst != b->burst || p->s.limits.window_ns != s->limits.window_ns)
+			continue;
+		limits->rate[k] = known.rate[k];
+		limits->capacity[k] = known.capacity[k];
+	}
+}
+
+/* `command`: by ratefsctl set, and not by a file. */
+static void change(struct pool *p, struct settings *s, bool command)
 {
 	struct pool_member_config cfg = p->member.cfg;
 	bool elsewhere = differs(&p->s, s, "server") || differs(&p->s, s, "key") ||
@@ -72,13 +90,15 @@ static void change(struct pool *p, struct settings *s)
 			 differs(&p->s, s, "tls_cert") || differs(&p->s, s, "tls_key") ||
 			 differs(&p->s, s, "lease");
 	pool_member_config_of(s, &cfg);
+	if (command)
+		keep_limits(p, s, &cfg.limits);
 	if (elsewhere)
 		move(p, &cfg);
 	else
 		pool_member_configure(&p->member, &cfg, monotonic_ns());
 	settings_free(&p->s);
 	p->s = *s;
-	p->configured = s->limits;
+	p->enforced = s->limits;
 	settings_init(s);
 	pool_take_limits(p);
 }
@@ -100,7 +120,7 @@ bool pools_copy(const struct pools *ps, struct configuration *c)
 		struct settings *s = configuration_add_pool(c);
 		if (!s || !settings_copy(s, &ps->pool[i]->s))
 			return false;
-		s->limits = ps->pool[i]->configured;
+		s->limits = ps->pool[i]->enforced;
 	}
 	return true;
 }
@@ -165,7 +185,7 @@ void pools_reload(struct pools *ps, struct pools_plan *plan)
 		struct planned_pool *one = &plan->one[i];
 		plan->pool[i] = one->pool;
 		if (!one->fresh)
-			change(one->pool, &one->s);
+			change(one->pool, &one->s, false);
 		one->fresh = false;
 	}
 	free(ps->pool);
@@ -213,22 +233,44 @@ static int add_scopes(struct registry_change *c, const struct pool *p, const str
 	return rc;
 }
 
+/* The scopes that take part enforce the limits of `new`.  0, or -1 with err, and nothing has changed. */
+static int change_scopes(const struct pool *p, const struct settings *new, struct error *err)
+{
+	struct registry_change c;
+	registry_change_init(&c, p->all->registry);
+	if (add_scopes(&c, p, new, err) < 0 || registry_change_apply(&c, err) < 0) {
+		registry_change_free(&c);
+		return -1;
+	}
+	registry_change_finish(&c);
+	return 0;
+}
+
+void pool_enforce_limits(struct pool *p)
+{
+	struct error err = ERROR_INIT;
+	bool missing = false;
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		missing |= p->s.limits.limit[k].enabled && !p->enforced.limit[k].enabled;
+	if (!missing)
+		return;
+	if (change_scopes(p, &p->s, &err) == 0)
+		p->enforced = p->s.limits;
+	else /* and again after the next answer */
+		log_warning("pool '%s': cannot enforce new limits: %s", p->s.name, err.text);
+}
+
 /* The scopes are prepared first; once the gate has taken their limits, nothing can fail. */
 int pools_set(struct pools *ps, const char *name, struct settings *s, struct error *err)
 {
-	struct registry_change c;
 	struct pool *p = pool_find(ps, name);
 	if (!p)
 		return error_set(err, "there is no pool '%s'", name);
 	if (pool_config_check(s, err) < 0)
 		return -1;
-	registry_change_init(&c, ps->registry);
-	if (add_scopes(&c, p, s, err) < 0 || registry_change_apply(&c, err) < 0) {
-		registry_change_free(&c);
+	if (change_scopes(p, s, err) < 0)
 		return -1;
-	}
-	registry_change_finish(&c);
-	change(p, s);
+	change(p, s, true);
 	const struct pool_limits limits = p->member.cfg.limits;
 	pool_member_set(&p->member, &limits, monotonic_ns());
 	pool_take_limits(p);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -12,10 +13,12 @@
 #include "base/monotonic.h"
 #include "daemon/pool_launcher.h"
 #include "daemon/pools_internal.h"
+#include "daemon/registry.h"
 
 static int launcher = -1;
 
 #define RESTART_FIRST_NS (20 * NSEC_PER_MSEC)
+#define AUTH_PATIENCE_NS (2 * NSEC_PER_SEC)
 #define RESTART_MOST_NS	 (5 * NSEC_PER_SEC)
 
 /* Without a configuration file there is no reload, which could add a pool later. */
@@ -36,8 +39,11 @@ void pool_helpers_end(void)
 	launcher = -1;
 }
 
+static void auth_forget(struct pool *p);
+
 void pool_helper_drop(struct pool *p)
 {
+	auth_forget(p);
 	if (p->helper.fd < 0)
 		return;
 	loop_unwatch(p->all->loop, &p->helper);
@@ -74,6 +80,93 @@ static int read_auth(const char *path, char *out, size_t size, struct error *err
 	return *out ? 0 : error_set(err, "auth_file: %s is empty", path);
 }
 
+/* A task reads them: the file may be where nothing responds. */
+struct auth_look {
+	struct task task;
+	struct registry *registry;
+	bool wanted, done;
+	uint64_t since_ns;
+	/* used by the thread until done */
+	char *path;
+	char text[sizeof(((struct pool_setup *)NULL)->auth)];
+	struct error err;
+};
+
+static void look_run(struct task *t)
+{
+	struct auth_look *l = container_of(t, struct auth_look, task);
+	read_auth(l->path, l->text, sizeof(l->text), &l->err);
+}
+
+static void look_free(struct auth_look *l)
+{
+	explicit_bzero(l->text, sizeof(l->text));
+	free(l->path);
+	free(l);
+}
+
+static void look_done(struct task *t)
+{
+	struct auth_look *l = container_of(t, struct auth_look, task);
+	l->registry->looks--;
+	l->done = true;
+	if (!l->wanted)
+		look_free(l);
+}
+
+static void auth_forget(struct pool *p)
+{
+	struct auth_look *l = p->auth;
+	p->auth = NULL;
+	if (!l)
+		return;
+	l->wanted = false;
+	if (l->done)
+		look_free(l);
+}
+
+/* True: the credentials are there, or cannot be had.  False: they are being read. */
+static bool auth_is_known(struct pool *p, uint64_t now_ns)
+{
+	if (!p->s.auth_file)
+		return true;
+	if (p->auth && !p->auth->done && now_ns - p->auth->since_ns > AUTH_PATIENCE_NS)
+		snprintf(p->error, sizeof(p->error), "auth_file: %.200s does not respond",
+			 p->s.auth_file);
+	if (p->auth)
+		return p->auth->done;
+	struct auth_look *l = calloc(1, sizeof(*l));
+	char *path = strdup(p->s.auth_file);
+	if (!l || !path) {
+		free(l);
+		free(path);
+		return false; /* and again at the next step */
+	}
+	*l = (struct auth_look){.task = {.run = look_run, .done = look_done},
+				.registry = p->all->registry,
+				.wanted = true,
+				.since_ns = now_ns,
+				.path = path,
+				.err = ERROR_INIT};
+	p->auth = l;
+	l->registry->looks++;
+	task_start(&l->registry->tasks, &l->task);
+	return false;
+}
+
+static int take_auth(const struct pool *p, char *out, size_t size, struct error *err)
+{
+	const struct auth_look *l = p->auth;
+	if (!l)
+		return 0;
+	if (error_is_set(&l->err)) {
+		*err = l->err;
+		return -1;
+	}
+	memcpy(out, l->text, size);
+	return 0;
+}
+
 static void copy_path(char out[POOL_PATH_MAX], const char *path)
 {
 	snprintf(out, POOL_PATH_MAX, "%s", path ? path : "");
@@ -82,6 +175,7 @@ static void copy_path(char out[POOL_PATH_MAX], const char *path)
 static int setup_of(const struct pool *p, struct pool_setup *out, struct error *err)
 {
 	memset(out, 0, sizeof(*out));
+	out->version = POOL_WIRE_VERSION;
 	snprintf(out->name, sizeof(out->name), "%s", p->s.name);
 	snprintf(out->server, sizeof(out->server), "%s", p->s.server);
 	snprintf(out->key, sizeof(out->key), "%s", p->s.key);
@@ -89,7 +183,7 @@ static int setup_of(const struct pool *p, struct pool_setup *out, struct error *
 	copy_path(out->tls_cert, p->s.tls_cert);
 	copy_path(out->tls_key, p->s.tls_key);
 	out->lease_ms = (uint32_t)(p->s.lease_ns / NSEC_PER_MSEC);
-	return p->s.auth_file ? read_auth(p->s.auth_file, out->auth, sizeof(out->auth), err) : 0;
+	return take_auth(p, out->auth, sizeof(out->auth), err);
 }
 
 static int start_helper(struct pool *p, struct error *err)
@@ -121,9 +215,11 @@ static int start_helper(struct pool *p, struct error *err)
 void pool_helper_want(struct pool *p, uint64_t now_ns)
 {
 	struct error err = ERROR_INIT;
-	if (p->helper.fd >= 0 || now_ns < p->restart_ns)
+	if (p->helper.fd >= 0 || now_ns < p->restart_ns || !auth_is_known(p, now_ns))
 		return;
-	if (start_helper(p, &err) == 0) {
+	int rc = start_helper(p, &err);
+	auth_forget(p);
+	if (rc == 0) {
 		/* The previous helper may have exited before it answered a call. */
 		pool_member_failed(&p->member, p->member.seq, now_ns);
 		return;

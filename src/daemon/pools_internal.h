@@ -19,8 +19,9 @@ struct attached {
 
 struct pool {
 	struct pools *all;
-	struct settings s; /* its limits: those in force, which another host may have set */
-	struct limiter_config configured; /* the limits of this host; it enforces only these kinds */
+	struct auth_look *auth; /* the credentials, until the helper has them; NULL: none */
+	struct settings s;	/* its limits: those in force, which another host may have set */
+	struct limiter_config enforced; /* the limits of these kinds are enforced here */
 	struct pool_member member;
 	struct pool_rates rates;
 	struct attached *attached;
@@ -37,7 +38,9 @@ struct pool {
 	uint64_t errors; /* calls that failed */
 	enum pool_mode told_mode;
 	uint64_t told_ns, told_learning_ns;
-	uint64_t told_pause_ns;		/* before another error is told */
+	uint64_t told_pause_ns; /* before another error is told */
+	bool told_lost;		/* the loss of the lease has been told, and its return has not */
+	uint64_t flap_pause_ns; /* after a loss was told, before another one is */
 	struct pool_limits told_limits; /* the last that were logged; at first as configured */
 	bool told_answer;		/* the limits of this server have been compared with ours */
 	struct pool_listing listing;
@@ -102,5 +105,7 @@ void pool_on_helper(struct watch *w, uint32_t events);
 
 /* Updates the limits of p->s: those of the last answer, or those that this host is about to set. */
 void pool_take_limits(struct pool *p);
+/* Makes the scopes of this daemon enforce kinds of limits that only another host has configured or set. */
+void pool_enforce_limits(struct pool *p);
 
 #endif

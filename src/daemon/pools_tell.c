@@ -17,22 +17,30 @@ void pool_tell_mode(struct pool *p)
 	};
 	bool lost = p->rates.mode > POOL_MODE_WAITING;
 	uint64_t now_ns = monotonic_ns();
-	if (p->rates.mode == POOL_MODE_LEASED && p->told_ns) {
+	if (p->rates.mode == POOL_MODE_LEASED && p->told_lost) {
 		log_info("pool '%s': %s leases again", p->s.name, p->s.server);
-		p->told_ns = p->told_pause_ns = 0;
+		p->told_lost = false;
+		p->told_pause_ns = 0;
 	}
 	/* A server that is learning has answered: there is no error, and a lease will follow. */
 	bool new = *p->error &&strcmp(p->told, p->error) != 0 &&
 		   now_ns - p->told_ns > p->told_pause_ns;
-	bool told =
-		p->told_ns && p->told_mode == p->rates.mode && now_ns - p->told_ns < TELL_AGAIN_NS;
+	bool told = p->told_lost && p->told_mode == p->rates.mode &&
+		    now_ns - p->told_ns < TELL_AGAIN_NS;
 	/* The helper will say why, or has hung. */
 	bool unexplained = !*p->error && now_ns - p->member.lost_ns < NSEC_PER_SEC;
-	if (!lost || (told && !new) || unexplained)
+	/* A lease that comes and goes is told less and less often. */
+	bool same = strcmp(p->told, p->error) == 0 && now_ns - p->told_ns < TELL_AGAIN_NS;
+	bool flaps = !p->told_lost && same && now_ns - p->told_ns < p->flap_pause_ns;
+	if (!lost || (told && !new) || unexplained || flaps)
 		return;
 	log_warning("pool '%s': %s; %s", p->s.name,
 		    *p->error ? p->error : "no answer from the server", meanwhile[p->rates.mode]);
 	memcpy(p->told, p->error, sizeof(p->told));
+	if (!p->told_lost)
+		p->flap_pause_ns =
+			same ? min_u64(2 * p->flap_pause_ns, TELL_AGAIN_NS) : 2 * NSEC_PER_SEC;
+	p->told_lost = true;
 	p->told_ns = now_ns;
 	/* Errors that take turns are told less and less often. */
 	p->told_pause_ns = min_u64(max_u64(4 * p->told_pause_ns, NSEC_PER_SEC), TELL_AGAIN_NS);

@@ -3,16 +3,15 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "daemon/files.h"
 #include "daemon/ini.h"
 #include "daemon/options.h"
 
@@ -48,22 +47,31 @@ static void profile_free(struct profile *p)
 
 /* --- where they are ------------------------------------------------------------------------- */
 
-static unsigned directories(char dir[DIRS_MAX][PATH_MAX])
+static char directory[DIRS_MAX][PATH_MAX];
+static unsigned n_directories;
+static bool remembered;
+
+static void find_directories(void)
 {
 	const char *own = getenv("RATEFS_PROFILES"), *home = getenv("HOME");
 	const char *config = getenv("XDG_CONFIG_HOME");
-	unsigned n = 0;
+	n_directories = 0;
 	if (own && *own) {
-		snprintf(dir[n++], PATH_MAX, "%s", own);
-		return n;
+		snprintf(directory[n_directories++], PATH_MAX, "%s", own);
+		return;
 	}
 	if (config && *config == '/')
-		snprintf(dir[n++], PATH_MAX, "%s/ratefs/profiles", config);
+		snprintf(directory[n_directories++], PATH_MAX, "%s/ratefs/profiles", config);
 	else if (home && *home == '/')
-		snprintf(dir[n++], PATH_MAX, "%s/.config/ratefs/profiles", home);
-	snprintf(dir[n++], PATH_MAX, "%s/ratefs/profiles", RATEFS_SYSCONFDIR);
-	snprintf(dir[n++], PATH_MAX, "%s/profiles", RATEFS_DATADIR);
-	return n;
+		snprintf(directory[n_directories++], PATH_MAX, "%s/.config/ratefs/profiles", home);
+	snprintf(directory[n_directories++], PATH_MAX, "%s/ratefs/profiles", RATEFS_SYSCONFDIR);
+	snprintf(directory[n_directories++], PATH_MAX, "%s/profiles", RATEFS_DATADIR);
+}
+
+void profiles_init(void)
+{
+	find_directories();
+	remembered = true;
 }
 
 /* True: the file is a profile ("aws-gp2.ini"); its name is the file's without the extension. */
@@ -85,10 +93,11 @@ static int by_name(const void *a, const void *b)
 /* All names, sorted, without duplicates. */
 static unsigned names(char name[PROFILES_MAX][NAME_SIZE])
 {
-	char dir[DIRS_MAX][PATH_MAX];
-	unsigned n = 0, kept = 0, dirs = directories(dir);
-	for (unsigned i = 0; i < dirs; i++) {
-		AUTO_DIR d = opendir(dir[i]);
+	unsigned n = 0, kept = 0;
+	if (!remembered)
+		find_directories();
+	for (unsigned i = 0; i < n_directories; i++) {
+		AUTO_DIR d = opendir(directory[i]);
 		for (const struct dirent *e; d && n < PROFILES_MAX && (e = readdir(d));)
 			n += profile_name(e->d_name, name[n]);
 	}
@@ -104,7 +113,8 @@ static int unknown(const char *name, struct error *err)
 	char(*known)[NAME_SIZE] = malloc((size_t)PROFILES_MAX * NAME_SIZE);
 	const char *near = NULL;
 	unsigned best = strlen(name) / 2 < 4 ? (unsigned)strlen(name) / 2 + 1 : 5;
-	unsigned n = known ? names(known) : 0;
+	/* A running daemon looks for no similar names: the directories may hang. */
+	unsigned n = known && !files_are_closed() ? names(known) : 0;
 	for (unsigned i = 0; i < n; i++) {
 		/* The known name comes first: text_distance turns its '-' into '_', which finds
 		 * aws-gp2 for a typed aws_gp2. */
@@ -179,22 +189,27 @@ static void take_section(struct profile *p, const struct ini_section *s, struct 
 	}
 }
 
-/* 0; -ENOENT: there is no such file; -1 with err. */
-static int read_file(struct profile *p, const char *path, struct error *err)
+/* Otherwise than FILE_READ with err. */
+static enum file_result read_file(struct profile *p, const char *path, struct error *err)
 {
 	struct problems problems = {.file = path};
 	struct ini ini;
-	if (access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return -ENOENT;
-	ini_load(&ini, path, &problems);
+	AUTO_FREE char *text = NULL;
+	size_t size;
+	enum file_result result = files_read(path, &text, &size, err);
+	if (result != FILE_READ) {
+		error_prefix(err, "%s", path);
+		return result;
+	}
+	ini_parse(&ini, text, size, &problems);
 	for (unsigned i = 0; i < ini.n_sections && !problems.n; i++)
 		take_section(p, &ini.section[i], &problems);
-	int rc = problems.n ? error_set(err, "%s",
-					problems.line[0] ? problems.line[0] : "out of memory")
-			    : 0;
+	if (problems.n)
+		error_set(err, "%s", problems.line[0] ? problems.line[0] : "out of memory");
 	ini_free(&ini);
+	result = problems.n ? FILE_FAILED : FILE_READ;
 	problems_free(&problems);
-	return rc;
+	return result;
 }
 
 static int parse_sizes(struct profile *p, struct error *err)
@@ -214,27 +229,30 @@ static int parse_sizes(struct profile *p, struct error *err)
 
 static int read_profile(struct profile *p, const char *name, struct error *err)
 {
-	char dir[DIRS_MAX][PATH_MAX];
-	unsigned n = directories(dir);
+	bool unread = false;
+	if (!remembered)
+		find_directories();
 	if (!*name || *name == '.' || strchr(name, '/') || strlen(name) >= NAME_SIZE)
 		return unknown(name, err);
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < n_directories; i++) {
 		AUTO_FREE char *path = NULL;
-		if (asprintf(&path, "%s/%s.ini", dir[i], name) < 0)
+		if (asprintf(&path, "%s/%s.ini", directory[i], name) < 0)
 			return error_set(err, "out of memory");
-		int rc = read_file(p, path, err);
-		if (rc == -ENOENT)
-			continue;
+		enum file_result result = read_file(p, path, err);
+		unread |= result == FILE_LATER;
+		if (result == FILE_ABSENT || unread)
+			continue; /* if it is to be read later, so are those in the other places */
 		snprintf(p->name, sizeof(p->name), "%s", name);
-		if (rc < 0)
-			return rc;
+		if (result != FILE_READ)
+			return -1;
 		if (parse_sizes(p, err) < 0)
 			return error_prefix(err, "%s", path);
 		if (!p->title)
 			return error_set(err, "%s: has no title", path);
 		return 0;
 	}
-	return unknown(name, err);
+	*err = unread ? *err : (struct error)ERROR_INIT;
+	return unread ? -1 : unknown(name, err);
 }
 
 /* --- values --------------------------------------------------------------------------------- */

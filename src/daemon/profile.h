@@ -21,6 +21,10 @@
 #include "base/error.h"
 #include "daemon/settings.h"
 
+/* Remembers where profiles are.  Call it before there are threads: libfuse changes the environment while it mounts.  Without it,
+ * the environment is read each time. */
+void profiles_init(void);
+
 /* Sets every option that the profile named by s->profile defines and that has not been set
  * otherwise.  These options are not marked as given, so that --save and `show` mention only the
  * profile.  0 (also without a profile), or -1 with err. */

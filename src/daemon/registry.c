@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/ending.h"
+#include "daemon/files.h"
 #include "daemon/in_use.h"
 #include "daemon/loop.h"
 #include "daemon/mounting.h"
@@ -65,6 +66,8 @@ int registry_init(struct registry *r, const struct configuration *c, bool debug,
 	if (r->wake_fd < 0)
 		return error_set(err, "cannot start: %s", strerror(errno));
 	r->tasks.wake_fd = r->wake_fd;
+	if (tasks_open(&r->tasks) < 0)
+		return error_set(err, "cannot start: out of memory or threads");
 	r->file = c->file ? strdup(c->file) : NULL;
 	if ((c->file && !r->file) || !settings_copy(&r->global, &c->global) ||
 	    !weights_copy(&r->weights, &c->weights))
@@ -328,13 +331,18 @@ static void advance(struct registry *r)
 	}
 }
 
-bool registry_is_starting(const struct registry *r)
+static bool some_are_wanted(const struct registry *r)
 {
-	if (one_is_coming(r))
-		return true;
 	list_for_each (it, (struct list *)&r->mounts)
 		if (list_entry(it, struct served_mount, link)->wanted)
 			return true;
+	return false;
+}
+
+bool registry_is_starting(const struct registry *r)
+{
+	if (one_is_coming(r) || some_are_wanted(r))
+		return true;
 	return registry_up(r) == 0 && !list_empty(&r->mountings);
 }
 
@@ -378,7 +386,7 @@ static void reap(struct registry *r)
 		registry_unmount(m, false);
 		any = true;
 	}
-	if (any && registry_up(r) == 0 && list_empty(&r->mountings))
+	if (any && !some_are_wanted(r) && registry_up(r) == 0 && list_empty(&r->mountings))
 		r->finished = true;
 }
 
@@ -390,6 +398,7 @@ void registry_progress(struct registry *r)
 	tasks_collect(&r->tasks);
 	in_use_progress(r);
 	reload_paths_progress(r);
+	files_progress(r);
 	reap(r);
 	reload_progress(r);
 	advance(r);
@@ -397,13 +406,10 @@ void registry_progress(struct registry *r)
 
 bool registry_is_busy(const struct registry *r)
 {
-	list_for_each (it, (struct list *)&r->mounts)
-		if (list_entry(it, struct served_mount, link)->wanted)
-			return true;
 	list_for_each (it, (struct list *)&r->endings)
 		if (!list_entry(it, struct ending, link)->released)
 			return true;
-	return r->looks || r->way_back || !list_empty(&r->mountings);
+	return some_are_wanted(r) || r->looks || r->way_back || !list_empty(&r->mountings);
 }
 
 enum registry_rest registry_rest(const struct registry *r)
@@ -441,7 +447,9 @@ void registry_tell_rest(const struct registry *r)
 
 void registry_free(struct registry *r)
 {
+	tasks_close(&r->tasks);
 	reload_paths_end(r);
+	files_end();
 	reload_settle(r);
 	free(r->undone_why);
 	list_for_each_safe (it, &r->mounts)

@@ -82,8 +82,8 @@ struct registry {
 	struct way_back *way_back;   /* see daemon/reload_back.h; NULL: no reload is in progress */
 	uint64_t reloads, undone; /* serials: of the last reload, of the last one that was undone */
 	char *undone_why;	  /* why; NULL: out of memory */
-	unsigned looks;		  /* tasks of daemon/in_use.h and reload_paths.h that are running */
-	bool looked; /* one has ended: commands that wait for its answer can be retried */
+	unsigned looks; /* tasks of daemon/in_use.h, reload_paths.h and files.h that are running */
+	bool looked;	/* one has ended: commands that wait for its answer can be retried */
 	struct tasks tasks;
 	uint64_t last_serial; /* the last serial number of an ending */
 	struct gate *gate;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/reload.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,82 +8,14 @@
 #include "base/log.h"
 #include "daemon/config_file.h"
 #include "daemon/ending.h"
+#include "daemon/files.h"
 #include "daemon/in_use.h"
 #include "daemon/names.h"
-#include "daemon/options.h"
 #include "daemon/pools.h"
 #include "daemon/reload_back.h"
 #include "daemon/reload_compare.h"
 #include "daemon/reload_internal.h"
 #include "daemon/reload_paths.h"
-
-static void note(struct changes *j, enum log_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static void note(struct changes *j, enum log_level level, const char *fmt, ...)
-{
-	char line[1200];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	log_write(level, "%s", line);
-	if (j->reply)
-		command_note(j->reply, line);
-}
-
-/* --- scopes that stay ------------------------------------------------------------------------ */
-
-/* Notes the options that take effect immediately: "mount 'data': iops=200, was off". */
-static void note_live(struct changes *j, enum scope_kind scope, const struct settings *old,
-		      const struct settings *new)
-{
-	for (unsigned i = 0; i < n_options; i++) {
-		const struct option_def *o = &options[i];
-		if (!o->live || !option_is_in(o, scope) || option_equal(o, old, new))
-			continue;
-		AUTO_FREE char *before = option_text(o, old), *now = option_text(o, new);
-		bool global = scope == SCOPE_GLOBAL;
-		note(j, LOG_LEVEL_INFO, "%s%s%s%s: %s=%s, was %s", scope_kind_name(scope),
-		     global ? "" : " '", global ? "" : new->name, global ? "" : "'", o->name,
-		     now && *now ? now : "none", before && *before ? before : "none");
-		registry_tell(j->r, "limit_changed", scope_kind_name(scope),
-			      global ? "global" : new->name, o->name, now);
-	}
-}
-
-/* The same for the classes of a mount; also notes classes that are added, removed or moved. */
-static void note_classes(struct changes *j, const struct settings *old, const struct settings *new)
-{
-	unsigned at = 0;
-	bool moved = false;
-	for (unsigned i = 0; i < old->n_classes; i++)
-		if (!settings_find_class(new, old->class[i].name))
-			note(j, LOG_LEVEL_INFO, "mount '%s': class '%s' removed", new->name,
-			     old->class[i].name);
-	for (unsigned i = 0; i < new->n_classes; i++) {
-		const struct settings *s = &new->class[i], *was = settings_find_class(old, s->name);
-		if (!was) {
-			note(j, LOG_LEVEL_INFO, "mount '%s': class '%s' added", new->name, s->name);
-			continue;
-		}
-		moved |= (unsigned)(was - old->class) < at;
-		at = (unsigned)(was - old->class);
-		note_live(j, SCOPE_CLASS, was, s);
-	}
-	if (moved)
-		note(j, LOG_LEVEL_INFO, "mount '%s': its classes are in another order", new->name);
-}
-
-static void note_fixed(struct changes *j, const struct settings *old, const struct settings *new)
-{
-	for (unsigned i = 0; i < n_options; i++) {
-		const struct option_def *o = &options[i];
-		if (o->live || !option_is_in(o, SCOPE_MOUNT) || option_equal(o, old, new))
-			continue;
-		note(j, LOG_LEVEL_WARNING,
-		     "mount '%s': %s takes effect at the next mount (ratefsctl unmount, then mount)",
-		     new->name, o->name);
-	}
-}
 
 /* --- mounts ---------------------------------------------------------------------------------- */
 
@@ -318,26 +249,12 @@ static void rename_mounts(struct changes *j, struct reload_plan *p)
 	for (unsigned i = 0; i < p->n_renamings; i++) {
 		struct renaming *one = &p->renaming[i];
 		struct served_mount *m = one->mount;
-		note(j, LOG_LEVEL_INFO, "mount '%s': is called '%s' now", m->s.name, one->name);
+		reload_note_name(j, m->s.name, one->name);
 		if (m->fs->own)
 			swap_names(&m->fs->s.name, &one->fs_name);
 		swap_names(&m->end->name, &one->end_name);
 		swap_names(&m->s.name, &one->name);
 	}
-}
-
-static void note_change(struct changes *j, const struct scope_change *sc)
-{
-	const struct registry *r = j->r;
-	enum scope_kind scope = sc->mount ? SCOPE_MOUNT : sc->fs ? SCOPE_FS : SCOPE_GLOBAL;
-	const struct settings *old = sc->mount ? &sc->mount->s : sc->fs ? &sc->fs->s : &r->global;
-	if (scope == SCOPE_GLOBAL && option_differs(old, &sc->s, "control"))
-		note(j, LOG_LEVEL_WARNING, "global: control takes effect at the next start");
-	if (sc->mount && sc->mount->session)
-		note_fixed(j, old, &sc->s);
-	note_live(j, scope, old, &sc->s);
-	if (sc->mount)
-		note_classes(j, old, &sc->s);
 }
 
 static void add_mounts(struct changes *j, struct reload_plan *p)
@@ -384,7 +301,7 @@ static void finish(struct changes *j, struct reload_plan *p)
 	drop_mounts(j);
 	rename_mounts(j, p);
 	for (unsigned i = 0; i < p->change.n; i++)
-		note_change(j, &p->change.scope[i]);
+		reload_note_change(j, &p->change.scope[i]);
 	registry_change_finish(&p->change);
 	drop_fs(j);
 	pause_fs(j, p);
@@ -449,25 +366,43 @@ void reload_forget_looks(struct registry *r)
 	reload_paths_end(r);
 }
 
-enum reload_result reload(struct registry *r, bool force, struct problems *p,
+bool reload_read(struct registry *r, bool again, struct configuration *c, struct problems *p,
+		 enum reload_result *result)
+{
+	names_begin();
+	files_begin(again);
+	if (config_load(c, r->file, p) == 0)
+		return true;
+	bool names = names_wanted() && names_ask();
+	*result = files_ask(r) || names ? RELOAD_LATER : RELOAD_REFUSED;
+	if (*result == RELOAD_LATER)
+		problems_free(p);
+	else
+		reload_forget_read();
+	return false;
+}
+
+void reload_forget_read(void)
+{
+	names_end();
+	files_end();
+}
+
+enum reload_result reload(struct registry *r, struct reload_how how, struct problems *p,
 			  struct command_reply *reply)
 {
 	struct configuration c;
 	struct await nobody = {0};
 	struct changes j = {r, &c, reply, reply ? &reply->await : &nobody, NULL};
-	names_begin();
-	int rc = config_load(&c, r->file, p);
-	if (rc < 0 && names_wanted() && names_ask()) {
-		problems_free(p);
-		return RELOAD_LATER;
-	}
-	enum reload_result res = rc < 0 ? RELOAD_REFUSED : look_first(&j, force, p);
+	enum reload_result res;
+	if (!reload_read(r, how.again, &c, p, &res))
+		return res;
+	res = look_first(&j, how.force, p);
 	if (res != RELOAD_LATER)
-		names_end();
+		reload_forget_read();
 	if (res == RELOAD_DONE)
 		res = apply(&j, p);
-	if (rc == 0)
-		configuration_free(&c);
+	configuration_free(&c);
 	await_free(&nobody);
 	if (res == RELOAD_DONE)
 		log_info("%s: reloaded", r->file);

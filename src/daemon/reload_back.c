@@ -112,6 +112,12 @@ void reload_settle(struct registry *r)
 		list_entry(it, struct served_mount, link)->fresh = false;
 }
 
+void reload_keep(struct registry *r)
+{
+	if (r->way_back && !r->way_back->going)
+		reload_settle(r);
+}
+
 static struct served_mount *find_failed(struct registry *r)
 {
 	list_for_each (it, &r->mounts) {
@@ -156,8 +162,11 @@ static void go_back(struct registry *r, struct way_back *b, const struct served_
 	b->going = true;
 	b->until_ms = loop_now_ms() + AWAIT_MS;
 	log_error("%s: the reload is undone, because mount '%s' failed", r->file, failed->s.name);
-	if (reload_apply_back(r, b, &err) < 0)
+	if (reload_apply_back(r, b, &err) < 0) {
 		log_error("%s: cannot go back to what ran before: %s", r->file, err.text);
+		reload_settle(r); /* the mount has failed, and the rest stays */
+		return;
+	}
 	free(r->undone_why);
 	r->undone_why = take_ptr(&why);
 	r->undone = b->serial;

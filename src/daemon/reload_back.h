@@ -3,7 +3,7 @@
  * gone by then.  So a reload first notes what runs; if one of its new mounts fails, that is loaded as if a file said it:
  *
  *	reload ─▶ new mounts come up … all are up ─▶ settled
- *	                              ├ one takes long, or another reload or mount begins ─▶ settled
+ *	                              ├ one takes long, or somebody changes anything else ─▶ settled
  *	                              └ one fails ─▶ back: old mounts come up … ─▶ settled
  *
  * It covers settings, names, scopes, pools, pauses, and which mounts are up; not counters and levels of mounts that are made
@@ -38,6 +38,8 @@ bool way_back_fs_paused(const struct way_back *b, const char *name);
 void reload_watch(struct registry *r, struct way_back *b);
 /* What was done stays. */
 void reload_settle(struct registry *r);
+/* Call after a change by hand: going back would undo that as well, so the reload stays, even if a mount fails. */
+void reload_keep(struct registry *r);
 /* Goes back or settles, when it is time for that. */
 void reload_progress(struct registry *r);
 

@@ -2,10 +2,9 @@
 /* Reads the file again to make one of its mounts. */
 #include <string.h>
 
-#include "daemon/config_file.h"
-#include "daemon/names.h"
 #include "daemon/reload.h"
 #include "daemon/reload_back.h"
+#include "daemon/reload_internal.h"
 
 struct section {
 	struct registry *r;
@@ -22,6 +21,8 @@ static void forget_down(struct section *j, const char *name)
 		if (served_state(m) != SERVED_DOWN ||
 		    (strcmp(m->s.name, name) != 0 && configuration_find_mount(j->c, m->s.name)))
 			continue;
+		if (strcmp(m->s.name, name) != 0)
+			registry_tell(j->r, "mount_removed", "mount", m->s.name, NULL, NULL);
 		registry_drop_fs(registry_find_own_fs(j->r, m->s.name, true));
 		registry_forget_mount(m);
 	}
@@ -33,10 +34,14 @@ static struct served_mount *take_section(struct section *j, const struct setting
 	struct served_mount *m = registry_find_mount(j->r, wanted->name);
 	if (m && served_state(m) != SERVED_DOWN)
 		return m; /* the caller reports its state */
+	bool new = !m;
 	forget_down(j, wanted->name);
 	if (fs && !registry_find_own_fs(j->r, fs->name, false) && !registry_add_fs(j->r, fs, false))
 		return NULL;
-	return registry_add_mount(j->r, wanted);
+	m = registry_add_mount(j->r, wanted);
+	if (m && new)
+		registry_tell(j->r, "mount_added", "mount", m->s.name, NULL, NULL);
+	return m;
 }
 
 static void mount_section(struct section *j, const char *name)
@@ -61,23 +66,21 @@ static void mount_section(struct section *j, const char *name)
 		await_mount(&j->reply->await, m);
 }
 
-enum reload_result reload_mount(struct registry *r, const char *name, struct problems *p,
-				struct command_reply *reply)
+enum reload_result reload_mount(struct registry *r, const char *name, bool again,
+				struct problems *p, struct command_reply *reply)
 {
 	struct configuration c;
 	struct section j = {r, &c, reply};
 	const struct served_mount *m = registry_find_mount(r, name);
-	if (m && served_state(m) == SERVED_UP)
+	if (m && served_state(m) == SERVED_UP) {
+		if (again) /* another client has mounted it meanwhile */
+			reload_forget_read();
 		return RELOAD_DONE;
-	names_begin();
-	int rc = config_load(&c, r->file, p);
-	if (rc < 0 && names_wanted() && names_ask()) {
-		problems_free(p);
-		return RELOAD_LATER;
 	}
-	names_end();
-	if (rc < 0)
-		return RELOAD_REFUSED;
+	enum reload_result res;
+	if (!reload_read(r, again, &c, p, &res))
+		return res;
+	reload_forget_read();
 	reload_settle(r);
 	mount_section(&j, name);
 	configuration_free(&c);

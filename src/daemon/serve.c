@@ -21,6 +21,7 @@
 #include "daemon/privileges.h"
 #include "daemon/problems.h"
 #include "daemon/registry.h"
+#include "daemon/files.h"
 #include "daemon/reload.h"
 #include "daemon/serve_mount.h"
 
@@ -33,7 +34,7 @@ struct server {
 	struct registry registry;
 	struct control control;
 	struct watch signals, ended, timer, names;
-	bool hangup_waits; /* a SIGHUP waits for names to be looked up */
+	bool hangup_waits; /* a SIGHUP waits for files to be read or names to be looked up */
 	int ready_fd;
 	bool stopping;
 	int64_t stop_ms;     /* when what hangs is abandoned */
@@ -62,7 +63,7 @@ static void block_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static void on_hangup(struct server *s)
+static void on_hangup(struct server *s, bool again)
 {
 	struct registry *r = &s->registry;
 	struct problems problems = {0};
@@ -70,7 +71,7 @@ static void on_hangup(struct server *s)
 		log_warning("nothing to reload: started without a configuration file");
 		return;
 	}
-	enum reload_result res = reload(r, false, &problems, NULL);
+	enum reload_result res = reload(r, (struct reload_how){.again = again}, &problems, NULL);
 	s->hangup_waits = res == RELOAD_LATER;
 	if (!s->hangup_waits)
 		reload_forget_looks(r);
@@ -101,7 +102,7 @@ static void on_signal(struct watch *w, uint32_t events)
 	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP)
-		on_hangup(s);
+		on_hangup(s, false);
 	else
 		stop(s);
 	progress(s);
@@ -121,7 +122,7 @@ static int watch_signals(struct server *s)
 static void resume(struct server *s)
 {
 	if (s->hangup_waits)
-		on_hangup(s);
+		on_hangup(s, true);
 	control_resume(&s->control);
 }
 
@@ -309,6 +310,7 @@ static int start(struct server *s, const struct configuration *c, bool debug)
 		log_error("%s", err.text);
 		return -1;
 	}
+	files_close();
 	rc = watch_mounts(s);
 	if (rc == 0)
 		rc = watch_names(s);

@@ -11,21 +11,24 @@
 #define STATE_DIR "/var/lib/ratefs"
 
 /* The directory where totals are saved: in $RATEFS_STATE_DIR if that is set, otherwise for root
- * under /var/lib, for other users in $XDG_STATE_HOME or ~/.local/state.  NULL: nowhere. */
-static const char *state_dir(char buf[PATH_MAX])
+ * under /var/lib, for other users in $XDG_STATE_HOME or ~/.local/state.  Empty: nowhere. */
+static char dir[PATH_MAX];
+
+void served_space_init(void)
 {
 	const char *own = getenv("RATEFS_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME");
 	const char *home = getenv("HOME");
 	int n = -1;
 	if (own && own[0] == '/')
-		n = snprintf(buf, PATH_MAX, "%s/space", own);
+		n = snprintf(dir, sizeof(dir), "%s/space", own);
 	else if (geteuid() == 0)
-		n = snprintf(buf, PATH_MAX, "%s/space", STATE_DIR);
+		n = snprintf(dir, sizeof(dir), "%s/space", STATE_DIR);
 	else if (xdg && xdg[0] == '/')
-		n = snprintf(buf, PATH_MAX, "%s/ratefs/space", xdg);
+		n = snprintf(dir, sizeof(dir), "%s/ratefs/space", xdg);
 	else if (home && home[0] == '/')
-		n = snprintf(buf, PATH_MAX, "%s/.local/state/ratefs/space", home);
-	return n > 0 && n < PATH_MAX ? buf : NULL;
+		n = snprintf(dir, sizeof(dir), "%s/.local/state/ratefs/space", home);
+	if (n < 0 || n >= PATH_MAX)
+		dir[0] = '\0';
 }
 
 static struct space_limits limits_of(const struct settings *s)
@@ -35,9 +38,8 @@ static struct space_limits limits_of(const struct settings *s)
 
 struct space *served_space_new(const struct settings *s)
 {
-	char dir[PATH_MAX];
 	struct space_limits l = limits_of(s);
-	struct space *sp = space_new(state_dir(dir));
+	struct space *sp = space_new(*dir ? dir : NULL);
 	if (sp)
 		space_set(sp, &l);
 	return sp;

@@ -10,6 +10,9 @@
 #include "fs/space.h"
 #include "proto/json_out.h"
 
+/* Reads from the environment where totals are saved.  Call it before there are threads: libfuse changes the environment while
+ * it mounts.  Without it, they are not saved. */
+void served_space_init(void);
 /* The space of an fs with these settings; NULL: out of memory. */
 struct space *served_space_new(const struct settings *s);
 /* The limits that a mount sets for the space of its source, and the error past them. */

@@ -343,6 +343,7 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 			 const struct stats_keys *show)
 {
 	unsigned room = 0, n = 0;
+	uint64_t oldest_ns = 0;
 	AUTO_FREE struct key_stats *keys = NULL;
 	if (!show->most)
 		return;
@@ -362,6 +363,9 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 					     keys + n, room - n);
 	}
 	n = stats_merge_keys(keys, n);
+	for (unsigned i = 0; i < n; i++)
+		oldest_ns = max_u64(oldest_ns, keys[i].oldest_ns);
+	put_u64(o, "oldest_wait_ns", oldest_ns);
 	if (show->table)
 		put_longest_waits(o, keys, n, show->most);
 	else
@@ -389,6 +393,9 @@ static void put_mount(struct json_out o, const struct served_mount *m)
 	put_u64(o, "open_handles", counts.handles);
 	put_u64(o, "passthrough_handles", counts.passthrough_handles);
 	put_u64(o, "passthrough_maps", counts.passthrough_maps);
+	bool limited = limits_data(m);
+	put_u64(o, "bypassing_handles", limited ? counts.passthrough_handles : 0);
+	put_u64(o, "bypassing_maps", limited ? counts.passthrough_maps : 0);
 }
 
 /* Adds up the requests that all mounts of the scope have in their sources. */

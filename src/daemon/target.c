@@ -107,10 +107,25 @@ const char *served_paused_by(const struct served_mount *m)
 					: NULL;
 }
 
+const char *target_paused_by(const struct target *t)
+{
+	bool within = false;
+	if (t->class && t->mount->gate_mount)
+		gate_class_paused(t->mount->gate_mount, t->class->name, &within);
+	return within ? scope_kind_name(SCOPE_CLASS) : t->mount ? served_paused_by(t->mount) : NULL;
+}
+
+static bool class_paused(const struct target *t)
+{
+	bool within;
+	return t->mount->gate_mount &&
+	       gate_class_paused(t->mount->gate_mount, t->class->name, &within);
+}
+
 bool target_paused(const struct target *t)
 {
 	return t->pool	  ? false
-	       : t->class ? false
+	       : t->class ? class_paused(t)
 	       : t->mount ? t->mount->paused
 	       : t->fs	  ? t->fs->paused
 			  : t->registry->paused;
@@ -163,10 +178,16 @@ int target_apply(struct registry *r, struct target *t, struct settings *s, struc
 			  : set_shared(r, t->fs, s, err);
 }
 
+static int pause_class(const struct target *t, bool paused)
+{
+	struct gate_mount *m = t->mount->gate_mount;
+	return m ? gate_pause_class(m, t->class->name, paused) : -ENOTCONN;
+}
+
 int target_pause(struct registry *r, const struct target *t, bool paused)
 {
 	return t->pool	  ? -EOPNOTSUPP
-	       : t->class ? -EOPNOTSUPP
+	       : t->class ? pause_class(t, paused)
 	       : t->mount ? registry_pause_mount(t->mount, paused)
 	       : t->fs	  ? registry_pause_fs(t->fs, paused)
 			  : registry_pause_global(r, paused);

@@ -29,6 +29,8 @@ const struct settings *target_settings(const struct target *t);
 bool target_covers(const struct target *t, const struct served_mount *m);
 /* "mount", "fs" or "global": the scope whose pause stops the mount; NULL: none. */
 const char *served_paused_by(const struct served_mount *m);
+/* The same for any target; for a class also "class". */
+const char *target_paused_by(const struct target *t);
 bool target_paused(const struct target *t);
 /* Apply new settings, and check that reservations do not exceed the limits of the wider scopes.
  * Take over *s on success; -1 with err: nothing has changed. */

@@ -184,14 +184,23 @@ static void on_wake(struct watch *w, uint32_t events)
 
 /* --- events of the daemon -------------------------------------------------------------------- */
 
+/* True: the name is that of the mount, or of a class of it that the filter lets pass. */
+static bool is_of_mount(const struct trace_filter *f, const char *scope, const char *name)
+{
+	const char *slash = strcmp(scope, "class") == 0 ? strrchr(name, '/') : NULL;
+	size_t n = slash ? (size_t)(slash - name) : strlen(name);
+	if (strlen(f->mount) != n || strncmp(f->mount, name, n) != 0)
+		return false;
+	return !slash || !f->class[0] || strcmp(f->class, slash + 1) == 0;
+}
+
+/* Changes of scopes that contain mounts concern every mount. */
 static bool concerns(const struct trace_filter *f, const char *scope, const char *name)
 {
-	size_t n = strlen(f->mount);
+	bool mount = strcmp(scope, "mount") == 0 || strcmp(scope, "class") == 0;
 	if (f->min_wait_ns || f->has_key || f->name[0])
 		return false;
-	if (!f->mount[0] || strcmp(scope, "global") == 0 || strcmp(scope, "fs") == 0)
-		return true;
-	return strncmp(name, f->mount, n) == 0 && (!name[n] || name[n] == '/');
+	return !f->mount[0] || !mount || is_of_mount(f, scope, name);
 }
 
 void traces_tell(struct traces *t, const char *event, const char *scope, const char *name,

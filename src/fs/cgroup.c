@@ -103,10 +103,12 @@ static char *find_path(char *text, bool (*is_meant)(const char *line))
 	return NULL;
 }
 
+/* On hybrid systems, systemd keeps its v1 hierarchy and v2 equal for its own units, but engines that manage v1 put containers
+ * into v1 hierarchies only: in v2, all of them are in the cgroup of the engine's service. */
 char *cgroup_parse(char *text)
 {
-	char *path = find_path(text, is_v2);
-	path = path ? path : find_path(text, is_systemd);
+	char *path = find_path(text, is_systemd);
+	path = path ? path : find_path(text, is_v2);
 	path = path ? path : find_path(text, NULL);
 	path = path ? path : strchr(text, '/');
 	if (path)
@@ -121,5 +123,8 @@ const char *cgroup_hierarchies(const char *text)
 		v2 |= is_v2(line);
 		v1 |= !is_v2(line);
 	}
-	return v1 && v2 ? "v2, and v1 for processes in its root" : v1 ? "v1" : v2 ? "v2" : "none";
+	return v1 && v2 ? "v1 (systemd's), and v2 for processes in its root"
+	       : v1	? "v1"
+	       : v2	? "v2"
+			: "none";
 }

@@ -17,7 +17,7 @@ void cgroup_remember(uint64_t id, const char *path);
 bool cgroup_path(uint64_t id, char *buf, size_t size);
 
 /* Finds the path in the text of a /proc/PID/cgroup, and ends it there.  NULL: there is none.  A process can be in several
- * hierarchies, of which some may be unused: cgroup v2 is asked first, then systemd's of v1, then the others; the first in which
+ * hierarchies, of which some may be unused: systemd's of cgroup v1 is asked first, then v2, then the others; the first in which
  * the process is not in the root is taken. */
 char *cgroup_parse(char *text);
 /* Describes for people which hierarchies such a text mentions. */

@@ -29,13 +29,12 @@ void delayed_refuse(struct request *r)
 {
 	struct fs_mount *m = r->mount;
 	struct parked_table *t = &m->parked;
-	const struct receiver *self = receiver_self();
 	uint64_t due_ns = monotonic_ns() + gate_no_room_delay_ns(m->gate_mount);
 	struct delayed *l = malloc(sizeof(*l));
 	struct request *kept = l ? request_keep(r, false) : NULL;
 	bool held = false;
 	pthread_mutex_lock(&t->lock);
-	if (kept && t->n_delayed < DELAYED_MAX && !(self && self->interrupted == r->in->unique)) {
+	if (kept && t->n_delayed < DELAYED_MAX && !parked_was_interrupted(r->in->unique)) {
 		*l = (struct delayed){.request = kept, .due_ns = due_ns};
 		list_push_tail(&t->delayed, &l->link);
 		list_push_tail(hash_of(t, kept->in->unique), &l->hash);
@@ -44,7 +43,7 @@ void delayed_refuse(struct request *r)
 	}
 	pthread_mutex_unlock(&t->lock);
 	if (held) {
-		watchdog_wake(m);
+		watchdog_hurry(m);
 		return;
 	}
 	reply_status(r, -EAGAIN);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +12,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fusermount.h"
 #include "base/log.h"
 #include "base/monotonic.h"
 #include "base/util.h"
@@ -30,8 +29,6 @@
 #endif
 
 #define RETRY_NS (5 * NSEC_PER_MSEC)
-
-extern char **environ;
 
 /* --- identifying a mount ---------------------------------------------------------------------- */
 
@@ -129,22 +126,6 @@ static int open_place(const char *path)
 	return fd < 0 && errno == ENOSYS ? open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC) : (int)fd;
 }
 
-/* For users, whom the kernel does not allow to unmount.  fusermount3 takes only a path, but checks
- * who owns the mount at that path, and does not follow a link in the last component. */
-static int run_fusermount(const char *path)
-{
-	const char *const argv[] = {"fusermount3", "-u", "-q", "-z", "--", path, NULL};
-	pid_t pid;
-	int status = 0;
-	int rc = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
-	if (rc)
-		return -rc;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
-}
-
 /* 0, or -errno; -EAGAIN: the path currently leads elsewhere. */
 static int detach_at(const struct mount_place *p, const char *path)
 {
@@ -155,7 +136,7 @@ static int detach_at(const struct mount_place *p, const char *path)
 	snprintf(magic, sizeof(magic), "/proc/self/fd/%d", fd);
 	if (umount2(magic, MNT_DETACH) == 0)
 		return 0;
-	return errno == EPERM ? run_fusermount(path) : -errno;
+	return errno == EPERM ? fusermount_detach(path) : -errno;
 }
 
 /* Asks the kernel whether the mount could be unmounted: an idle mount is marked as expired

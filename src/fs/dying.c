@@ -35,7 +35,8 @@ struct caller_look caller_look(uint32_t tid)
 	uint64_t tgid, own, shared, blocked, ignored, caught;
 	/* A caller that cannot be examined counts as dying: an early EINTR is better than a process that
 	 * cannot be killed. */
-	struct caller_look look = {.state = CALLER_DYING, .wait = WAITS_NOT_YET};
+	struct caller_look look = {
+		.state = CALLER_DYING, .wait = WAITS_NOT_YET, .switches = UINT64_MAX};
 	if (!status || !status_number(status, "\nSigPnd:", 16, &own) ||
 	    !status_number(status, "\nShdPnd:", 16, &shared) ||
 	    !status_number(status, "\nSigBlk:", 16, &blocked) ||
@@ -46,6 +47,7 @@ struct caller_look caller_look(uint32_t tid)
 	}
 	if (status_number(status, "\nTgid:", 10, &tgid))
 		look.process = (uint32_t)tgid;
+	status_number(status, "\nvoluntary_ctxt_switches:", 10, &look.switches);
 	uint64_t pending = own | shared;
 	look.wait = wait_of(status);
 	look.killed = pending & SIGNAL_BIT(SIGKILL); /* SIGKILL always ends the whole process */

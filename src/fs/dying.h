@@ -27,9 +27,10 @@ enum caller_wait {
 struct caller_look {
 	enum caller_state state;
 	enum caller_wait wait;
-	bool gone;	  /* the thread cannot be examined: it has ended.  It counts as dying */
-	bool killed;	  /* its whole process is about to die */
-	uint32_t process; /* 0: could not be found out */
+	bool gone;	   /* the thread cannot be examined: it has ended.  It counts as dying */
+	bool killed;	   /* its whole process is about to die */
+	uint32_t process;  /* 0: could not be found out */
+	uint64_t switches; /* how often it has slept; UINT64_MAX: unknown */
 };
 
 struct caller_look caller_look(uint32_t tid);

@@ -267,6 +267,8 @@ void fs_free(struct fs *fs)
 		space_hide(fs->cfg.space, fs);
 	handles_free(fs);
 	if (fs->attached)
+		inodes_release(fs);
+	if (fs->attached)
 		space_detach(fs->cfg.space);
 	inode_table_free(fs);
 	for (int *fd = (int[]){fs->root_fd, fs->mount_fd, fs->proc_fd, -2}; *fd != -2; fd++)

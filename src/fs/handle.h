@@ -182,7 +182,7 @@ int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const
 		     struct fuse_file_info *fi);
 /* Adds a handle that was read back (state.h), whose mode was chosen earlier. */
 void handle_enter_mode(struct fs *fs, struct handle *h);
-/* Before handle_free. */
+/* Before handle_free.  The handle's reference of its inode remains, for inode_unref. */
 void handle_close_mode(struct fs *fs, struct handle *h);
 
 #endif

@@ -144,6 +144,7 @@ static struct inode *free_if_unused(struct fs *fs, struct inode_shard *s, struct
 		return NULL;
 	}
 	int fd = inode->fd >= 0 ? inode_drop_fd_locked(fs, inode) : -1;
+	inode_release_locked(fs, inode);
 	inode_unlink_locked(s, inode);
 	atomic_fetch_sub_explicit(&fs->inodes.n, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&s->lock);
@@ -376,6 +377,25 @@ int inode_find(struct fs *fs, const struct stat *st, const struct fhandle *fh, s
 	return res;
 }
 
+/* Pins the inode of this number if it has an fd: its number then cannot have been reused.  True: that was all, else its
+ * handle must be compared. */
+static bool pin_numbered(struct inode_shard *s, const struct stat *st, uint64_t *id)
+{
+	bool known = false, held = false;
+	pthread_mutex_lock(&s->lock);
+	struct inode *it = s->buckets ? s->by_key[inode_key_slot(s, st->st_dev, st->st_ino)] : NULL;
+	for (; it && !held; it = it->next_by_key) {
+		if (it->dev != st->st_dev || it->ino != st->st_ino)
+			continue;
+		known = true;
+		held = it->fd >= 0;
+		if (held && inode_set_pinned_locked(it, true))
+			*id = it->id;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return !known || held;
+}
+
 uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct stat *st)
 {
 	if (mirror_stat_child(fs, dir_fd, name, st) < 0) {
@@ -387,24 +407,27 @@ uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct
 	struct inode_shard *s = inode_shard_of_key(fs, st->st_dev, st->st_ino);
 	AUTO_FD fd = -1;
 	uint64_t id = 0;
+	if (pin_numbered(s, st, &id))
+		return id;
 	struct fhandle fh;
 	fhandle_of(fs, dir_fd, name, &fh); /* the inode number may have been reused */
-	for (int round = 0; round < 2 && !id; round++) {
+	for (int round = 0; round < 2; round++) {
 		pthread_mutex_lock(&s->lock);
 		struct inode *it = find_key_locked(fs, s, st, fd, &fh);
 		if (it && it->fd < 0 && fd >= 0)
 			inode_adopt_fd_locked(fs, s, it, &fd);
 		bool has_fd = it && it->fd >= 0;
-		if (has_fd && inode_set_pinned_locked(it, true))
-			id = it->id;
+		if (has_fd)
+			inode_set_pinned_locked(it, true);
+		id = it ? it->id : 0;
 		pthread_mutex_unlock(&s->lock);
-		if (!it || (has_fd && !id))
-			return 0;
-		if (id || round)
+		if (!it || has_fd || round)
 			break;
 		fd = mirror_open_child(fs, dir_fd, name);
 		struct stat now;
-		if (fd < 0 || mirror_stat(fd, &now) < 0 || now.st_ino != st->st_ino ||
+		if (fd < 0)
+			return id;
+		if (mirror_stat(fd, &now) < 0 || now.st_ino != st->st_ino ||
 		    now.st_dev != st->st_dev)
 			return 0;
 	}
@@ -419,8 +442,10 @@ void inode_unpin(struct fs *fs, uint64_t id)
 	struct inode_shard *s = inode_shard_of_id(fs, id);
 	pthread_mutex_lock(&s->lock);
 	struct inode *inode = inode_find_id_locked(s, id);
-	if (inode)
+	if (inode) {
 		inode_set_pinned_locked(inode, false);
+		inode_release_locked(fs, inode);
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -26,6 +26,7 @@
 
 struct fs;
 struct open_state;
+struct space_slot;
 
 #define FHANDLE_INLINE 24
 #define FHANDLE_MAX    128
@@ -62,6 +63,7 @@ struct inode {
 	struct inode *parent; /* only without handles */
 	char *name;
 	struct open_state *open; /* while files are open; see handle.h */
+	struct space_slot *held; /* of a file without a name, while space is counted */
 };
 
 #define INODE_SHARD_BITS 6
@@ -79,7 +81,8 @@ struct inode_table {
 	struct inode_shard shards[INODE_SHARDS];
 	struct inode *root;
 	_Atomic uint64_t n, n_fds, peak;
-	_Atomic unsigned hand; /* where the search for an fd to close continues */
+	_Atomic unsigned hand;	    /* where the search for an fd to close continues */
+	_Atomic unsigned next_file; /* where inode_table_next_file continues */
 	struct fs *owner;
 	struct list all; /* all tables of the process: they share its fds */
 };
@@ -103,12 +106,16 @@ void inode_table_free(struct fs *fs);
  * close nothing unless files are used in between. */
 bool inode_table_close_idle(struct fs *fs);
 
+/* The node ID of some regular file that the kernel knows, one after the other; 0: none was found, but the search is bounded. */
+uint64_t inode_table_next_file(struct fs *fs);
+
 /* The inode of a node ID, with an fd.  0, -ESTALE, or the reason why it cannot be opened. */
 int inode_get(struct fs *fs, uint64_t id, struct inode_ref *out);
 /* The same without opening an fd (out->fd is -1 unless it has one). */
 int inode_get_no_fd(struct fs *fs, uint64_t id, struct inode_ref *out);
-/* The handle of an inode that currently has no fd.  False: it has an fd, or no handle. */
-bool inode_handle_only(struct fs *fs, struct inode *inode, struct fhandle *out);
+/* The handle by which the inode can be opened.  False: it has none, or no name any more, so that only its fd leads
+ * to it. */
+bool inode_handle(struct fs *fs, struct inode *inode, struct fhandle *out);
 
 /* Finds or creates the inode of `st` and adds one lookup reference.  *fd (may be -1), an O_PATH fd
  * of it, is taken over and set to -1 if the inode needs it.  `fh` may be empty; dir and name are
@@ -129,12 +136,19 @@ void inode_forget(struct fs *fs, uint64_t id, uint64_t n);
 void inode_unref(struct fs *fs, struct inode *inode, uint64_t n);
 
 /* Call before removing a name, which may be the only way to its inode: if the kernel knows the
- * inode, pins it by an fd.  Returns its ID, for inode_unpin if the name remains after all; 0 if
- * nothing was pinned.  Fills *st with its attributes; st_nlink is 0 if these are unknown. */
+ * inode, pins it by an fd, unless there are too many.  Returns its ID, for inode_unpin if the name
+ * remains after all; 0: the kernel does not know it, or it has other names.  Fills *st with its attributes; st_nlink is 0 if these are unknown. */
 uint64_t inode_keep_unlinked(struct fs *fs, int dir_fd, const char *name, struct stat *st);
 void inode_unpin(struct fs *fs, uint64_t id);
 /* Holds the inode by this O_PATH fd permanently (O_TMPFILE). */
 void inode_pin(struct fs *fs, struct inode *inode, int *fd);
+/* A file has just lost its last name, or has none yet: if the kernel knows the inode, its space stays counted until the kernel
+ * forgets it, or inode_unpin is called. */
+void inode_hold(struct fs *fs, uint64_t id, struct space_slot *slot, uint64_t now_ns);
+/* Space is being counted from now on: includes the files without a name that the kernel knows. */
+void inodes_adopt(struct fs *fs);
+/* The mount ends: no inode holds space any more. */
+void inodes_release(struct fs *fs);
 /* Something was renamed: without handles, its (parent, name) must be updated. */
 void inode_moved(struct fs *fs, const struct stat *st, struct inode *dir, const char *name);
 

@@ -143,15 +143,15 @@ bool inode_same_handle(const struct inode *inode, const struct fhandle *fh)
 	       memcmp(handle_data(inode), fh->data, fh->bytes) == 0;
 }
 
-bool inode_handle_only(struct fs *fs, struct inode *inode, struct fhandle *out)
+bool inode_handle(struct fs *fs, struct inode *inode, struct fhandle *out)
 {
 	struct inode_shard *s = inode_shard_of_id(fs, inode->id);
 	pthread_mutex_lock(&s->lock);
-	bool only = inode->fd < 0 && inode->handle_bytes;
-	if (only)
+	bool has = inode->handle_bytes && !inode->pinned;
+	if (has)
 		inode_copy_handle(inode, out);
 	pthread_mutex_unlock(&s->lock);
-	return only;
+	return has;
 }
 
 /* -- the fd of an inode -- */
@@ -227,6 +227,31 @@ bool inode_table_close_one(struct fs *fs)
 		}
 	}
 	return false;
+}
+
+#define FILE_BUCKETS 1024 /* of a shard, that are searched */
+
+static uint64_t find_file_locked(const struct inode_shard *s)
+{
+	for (size_t i = 0; i < s->buckets && i < FILE_BUCKETS; i++)
+		for (const struct inode *it = s->by_id[i]; it; it = it->next_by_id)
+			if (it->type == S_IFREG && it->nlookup)
+				return it->id;
+	return 0;
+}
+
+uint64_t inode_table_next_file(struct fs *fs)
+{
+	struct inode_table *t = &fs->inodes;
+	uint64_t id = 0;
+	for (unsigned tries = 0; tries < INODE_SHARDS && !id; tries++) {
+		struct inode_shard *s =
+			&t->shards[atomic_fetch_add(&t->next_file, 1) % INODE_SHARDS];
+		pthread_mutex_lock(&s->lock);
+		id = find_file_locked(s);
+		pthread_mutex_unlock(&s->lock);
+	}
+	return id;
 }
 
 /* Only regular files, which may hold many blocks; the fd of a directory is kept, because a

@@ -31,5 +31,7 @@ void inode_adopt_fd_locked(struct fs *fs, struct inode_shard *s, struct inode *i
 int inode_drop_fd_locked(struct fs *fs, struct inode *inode);
 /* The fd is the only access to the inode and must be kept.  True: it is pinned now. */
 bool inode_set_pinned_locked(struct inode *inode, bool pinned);
+/* Its space is no longer counted on behalf of the inode; see inode_hold. */
+void inode_release_locked(struct fs *fs, struct inode *inode);
 
 #endif

@@ -56,7 +56,8 @@ struct fs {
 	 * none. */
 	_Atomic uint64_t limit_bytes, limit_inodes;
 	_Atomic bool quota_is_edquot;
-	bool attached; /* to cfg.space */
+	bool attached;	      /* to cfg.space */
+	struct list of_space; /* in cfg.space->mirrors */
 
 	int dev_fd;			 /* of the session; -1 until fs_attach */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that is permanent */

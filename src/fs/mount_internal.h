@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of a mount share: mount.c (start and end), mount_init.c (INIT), transport_dev.c and receive.c (messages
- * and threads), admit.c (admission), parked.c (waiting requests), watch.c (which caller to check
- * next), running.c (requests in the source), delayed.c (delayed refusals), poll.c (polls),
+/* What the files of a mount share: mount.c (start), mount_end.c (end), mount_init.c (INIT), transport_dev.c and receive.c
+ * (messages and threads), admit.c (admission), parked.c (waiting requests), parked_look.c (checks of their callers), watch.c
+ * (which caller to check next), running.c (requests in the source), delayed.c (delayed refusals), poll.c (polls),
  * watchdog.c (threads that are stuck, callers that die), detach.c (unmounting).
  *
- * Lock order: parked.lock or polls.lock → the gate's lock.  None is held over a backing call, a
- * reply, or a look into /proc. */
+ * Lock order: parked.lock or polls.lock → the gate's lock, or that of a pool of workers.  None is held over a backing call,
+ * a reply, or a look into /proc. */
 #ifndef FS_MOUNT_INTERNAL_H
 #define FS_MOUNT_INTERNAL_H
 
@@ -66,8 +66,10 @@ struct runner {
 	_Atomic uint64_t since_ns; /* start of this request; 0: not dated yet */
 	bool worker;		   /* reads the clock itself */
 	_Atomic bool taken;	   /* of a worker: a thread uses it */
-	pthread_mutex_t lock;	   /* guards the two below */
-	bool holds;		   /* the request holds permits, by `grant` */
+	_Atomic uint64_t unique; /* of a worker with a ring: the request that it serves; 0: none */
+	uint64_t interrupted;	 /* parked.lock: its request that was interrupted */
+	pthread_mutex_t lock;	 /* guards the two below */
+	bool holds;		 /* the request holds permits, by `grant` */
 	struct grant grant;
 };
 
@@ -147,8 +149,9 @@ struct fs_mount {
 	pthread_mutex_t watchdog_lock;
 	pthread_cond_t watchdog_cond;
 	_Atomic bool watchdog_sleeps;
-	bool watchdog_stop; /* watchdog_lock */
-	bool watchdog_look; /* watchdog_lock: a caller has received a signal */
+	_Atomic bool watchdog_dozes; /* its present tick is a long one */
+	bool watchdog_stop;	     /* watchdog_lock */
+	bool watchdog_look;	     /* watchdog_lock: a caller has received a signal */
 	bool watchdog_started;
 	bool started;
 };
@@ -237,7 +240,12 @@ void parked_destroy(struct parked_table *t);
 void park(struct request *r);
 /* The same for an admitted request: passes it to the mount's device. */
 void park_granted(struct request *r);
+/* The same for one that must be carried out by this pool; ops->run calls parked_run_deferred. */
+void park_deferred(struct request *r, struct workers *pool, const struct job_ops *ops);
+void parked_run_deferred(struct request *r);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
+/* True: this thread has taken the request, and it was interrupted since.  Call with parked.lock held. */
+bool parked_was_interrupted(uint64_t unique);
 /* Checks callers that may be dying, and ends the waits of those that are.  Until due_until_ns it
  * checks all that are due, then only those that cannot be postponed.  True: until_ns was reached
  * before all had been checked. */
@@ -299,6 +307,15 @@ bool rings_at_init(struct fs_mount *m, bool offered);
 void rings_go(struct fs_mount *m, bool go);
 void rings_stop(struct fs_mount *m); /* returns immediately */
 bool rings_are_gone(struct fs_mount *m);
+/* Called by the watchdog every few seconds: releases memory that is no longer used.  False: there is nothing to release. */
+bool rings_sweep(struct fs_mount *m);
+/* Records the requests that threads have just taken and are serving, to wait for these and not for later ones. */
+struct rings_seen {
+	uint64_t unique[RINGS_MAX + WORKERS_ALL]; /* 0: none */
+};
+void rings_see(struct fs_mount *m, struct rings_seen *seen);
+/* True: one of these is still being served. */
+bool rings_serve(struct fs_mount *m, const struct rings_seen *seen);
 /* The same as for the mount's own workers; see workers.h. */
 unsigned rings_queued(struct fs_mount *m);
 void rings_run_queued(struct fs_mount *m);
@@ -333,9 +350,11 @@ void watchdog_destroy(struct fs_mount *m); /* when no thread of the mount is lef
 int watchdog_start(struct fs_mount *m);
 void watchdog_ask_to_stop(struct fs_mount *m);
 void watchdog_stop(struct fs_mount *m);
-/* If it sleeps.  A receiver calls it for every request; other threads, after they have added something to the table of
- * parked requests.  (The watchdog announces that it sleeps before it checks that table, so it misses nothing.) */
+/* If it sleeps.  A receiver calls it for every request. */
 void watchdog_wake(struct fs_mount *m);
+/* Wakes it, and makes its tick a short one.  Call after adding something to the table of parked requests: it announces that
+ * it sleeps or has a long tick before it checks that table, so it misses nothing. */
+void watchdog_hurry(struct fs_mount *m);
 void watchdog_look(struct fs_mount *m); /* a caller has received a signal */
 void watchdog_strand(void *mount);	/* a hook of pools: no worker can be started */
 

@@ -331,6 +331,23 @@ static size_t ioctl_size(unsigned int cmd)
 	}
 }
 
+#define EXTENT_HINTS (FS_XFLAG_EXTSIZE | FS_XFLAG_EXTSZINHERIT | FS_XFLAG_COWEXTSIZE)
+
+/* While space is counted, nobody may give a file a hint for the size of its extents (XFS): a write of one byte could then
+ * allocate a gigabyte, which was not reserved. */
+static int check_hints(const struct fs *fs, int fd, const void *data)
+{
+	struct fsxattr to, now;
+	memcpy(&to, data, sizeof(to));
+	if (!space_counts(fs) || !(to.fsx_xflags & EXTENT_HINTS))
+		return 0;
+	if (ioctl(fd, FS_IOC_FSGETXATTR, &now) < 0)
+		return -errno;
+	bool same = (now.fsx_xflags & EXTENT_HINTS) == (to.fsx_xflags & EXTENT_HINTS) &&
+		    now.fsx_extsize == to.fsx_extsize && now.fsx_cowextsize == to.fsx_cowextsize;
+	return same ? 0 : -EPERM;
+}
+
 void op_ioctl(struct request *req)
 {
 	const struct fuse_ioctl_in *in = req->args;
@@ -353,6 +370,8 @@ void op_ioctl(struct request *req)
 		memcpy(data, req->payload, in_size);
 	}
 	int res = creds_be_plain_caller(fs, req);
+	if (res == 0 && cmd == FS_IOC_FSSETXATTR)
+		res = check_hints(fs, req->handle->fd, data);
 	if (res < 0) {
 		reply_status(req, res);
 		return;

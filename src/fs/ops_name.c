@@ -120,8 +120,9 @@ void op_link(struct request *req)
 	    linkat(AT_FDCWD, fd_path(ref.fd).text, dir.fd, newname, AT_SYMLINK_FOLLOW) < 0)
 		res = -errno;
 	if (res == 0) {
+		space_linked(fs,
+			     ref.inode); /* first: without a name and a pin, it would not count */
 		inode_unpin(fs, ino);
-		space_linked(fs, ref.inode);
 	}
 	inode_put(fs, &ref);
 	answer_made(req, &dir, newname, &space, false, res);
@@ -138,7 +139,7 @@ static void remove_name(struct request *req, int flags)
 	struct space_op space;
 	struct slot_victim victim;
 	space_remove_prepare(&victim, fs);
-	uint64_t kept = inode_keep_unlinked(fs, dir.fd, name, &st);
+	uint64_t kept = victim.inode = inode_keep_unlinked(fs, dir.fd, name, &st);
 	space_remove_begin(&victim, fs, dir.fd, name, &st);
 	int res = space_dir_begin(&space, fs, &dir, false);
 	if (res == 0)
@@ -161,6 +162,16 @@ void op_rmdir(struct request *req)
 	remove_name(req, AT_REMOVEDIR);
 }
 
+/* `old` had this name before it was renamed.  If both names led to it, of which the kernel need not know, nothing was renamed,
+ * and there is no whiteout. */
+static void count_whiteout(struct space_op *op, struct fs *fs, int dir_fd, const char *name,
+			   const struct stat *old)
+{
+	struct stat st;
+	if (op->sp && mirror_stat_child(fs, dir_fd, name, &st) == 0 && st.st_ino != old->st_ino)
+		space_made_slow(op, &st);
+}
+
 /* over: the file that has the new name so far and will be removed.  adds: there is none. */
 static int rename_counted(struct fs *fs, const struct inode_ref *from, const char *name,
 			  const struct inode_ref *to, const char *newname, unsigned int flags,
@@ -171,13 +182,16 @@ static int rename_counted(struct fs *fs, const struct inode_ref *from, const cha
 	int res = space_move_begin(&left, fs, from, whiteout, adds && within);
 	if (res == 0 && !within)
 		res = space_dir_begin(&entered, fs, to, adds);
+	struct stat old;
+	if (res == 0 && whiteout && mirror_stat_child(fs, from->fd, name, &old) < 0)
+		old.st_ino = 0;
 	space_moving(&left, fs, from->fd, name);
 	if (flags & RENAME_EXCHANGE)
 		space_moving(&left, fs, to->fd, newname);
 	if (res == 0 && syscall(SYS_renameat2, from->fd, name, to->fd, newname, flags) < 0)
 		res = -errno;
 	if (res == 0 && whiteout)
-		space_made_at(&left, fs, from->fd, name, NULL);
+		count_whiteout(&left, fs, from->fd, name, &old);
 	space_end(&left, res == 0 ? from->fd : -1);
 	space_end(&entered, res == 0 ? to->fd : -1);
 	space_remove_end(over, fs, res == 0);
@@ -216,7 +230,7 @@ static int do_rename(struct request *req, const struct inode_ref *from, const ch
 	bool adds = !(flags & RENAME_EXCHANGE);
 	space_remove_prepare(&over, fs);
 	if (!(flags & (RENAME_EXCHANGE | RENAME_NOREPLACE))) {
-		kept = inode_keep_unlinked(fs, to->fd, newname, &st);
+		kept = over.inode = inode_keep_unlinked(fs, to->fd, newname, &st);
 		adds = st.st_nlink == 0;
 		if (!is_itself(fs, from, name, to, &st))
 			space_remove_begin(&over, fs, to->fd, newname, &st);

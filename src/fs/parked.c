@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "fs/caller.h"
-#include "fs/dying.h"
 #include "fs/mount_internal.h"
+#include "fs/parked.h"
 #include "fs/reply.h"
 #include "fs/wire.h"
 
@@ -27,7 +27,7 @@ static struct list *hash_of(struct parked_table *t, uint64_t unique)
 	return &t->hash[(unique >> 1) % PARKED_HASH]; /* the kernel counts by two */
 }
 
-static struct request *find_locked(struct parked_table *t, uint64_t unique)
+struct request *parked_find_locked(struct parked_table *t, uint64_t unique)
 {
 	list_for_each (it, hash_of(t, unique)) {
 		struct request *p = list_entry(it, struct request, hash);
@@ -37,11 +37,17 @@ static struct request *find_locked(struct parked_table *t, uint64_t unique)
 	return NULL;
 }
 
-static void insert(struct parked_table *t, struct request *p)
+bool parked_was_interrupted(uint64_t unique)
 {
 	const struct receiver *self = receiver_self();
+	return (self && self->interrupted == unique) ||
+	       (runner_self && runner_self->interrupted == unique);
+}
+
+static void insert(struct parked_table *t, struct request *p)
+{
 	pthread_mutex_lock(&t->lock);
-	p->interrupted = self && self->interrupted == p->in->unique;
+	p->interrupted = parked_was_interrupted(p->in->unique);
 	list_push_tail(hash_of(t, p->in->unique), &p->hash);
 	atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&t->lock);
@@ -87,6 +93,7 @@ static void parked_run(struct job *job)
 {
 	struct request *p = container_of(job, struct request, job);
 	struct fs_mount *m = p->mount;
+	atomic_store_explicit(&p->running, true, memory_order_relaxed);
 	uint64_t abort_after = atomic_load_explicit(&m->abort_after_ns, memory_order_relaxed);
 	/* Requests that must not be refused are run however late it is, unless the source has been
 	 * abandoned. */
@@ -121,25 +128,45 @@ static void parked_refuse(struct job *job, enum grant_result why)
 
 static const struct job_ops parked_ops = {.run = parked_run, .refuse = parked_refuse};
 
-/* Ends the wait of p, if it still waits, because its caller is dying.  Call with the table's lock
- * held; releases it. */
-static void cancel_unlock(struct fs_mount *m, struct request *p)
+/* Requests that are never parked, such as release, must be carried out even then. */
+static bool may_be_cancelled(const struct request *p)
 {
-	struct parked_table *t = &m->parked;
-	bool mine = gate_cancel(m->gate, &p->job);
-	if (mine)
-		remove_locked(t, p);
-	else
-		watch_remove(&t->watch, &p->watch); /* it is being run or refused */
-	pthread_mutex_unlock(&t->lock);
-	if (mine) {
-		reply_status(p, -EINTR);
-		drop(p);
-	}
+	return p->op->throttling == THROTTLE_WAIT;
 }
 
-/* True when an interrupt alone ends the wait. */
-static bool any_signal_ends(const struct fs_mount *m, const struct request *p)
+/* The job of p is on its way from the gate to its pool: tries again later. */
+static void cancel_later_locked(struct parked_table *t, struct request *p)
+{
+	p->leaving = true;
+	p->watch = (struct watched){0};
+	watch_add(&t->watch, &p->watch, p->in->uid, p->process ? p->process : p->in->pid, true,
+		  monotonic_ns());
+}
+
+void parked_cancel_unlock(struct fs_mount *m, struct request *p)
+{
+	struct parked_table *t = &m->parked;
+	bool waits = !p->deferred && gate_cancel(m->gate, &p->job);
+	/* Admitted, but all workers are busy, or hang in the source. */
+	bool queued = !waits && may_be_cancelled(p) && workers_cancel(&p->job);
+	watch_remove(&t->watch, &p->watch);
+	if (waits || queued)
+		remove_locked(t, p);
+	else if (may_be_cancelled(p) && p->in->pid &&
+		 !atomic_load_explicit(&p->running, memory_order_relaxed))
+		cancel_later_locked(t, p);
+	pthread_mutex_unlock(&t->lock);
+	if (!waits && !queued)
+		return;
+	reply_status(p, -EINTR);
+	if (queued && !p->deferred)
+		gate_done(&p->job.grant, OUTCOME_CANCELLED, 0);
+	else if (queued && p->granted)
+		gate_done(&p->grant, OUTCOME_CANCELLED, 0);
+	drop(p);
+}
+
+bool parked_any_signal_ends(const struct fs_mount *m, const struct request *p)
 {
 	/* EINTR for a page fault would cause SIGBUS, so not every signal ends its wait. */
 	return atomic_load(&m->interrupt) == INTERRUPT_ANY && !p->job.must_run;
@@ -149,8 +176,8 @@ static bool any_signal_ends(const struct fs_mount *m, const struct request *p)
 static void interrupted_unlock(struct fs_mount *m, struct request *p)
 {
 	struct parked_table *t = &m->parked;
-	if (any_signal_ends(m, p)) {
-		cancel_unlock(m, p);
+	if (parked_any_signal_ends(m, p)) {
+		parked_cancel_unlock(m, p);
 		return;
 	}
 	/* The watchdog finds out whether the signal is fatal: a thousand interrupts of one user
@@ -160,13 +187,18 @@ static void interrupted_unlock(struct fs_mount *m, struct request *p)
 	watchdog_look(m);
 }
 
-/* True: a receive thread handles the request: it runs it, or is about to park it and will then find
+/* True: the thread that has taken the request handles it: it runs it, or is about to park it and will then find
  * the mark.  Call with the table's lock held. */
 static bool mark_receiver_locked(struct fs_mount *m, uint64_t unique)
 {
 	for (unsigned i = 0; i < RECEIVERS_ALL; i++)
 		if (atomic_load(&m->receiver[i].current) == unique) {
 			m->receiver[i].interrupted = unique;
+			return true;
+		}
+	for (unsigned i = 0; i < WORKERS_ALL; i++)
+		if (atomic_load(&m->worker[i].unique) == unique) {
+			m->worker[i].interrupted = unique;
 			return true;
 		}
 	return false;
@@ -176,7 +208,7 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 {
 	struct parked_table *t = &m->parked;
 	pthread_mutex_lock(&t->lock);
-	struct request *p = find_locked(t, unique);
+	struct request *p = parked_find_locked(t, unique);
 	if (p && p->entering) {
 		p->interrupted = true;
 		mark_receiver_locked(m, unique); /* in case it is not parked for lack of room */
@@ -189,7 +221,7 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 		/* Another thread has read the request but has not announced it yet, or the request
 		 * has been answered.  Ask the kernel to repeat the interrupt, which it does only in
 		 * the first case, and not for requests by io_uring: the callers of these are checked
-		 * when they have been parked (is_unsure). */
+		 * when they have been parked (parked_is_unsure). */
 		pthread_mutex_unlock(&t->lock);
 		wire_reply(m->fd, unique | FUSE_INT_REQ_BIT, -EAGAIN, NULL, 0);
 		return;
@@ -197,135 +229,31 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* What is needed to check a caller; a copy, since its request may end meanwhile. */
-struct looked_at {
-	uint64_t unique;
-	uint32_t pid, process;
-	bool signalled, leaves;
-	bool unsure; /* a signal may have been missed */
-	bool any_signal;
-	bool transfer; /* may be asynchronous, even without O_DIRECT: its thread may end before its process */
-	bool write;
-};
-
-/* True: the caller may have got a signal that the kernel did not report, or reported before the request was in the table.
- * Not for O_DIRECT, which may be asynchronous: then the caller need not wait for this request at all. */
-static bool is_unsure(const struct request *p)
-{
-	return p->transport->misses_signals && !p->in_blocks;
-}
-
-static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct looked_at *c)
+/* The request is in the gate or in a pool: from now on an interrupt may cancel it.  Finds it by its number, since it may have
+ * been answered and freed already. */
+static void may_be_interrupted(struct fs_mount *m, uint64_t unique)
 {
 	struct parked_table *t = &m->parked;
 	pthread_mutex_lock(&t->lock);
-	struct watched *w = watch_next(&t->watch, due, now_ns);
-	if (w) {
-		const struct request *p = container_of(w, struct request, watch);
-		*c = (struct looked_at){p->in->unique,
-					p->in->pid,
-					p->process,
-					w->signalled,
-					w->leaves || (w->signalled && any_signal_ends(m, p)),
-					is_unsure(p),
-					any_signal_ends(m, p),
-					p->transfer,
-					p->in->opcode == FUSE_WRITE};
-	}
-	pthread_mutex_unlock(&t->lock);
-	return w;
-}
-
-/* O_DIRECT: the thread that sent the request may wait for it, and then has to be released when it is killed.  But it need
- * not: a signal that it survives, and its end, prove nothing as long as its process lives. */
-static struct caller_look look_at_sender(const struct looked_at *c)
-{
-	struct caller_look sender = caller_look(c->pid);
-	bool dies = sender.state == CALLER_DYING && !sender.gone;
-	bool killed = sender.killed || process_has_died(c->pid, c->process);
-	return (struct caller_look){.state = dies || killed ? CALLER_DYING : CALLER_CALM,
-				    .killed = killed,
-				    .process = c->process};
-}
-
-static struct caller_look look_at_caller(const struct looked_at *c)
-{
-	if (!c->signalled && !c->unsure)
-		return look_at_sender(c);
-	struct caller_look l = caller_look(c->pid);
-	if (l.gone && c->transfer && c->process && !process_has_died(c->pid, c->process))
-		l = (struct caller_look){.state = CALLER_CALM, .wait = WAITS_NOT_YET};
-	/* The kernel lets a caller that got a signal wait for nothing but the answer, or death.  But a thread that makes a file
-	 * longer by an asynchronous write waits in the same way, without any signal. */
-	if (c->unsure && l.state == CALLER_CALM && l.wait == WAITS_FOR_DEATH && !c->write)
-		l.state = CALLER_SIGNALLED;
-	return l;
-}
-
-static void look(struct fs_mount *m, const struct looked_at *c, uint64_t now_ns)
-{
-	struct parked_table *t = &m->parked;
-	struct caller_look l = {.state = CALLER_DYING};
-	if (!c->leaves)
-		l = look_at_caller(c);
-	uint32_t process = l.process ? l.process : c->process;
-	bool leaves = l.state == CALLER_DYING || (l.state == CALLER_SIGNALLED && c->any_signal);
-
-	pthread_mutex_lock(&t->lock);
-	struct request *p = find_locked(t, c->unique);
-	if (p && l.process)
-		p->process = l.process;
-	if (p && l.killed)
-		watch_killed(&t->watch, &p->watch, process);
-	if (p && leaves) {
-		cancel_unlock(m, p);
-		return;
-	}
-	if (p && c->unsure && l.state == CALLER_CALM && l.wait == WAITS_FOR_SIGNALS &&
-	    !p->watch.signalled)
-		watch_remove(&t->watch, &p->watch); /* the kernel reports the next signal */
-	else if (p)
-		watch_stays(&t->watch, &p->watch, process, now_ns);
-	pthread_mutex_unlock(&t->lock);
-}
-
-bool parked_look(struct fs_mount *m, uint64_t due_until_ns, uint64_t until_ns)
-{
-	struct looked_at c;
-	for (;;) {
-		uint64_t now_ns = monotonic_ns();
-		if (now_ns >= until_ns)
-			return true;
-		if (!next_caller(m, now_ns < due_until_ns, now_ns, &c))
-			return false;
-		look(m, &c, now_ns);
-	}
-}
-
-bool parked_watches(struct fs_mount *m)
-{
-	pthread_mutex_lock(&m->parked.lock);
-	bool any = watch_any(&m->parked.watch) || m->parked.n_delayed;
-	pthread_mutex_unlock(&m->parked.lock);
-	return any;
-}
-
-/* gate_park has returned: from now on an interrupt may cancel the request in the gate.  Finds the
- * request by its number, since it may have been answered and freed already. */
-static void entered(struct fs_mount *m, uint64_t unique)
-{
-	struct parked_table *t = &m->parked;
-	pthread_mutex_lock(&t->lock);
-	struct request *p = find_locked(t, unique);
+	struct request *p = parked_find_locked(t, unique);
 	if (p)
 		p->entering = false;
-	if (p && p->no_interrupt && p->in->pid)
-		watch_add(&t->watch, &p->watch, p->in->uid, p->process, false, monotonic_ns());
+	/* The first check of a caller that may have a signal already is not postponed: its process is not given here. */
+	if (p && p->no_interrupt && p->in->pid && may_be_cancelled(p) &&
+	    !atomic_load_explicit(&p->running, memory_order_relaxed))
+		watch_add(&t->watch, &p->watch, p->in->uid, parked_is_unsure(p) ? 0 : p->process,
+			  false, monotonic_ns());
 	if (p && p->interrupted)
 		interrupted_unlock(m, p);
 	else
 		pthread_mutex_unlock(&t->lock);
-	watchdog_wake(m);
+}
+
+/* gate_park has returned. */
+static void entered(struct fs_mount *m, uint64_t unique)
+{
+	may_be_interrupted(m, unique);
+	watchdog_hurry(m);
 	/* If the mount refuses all that waits only after this, it finds the request in the gate; else it was too early. */
 	if (atomic_load(&m->stopping))
 		gate_mount_drain(m->gate_mount, false);
@@ -351,21 +279,64 @@ static struct job job_of(const struct request *r)
 	return job;
 }
 
-/* Keeps the request and adds it to the table; NULL: out of memory. */
-static struct request *parked_new(struct request *r, const struct job *job)
+static void add_to_table(struct request *p, const struct job *job, bool deferred)
 {
-	struct request *p = request_keep(r, true);
-	if (!p)
-		return NULL;
 	p->job = *job;
-	p->watch = (struct watched){0};
-	/* The first check of a caller that may have a signal already finds out its process. */
-	p->process = p->no_interrupt && !is_unsure(p)
+	p->deferred = deferred;
+	p->sure = p->leaving = false;
+	atomic_store_explicit(&p->running, false, memory_order_relaxed);
+	p->switches = UINT64_MAX;
+	p->watch = (struct watched){.by_process = !p->in_blocks && !parked_is_unsure(p)};
+	/* If the request is asynchronous, its thread may end before the first check.  Otherwise, that check finds out the
+	 * process. */
+	p->process = p->in_blocks || p->transfer
 			     ? (uint32_t)caller_process(p->in->pid, monotonic_ns())
 			     : 0;
 	p->entering = true;
 	insert(&p->mount->parked, p);
+}
+
+/* Keeps the request and adds it to the table; NULL: out of memory. */
+static struct request *parked_new(struct request *r, const struct job *job)
+{
+	struct request *p = request_keep(r, true);
+	if (p)
+		add_to_table(p, job, false);
 	return p;
+}
+
+/* The gate admits p without a wait.  It leaves the table first, because its transport may defer it. */
+static void run_immediately(struct request *p)
+{
+	forget(p);
+	run_admitted(p);
+	drop(p);
+}
+
+void park_deferred(struct request *r, struct workers *pool, const struct job_ops *ops)
+{
+	struct fs_mount *m = r->mount;
+	uint64_t unique = r->in->unique;
+	struct list ready = LIST_INIT(ready);
+	add_to_table(r, &(struct job){.ops = ops, .workers = pool, .must_run = !r->refusable},
+		     true);
+	list_push_tail(&ready, &r->job.link);
+	workers_dispatch(NULL, &ready);
+	/* The watchdog is awake, because a request has arrived.  It need not hurry: nearly always a worker takes it soon. */
+	may_be_interrupted(m, unique);
+}
+
+void parked_run_deferred(struct request *r)
+{
+	atomic_store_explicit(&r->running, true, memory_order_relaxed);
+	if (atomic_load_explicit(&r->mount->abandon, memory_order_relaxed)) {
+		reply_status(r, -ENDING_ERRNO);
+		if (r->granted)
+			gate_done(&r->grant, OUTCOME_CANCELLED, 0);
+	} else {
+		request_run(r);
+	}
+	finish(r);
 }
 
 void park_granted(struct request *r)
@@ -381,8 +352,7 @@ void park_granted(struct request *r)
 	} else if (gate_device(m->gate_mount, &p->job) == GATE_PARKED) {
 		entered(m, unique);
 	} else {
-		run_admitted(p);
-		finish(p);
+		run_immediately(p);
 	}
 }
 
@@ -407,8 +377,7 @@ void park(struct request *r)
 		entered(m, unique);
 		break;
 	case GATE_GO:
-		run_admitted(p);
-		finish(p);
+		run_immediately(p);
 		break;
 	case GATE_NO_ROOM:
 		if (p->refusable) {
@@ -418,8 +387,10 @@ void park(struct request *r)
 			break;
 		} /* fall through */
 	default:
+		/* First out of the table: what may not be refused is carried out, and its transport may defer it. */
+		forget(p);
 		refuse(p, v == GATE_MISCONFIGURED ? EINVAL : EAGAIN);
-		finish(p);
+		drop(p);
 		break;
 	}
 }

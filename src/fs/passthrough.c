@@ -237,6 +237,5 @@ void handle_close_mode(struct fs *fs, struct handle *h)
 	}
 	pthread_mutex_unlock(lock);
 	unregister_backing(fs, h, unused_id);
-	inode_unref(fs, h->inode, 1);
 	count_bypass(fs, h, -1);
 }

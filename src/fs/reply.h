@@ -11,9 +11,12 @@
 
 #include "fs/request.h"
 
-/* res: 0 or -errno. */
+/* res: 0 or -errno, also one of space_refuse. */
 static inline void reply_status(struct request *req, int res)
 {
+	req->no_space = res < -SPACE_REFUSAL;
+	if (req->no_space)
+		res += SPACE_REFUSAL;
 	req->error = -res;
 	req->transport->reply(req, res, NULL, 0);
 }

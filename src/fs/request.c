@@ -14,7 +14,6 @@
 #include "fs/mirror.h"
 #include "fs/mount_internal.h"
 #include "fs/reply.h"
-#include "fs/space_hooks.h"
 #include "sched/gate.h"
 
 void request_split(struct request *r, void *message, size_t len)
@@ -50,7 +49,8 @@ static void parse_read(struct request *r)
 	 * distinguished. */
 	r->transfer = r->handle && r->handle->direct_io && (arg->read_flags & FUSE_READ_LOCKOWNER);
 	r->nonblock = r->transfer && (arg->flags & O_NONBLOCK);
-	r->in_blocks = r->no_interrupt = arg->flags & O_DIRECT;
+	r->in_blocks = arg->flags & O_DIRECT;
+	r->no_interrupt = r->in_blocks || r->transfer;
 	r->refusable = r->transfer;
 }
 
@@ -61,7 +61,8 @@ static void parse_write(struct request *r)
 	r->cost.bytes = arg->size;
 	r->transfer = r->handle && r->handle->direct_io && !write_back;
 	r->nonblock = r->transfer && (arg->flags & O_NONBLOCK);
-	r->in_blocks = r->no_interrupt = (arg->flags & O_DIRECT) && !write_back;
+	r->in_blocks = (arg->flags & O_DIRECT) && !write_back;
+	r->no_interrupt = r->in_blocks || r->transfer;
 	r->refusable = !write_back;
 }
 
@@ -174,7 +175,7 @@ int request_parse(struct request *r)
 	r->error = 0;
 	r->bytes_moved = 0;
 	r->reserved = NULL;
-	r->too_many_open = false;
+	r->too_many_open = r->no_space = false;
 	if (!r->args)
 		return -EINVAL;
 	int res = find_handle(r);
@@ -224,19 +225,20 @@ static enum gate_outcome outcome_of(int err)
 	static const int failures[] = {
 		EIO,	ENOSPC,	 EDQUOT,    ESTALE,    ENXIO,	 ENODEV,    ENOMEM,   ENFILE,
 		EMFILE, EUCLEAN, EREMOTEIO, ETIMEDOUT, ENOTCONN, EHOSTDOWN, ENETDOWN, ESHUTDOWN};
+	if (!err)
+		return OUTCOME_OK;
 	for (unsigned i = 0; i < ARRAY_SIZE(failures); i++)
 		if (err == failures[i])
 			return OUTCOME_FAILED;
-	return err ? OUTCOME_ERROR : OUTCOME_OK;
+	return OUTCOME_ERROR;
 }
 
 /* A full disk and too many open files are failures of the source; size= and max_open= are refusals. */
 static enum gate_outcome outcome_of_request(const struct request *r)
 {
-	bool refused = space_was_refused();
 	if (r->too_many_open)
 		return OUTCOME_TOO_MANY_OPEN;
-	return refused && r->error ? OUTCOME_NO_SPACE : outcome_of(r->error);
+	return r->no_space ? OUTCOME_NO_SPACE : outcome_of(r->error);
 }
 
 /* allow_root: other users may only use files that they already have open. */

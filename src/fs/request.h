@@ -20,6 +20,7 @@
 #define FS_REQUEST_H
 
 #include <linux/fuse.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,9 @@ struct transport {
 	bool misses_signals;
 };
 
+/* Added to the errno of an operation that size or inodes do not permit, up to reply_status: a full disk has the same errno. */
+#define SPACE_REFUSAL 4096
+
 struct request {
 	/* Filled by the transport. */
 	const struct transport *transport;
@@ -84,7 +88,7 @@ struct request {
 	bool transfer;
 	bool nonblock;	/* a transfer on a handle that is O_NONBLOCK now */
 	bool in_blocks; /* O_DIRECT: the backing file accepts whole blocks only */
-	/* O_DIRECT: it may be asynchronous (AIO, io_uring).  Then the kernel sends no interrupt when the
+	/* O_DIRECT or a transfer: it may be asynchronous (AIO, io_uring).  Then the kernel sends no interrupt when the
 	 * caller dies, and the caller does not exit before the request is answered. */
 	bool no_interrupt;
 	bool refusable; /* may be answered with an error; false for page faults and write-back */
@@ -97,6 +101,7 @@ struct request {
 	struct grant grant;
 	const struct scope_way *reserved; /* by handle_reserve, until a handle is made */
 	bool too_many_open;		  /* handle_reserve refused it because of max_open */
+	bool no_space;			  /* it was refused because of size or inodes */
 	uint32_t umask;			  /* of the caller, if the request creates something */
 	char *buffer;			  /* transport->room, while it runs */
 	uint64_t bytes_moved; /* by read, write, copy; of a listing, of extended attributes */
@@ -107,7 +112,12 @@ struct request {
 	struct list hash;
 	struct watched watch;
 	uint32_t process;
+	uint64_t switches; /* how often its caller had slept at the last look that found it in D state */
 	bool entering, interrupted;
+	bool deferred; /* it was not parked, but passed to a worker by a thread that must not block */
+	bool leaving; /* its caller does not wait any more, but it could not be cancelled yet */
+	_Atomic bool running; /* a worker has it: it cannot be cancelled any more */
+	bool sure;	      /* the kernel reports the next signal of its caller */
 };
 
 /* A message in one piece: header, arguments, payload. */

@@ -20,6 +20,7 @@
  *	ring_workers.c		the rings of workers
  *	transport_uring.c	the way of a request through a ring thread
  *	ring_entries.c		entries: made, committed, handed back by other threads; spares and kicks
+ *	ring_memory.c		the memory of entries
  *
  * Threads  a ring and its entries in the kernel belong to its thread.  Others only hand entries back (ring_hand_back). */
 #ifndef FS_RING_H
@@ -48,7 +49,10 @@ struct entry {
 	struct ring *ring;	  /* the main ring */
 	struct entry *next;	  /* in ring->answered or ring->unused */
 	_Atomic int holds;
-	bool answered, was_kept;
+	bool answered;
+	size_t touched_bytes; /* of its payload: memory that is in use, from the start of the payload */
+	struct list idle;     /* in ring->committed or ring->idle, if that is more than RING_KEPT */
+	unsigned sweep;	      /* when it was added there */
 	uint64_t commit_id;
 	struct ring_header *header;
 	struct iovec iov[2]; /* header, payload */
@@ -78,13 +82,19 @@ struct ring {
 	_Atomic unsigned n_armed;
 	struct chunk *chunks;
 	struct entry *unused; /* not registered yet */
+	/* Entries that wait in the kernel and have memory, those used last first: see ring_memory.c. */
+	struct list committed, idle;
+	size_t idle_bytes; /* of both */
+	size_t keep_bytes,
+		most_bytes; /* how much of it stays, and how much it may be for a while */
+	_Atomic bool has_surplus;
 	unsigned n_made;
 	unsigned spares; /* how many entries should wait */
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
 	/* Requests may wait in the kernel, because no entry was free when they came. */
 	_Atomic bool kick;
-	_Atomic uint64_t file; /* node ID of a file that the kernel knows; 0: none */
-	bool served;	       /* a request has arrived */
+	uint64_t file; /* node ID of a file that the kernel knew at the last kick; 0: none */
+	bool served;   /* a request has arrived */
 	_Atomic bool stop, ended;
 };
 
@@ -95,6 +105,7 @@ struct rings {
 	int error;						/* lock: of the first that failed */
 	enum { RINGS_UNDECIDED, RINGS_GO, RINGS_OFF } decision; /* lock */
 	int stop_fd; /* readable after rings_stop, for the workers */
+	_Atomic unsigned sweeps;
 	struct ring ring[];
 };
 
@@ -125,8 +136,6 @@ bool ring_worker_commits(struct entry *e);
 
 /* --- ring_entries.c --- */
 
-#define RING_LARGE (64U << 10) /* payload memory beyond it is released after a wait */
-
 /* Makes entries if none is left to be registered.  Call before INIT is answered: after that, the kernel holds back all
  * requests until each queue has an entry.  False: out of memory. */
 bool ring_make_entries(struct ring *ring);
@@ -150,8 +159,25 @@ void ring_has_kept(struct ring *ring);
 void ring_kick(struct ring *ring);
 /* Commits that message.  True: this fetched a request, and there may be more. */
 bool ring_commit_kick(struct ring *ring, struct entry *e);
-/* Releases most of the payload's memory, which would add up if many requests have waited. */
-void entry_give_back_payload(struct entry *e);
 void ring_free_entries(struct ring *ring); /* of a ring that is closed */
+
+/* --- ring_memory.c --- */
+
+#define RING_KEPT                                                                                  \
+	4096U /* bytes of a payload that are released only while a request waits that has none: a page */
+
+void ring_memory_init(struct ring *ring, unsigned n_rings);
+/* So much of the payload, from its start, has been written to. */
+void entry_touched(struct entry *e, size_t bytes);
+/* Releases the rest, of a request that is about to wait. */
+void entry_needs_only(struct entry *e, size_t bytes);
+/* The entry waits in the kernel (when the ring has been submitted); it came back. */
+void ring_entry_leaves(struct ring *ring, struct entry *e);
+void ring_entry_returns(struct ring *ring, struct entry *e);
+/* Call after the ring was submitted, before completions are handled. */
+void ring_has_submitted(struct ring *ring);
+/* Releases memory of entries that wait, if there is too much of it.  Call when all completions have been handled, before
+ * uring_enter or uring_get. */
+void ring_trim(struct ring *ring);
 
 #endif

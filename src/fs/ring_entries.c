@@ -14,20 +14,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fs/inode.h"
 #include "fs/ring.h"
 #include "fs/wire.h"
 
 #define ENTRIES_MAX  65536 /* of a queue */
 #define RESERVED     32	   /* that waiting requests never take */
 #define KICK_PART    4
-#define HEADER_SIZE  4096
-#define ENTRY_MEMORY ((size_t)HEADER_SIZE + FS_BUFFER_SIZE)
+#define KICK_TRIES   4
+#define HEADER_SIZE  320
 #define CHUNK	     64
+#define HEADERS	     ((size_t)CHUNK * HEADER_SIZE) /* whole pages */
+#define CHUNK_MEMORY (HEADERS + (size_t)CHUNK * FS_BUFFER_SIZE)
 
 /* Entries that are allocated together: there are thousands of them. */
 struct chunk {
 	struct chunk *next;
-	char *memory;
+	char *memory; /* headers, then payloads: a request without a payload takes no page */
 	struct entry entry[CHUNK];
 };
 
@@ -66,24 +69,27 @@ static bool prepare(struct ring *ring, struct entry *e, uint32_t command)
 static bool make_chunk(struct ring *ring)
 {
 	struct chunk *c = calloc(1, sizeof(*c));
-	char *memory = mmap(NULL, CHUNK * ENTRY_MEMORY, PROT_READ | PROT_WRITE,
+	char *memory = mmap(NULL, CHUNK_MEMORY, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (!c || memory == MAP_FAILED) {
 		free(c);
 		if (memory != MAP_FAILED)
-			munmap(memory, CHUNK * ENTRY_MEMORY);
+			munmap(memory, CHUNK_MEMORY);
 		return false;
 	}
+	madvise(memory, CHUNK_MEMORY,
+		MADV_NOHUGEPAGE); /* a small request must not take two megabytes */
 	c->memory = memory;
 	c->next = ring->chunks;
 	ring->chunks = c;
 	ring->n_made += CHUNK;
-	for (unsigned i = 0; i < CHUNK; i++, memory += ENTRY_MEMORY) {
+	for (size_t i = 0; i < CHUNK; i++) {
 		struct entry *e = &c->entry[i];
 		e->ring = ring;
-		e->header = (struct ring_header *)memory;
-		e->iov[0] = (struct iovec){memory, sizeof(*e->header)};
-		e->iov[1] = (struct iovec){memory + HEADER_SIZE, FS_BUFFER_SIZE};
+		list_init(&e->idle);
+		e->header = (struct ring_header *)(memory + i * HEADER_SIZE);
+		e->iov[0] = (struct iovec){e->header, sizeof(*e->header)};
+		e->iov[1] = (struct iovec){memory + HEADERS + i * FS_BUFFER_SIZE, FS_BUFFER_SIZE};
 		e->next = ring->unused;
 		ring->unused = e;
 	}
@@ -112,23 +118,17 @@ void ring_free_entries(struct ring *ring)
 {
 	for (struct chunk *c = ring->chunks, *next; c; c = next) {
 		next = c->next;
-		munmap(c->memory, CHUNK * ENTRY_MEMORY);
+		munmap(c->memory, CHUNK_MEMORY);
 		free(c);
 	}
 	ring->chunks = NULL;
 }
 
-void entry_give_back_payload(struct entry *e)
-{
-	madvise((char *)e->iov[1].iov_base + RING_LARGE, FS_BUFFER_SIZE - RING_LARGE,
-		MADV_DONTNEED);
-}
-
 void ring_commit(struct ring *ring, struct entry *e)
 {
-	if (e->was_kept && e->req.payload_len > RING_LARGE && e->header->payload_size <= RING_LARGE)
-		entry_give_back_payload(e);
-	if (!prepare(ring, e, RING_COMMIT_AND_FETCH))
+	if (prepare(ring, e, RING_COMMIT_AND_FETCH))
+		ring_entry_leaves(ring, e);
+	else
 		ring_hand_back(e); /* out of memory in the kernel: the ring thread tries again */
 }
 
@@ -190,11 +190,12 @@ void ring_kick(struct ring *ring)
 	ring->n_kept = 0;
 	uring_enter(&ring->u,
 		    false); /* without a waiting entry, the message would only join the queue */
-	/* If the kernel does not know the file any more, the next commits fetch the requests that
-	 * wait. */
-	uint64_t file = atomic_load_explicit(&ring->file, memory_order_relaxed);
-	if (file)
-		wire_notify_retrieve(ring->mount->fd, file);
+	/* The kernel may have forgotten the file.  If no other is known, the next commits fetch the requests that wait. */
+	for (unsigned i = 0; i < KICK_TRIES; i++) {
+		if (ring->file && wire_notify_retrieve(ring->mount->fd, ring->file) == 0)
+			return;
+		ring->file = inode_table_next_file(ring->mount->fs);
+	}
 }
 
 bool ring_commit_kick(struct ring *ring, struct entry *e)

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "fs/mirror.h"
 #include "fs/ring.h"
+#include "fs/space_hooks.h"
 #include "fs/splice.h"
 
 /* Entries that wait in the kernel: of all queues, and bounds for one. */
@@ -81,6 +82,7 @@ static void *ring_main(void *arg)
 	receiver_become(ring->self);
 	runner_self = &ring->self->runner;
 	ring_settle_on(ring->queue);
+	space_never_wait();
 	if (wait_for_go(ring, open_ring(ring)))
 		ring_serve(ring);
 	uring_close(&ring->u);
@@ -133,6 +135,7 @@ static int start_ring(struct fs_mount *m, unsigned i)
 	ring->mount = m;
 	ring->queue = i;
 	ring->spares = (unsigned)max_u64(min_u64(SPARES_ALL / m->rings->n, SPARES_MAX), SPARES_MIN);
+	ring_memory_init(ring, m->rings->n);
 	ring->self = &m->receiver[RECEIVERS_MAX + i];
 	ring->self->mount = m;
 	ring->u.fd = -1;
@@ -240,9 +243,10 @@ bool rings_at_init(struct fs_mount *m, bool offered)
 
 void rings_go(struct fs_mount *m, bool go)
 {
+	/* First: a ring thread that the kernel refuses takes it back. */
+	atomic_store(&m->uses_uring, go);
 	if (m->rings)
 		decide(m->rings, go);
-	atomic_store(&m->uses_uring, go);
 }
 
 unsigned rings_queued(struct fs_mount *m)
@@ -267,6 +271,27 @@ bool rings_are_gone(struct fs_mount *m)
 			return false;
 	}
 	return true;
+}
+
+/* The request that a ring thread, or a worker with a ring, is serving. */
+static uint64_t served_by(struct fs_mount *m, unsigned i)
+{
+	return i < RINGS_MAX ? atomic_load(&m->receiver[RECEIVERS_MAX + i].current)
+			     : atomic_load(&m->worker[i - RINGS_MAX].unique);
+}
+
+void rings_see(struct fs_mount *m, struct rings_seen *seen)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(seen->unique); i++)
+		seen->unique[i] = served_by(m, i);
+}
+
+bool rings_serve(struct fs_mount *m, const struct rings_seen *seen)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(seen->unique); i++)
+		if (seen->unique[i] && served_by(m, i) == seen->unique[i])
+			return true;
+	return false;
 }
 
 void rings_stop(struct fs_mount *m)

@@ -42,6 +42,8 @@ struct space *space_new(const char *state_dir)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&sp->lock, NULL);
+	pthread_mutex_init(&sp->list_lock, NULL);
+	list_init(&sp->mirrors);
 	pthread_rwlock_init(&sp->names, NULL);
 	pthread_cond_init(&sp->cond, &attr);
 	pthread_condattr_destroy(&attr);
@@ -59,6 +61,7 @@ void space_free(struct space *sp)
 		return;
 	table_destroy(&sp->table);
 	pthread_mutex_destroy(&sp->lock);
+	pthread_mutex_destroy(&sp->list_lock);
 	pthread_rwlock_destroy(&sp->names);
 	pthread_cond_destroy(&sp->cond);
 	free(sp->state_dir);
@@ -108,7 +111,7 @@ void space_wake_slow(struct space *sp)
 	pthread_mutex_unlock(&sp->lock);
 }
 
-static void recount(struct space *sp, bool slowly)
+static int recount(struct space *sp, bool slowly)
 {
 	atomic_store(&sp->rescanning, true);
 	int res = sp->ops->recount(sp, slowly);
@@ -116,20 +119,34 @@ static void recount(struct space *sp, bool slowly)
 	/* After a failed rescan, the old count stays in use. */
 	if (res == 0 || !atomic_load(&sp->enforcing))
 		set_phase(sp, res);
+	else if (res == -EAGAIN)
+		log_info("%s: too many changes during a recount: the old count stays in use",
+			 sp->source);
 	else if (res != -ECANCELED)
 		log_warning("%s: cannot recount what the source holds: %s", sp->source,
 			    strerror(-res));
+	return res;
+}
+
+/* When to count again after a count with this result: soon if it failed or may be wrong. */
+static uint64_t again_after_ns(struct space *sp, int res, uint64_t usual_ns)
+{
+	bool doubtful = sp->verify;
+	sp->verify = false;
+	sp->failures = res < 0 ? sp->failures + 1 : 0;
+	if (res < 0)
+		return min_u64(SPACE_VERIFY_NS << min_u64(sp->failures - 1, 10), SPACE_RESCAN_NS);
+	return doubtful ? SPACE_VERIFY_NS : usual_ns;
 }
 
 static void *keeper_main(void *arg)
 {
 	struct space *sp = arg;
 	bool rescan;
-	set_phase(sp, sp->ops->start(sp));
+	int res = sp->ops->start(sp);
+	set_phase(sp, res);
 	uint64_t since_ns = monotonic_ns();
-	uint64_t again_ns = sp->verify	 ? SPACE_VERIFY_NS
-			    : sp->delays ? SPACE_SETTLE_NS
-					 : SPACE_RESCAN_NS;
+	uint64_t again_ns = again_after_ns(sp, res, sp->delays ? SPACE_SETTLE_NS : SPACE_RESCAN_NS);
 	for (;;) {
 		uint64_t next_ns = sp->ops->tend(sp), age_ns = monotonic_ns() - since_ns;
 		uint64_t due_ns = again_ns > age_ns ? again_ns - age_ns : 0;
@@ -138,9 +155,10 @@ static void *keeper_main(void *arg)
 		bool due = monotonic_ns() - since_ns >= again_ns;
 		if (!rescan && !due)
 			continue;
-		recount(sp, !rescan);
+		res = recount(sp, !rescan && atomic_load(&sp->enforcing));
 		since_ns = monotonic_ns();
-		again_ns = max_u64(SPACE_RESCAN_NS, 100 * atomic_load(&sp->scan_ns));
+		again_ns = again_after_ns(
+			sp, res, max_u64(SPACE_RESCAN_NS, 100 * atomic_load(&sp->scan_ns)));
 	}
 }
 
@@ -156,17 +174,32 @@ static void look_at_backing(struct space *sp)
 	bool maps_inline = type == XFS_SUPER_MAGIC || type == EXT4_SUPER_MAGIC;
 	sp->overallocates = type == XFS_SUPER_MAGIC;
 	sp->delays = type != TMPFS_MAGIC;
-	sp->dirs_are_free = type == TMPFS_MAGIC;
+	sp->dirs_are_free = sp->xattrs_are_free = type == TMPFS_MAGIC;
 	sp->plain_max = maps_inline ? INLINE_EXTENTS * sp->block : 0;
 	sp->dir_bytes = mirror_stat(sp->root_fd, &root) == 0 && root.st_blocks ? sp->block : 0;
 }
 
-static void begin_locked(struct space *sp)
+/* A count that has failed is attempted again. */
+static void retry_locked(struct space *sp)
 {
-	if (sp->keeper_runs || !sp->mirrors || sp->ending)
+	if (sp->phase != SPACE_FAILED)
 		return;
 	sp->phase = SPACE_SCANNING;
+	sp->rescan = true;
+	pthread_cond_broadcast(&sp->cond);
+}
+
+static void begin_locked(struct space *sp)
+{
+	if (!sp->n_mirrors || sp->ending)
+		return;
+	if (sp->keeper_runs) {
+		retry_locked(sp);
+		return;
+	}
+	sp->phase = SPACE_SCANNING;
 	sp->verify = false;
+	sp->failures = 0;
 	atomic_store(&sp->stop, false);
 	sp->keeper_runs = pthread_create(&sp->keeper, NULL, keeper_main, sp) == 0;
 	if (!sp->keeper_runs) {
@@ -183,7 +216,8 @@ void space_begin(struct space *sp)
 	pthread_mutex_unlock(&sp->lock);
 }
 
-static bool first_mirror_locked(struct space *sp, struct fs *fs)
+/* Without the lock, which the control plane needs: the source may hang. */
+static bool first_mirror(struct space *sp, const struct fs *fs)
 {
 	sp->root_fd = fcntl(fs->root_fd, F_DUPFD_CLOEXEC, 3);
 	sp->mount_fd = fcntl(fs->mount_fd, F_DUPFD_CLOEXEC, 3);
@@ -209,15 +243,18 @@ static void last_mirror(struct space *sp)
 	atomic_store(&sp->corrected, 0);
 }
 
-static void add_mirror_locked(struct space *sp, struct fs *fs)
+static void no_mirror_locked(struct space *sp)
 {
-	unsigned at = 0;
-	while (at < SPACE_MIRRORS && sp->mirror[at])
-		at++;
-	if (at < SPACE_MIRRORS)
-		sp->mirror[at] = fs;
-	sp->mirrors++;
-	atomic_store(&sp->shared, sp->mirrors > 1);
+	last_mirror(sp);
+	sp->n_mirrors = 0;
+	atomic_fetch_sub(&retiring, sp->retired);
+	sp->retired = false;
+}
+
+static void add_mirror_locked(struct space *sp)
+{
+	sp->n_mirrors++;
+	atomic_store(&sp->shared, sp->n_mirrors > 1);
 	if (atomic_load(&sp->limit_bytes) || atomic_load(&sp->limit_inodes))
 		begin_locked(sp);
 }
@@ -226,16 +263,30 @@ int space_attach(struct space *sp, struct fs *fs)
 {
 	if (!sp)
 		return 0;
+	pthread_mutex_lock(&sp->list_lock);
+	list_push_tail(&sp->mirrors, &fs->of_space);
+	pthread_mutex_unlock(&sp->list_lock);
 	pthread_mutex_lock(&sp->lock);
 	/* The tree may be mounted again while its total is still being stored. */
-	while (sp->ending)
+	while (sp->ending || sp->beginning)
 		pthread_cond_wait(&sp->cond, &sp->lock);
-	int res = sp->mirrors || first_mirror_locked(sp, fs) ? 0 : -ENOMEM;
+	bool ok = true;
+	if (!sp->n_mirrors) {
+		sp->beginning = true;
+		pthread_mutex_unlock(&sp->lock);
+		ok = first_mirror(sp, fs);
+		pthread_mutex_lock(&sp->lock);
+		sp->beginning = false;
+		pthread_cond_broadcast(&sp->cond);
+	}
+	int res = ok ? 0 : -ENOMEM;
 	if (res == 0)
-		add_mirror_locked(sp, fs);
+		add_mirror_locked(sp);
 	else
-		last_mirror(sp);
+		no_mirror_locked(sp);
 	pthread_mutex_unlock(&sp->lock);
+	if (res < 0)
+		space_hide(sp, fs);
 	return res;
 }
 
@@ -263,17 +314,15 @@ void space_hide(struct space *sp, struct fs *fs)
 {
 	if (!sp)
 		return;
-	pthread_mutex_lock(&sp->lock);
-	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
-		if (sp->mirror[i] == fs)
-			sp->mirror[i] = NULL;
-	pthread_mutex_unlock(&sp->lock);
+	pthread_mutex_lock(&sp->list_lock);
+	list_remove(&fs->of_space);
+	pthread_mutex_unlock(&sp->list_lock);
 }
 
 void space_retire(struct space *sp)
 {
 	pthread_mutex_lock(&sp->lock);
-	if (sp->mirrors && !sp->retired) {
+	if ((sp->n_mirrors || sp->beginning) && !sp->retired) {
 		sp->retired = true;
 		atomic_fetch_add(&retiring, 1);
 	}
@@ -290,21 +339,18 @@ void space_detach(struct space *sp)
 	if (!sp)
 		return;
 	pthread_mutex_lock(&sp->lock);
-	bool last = sp->mirrors == 1;
+	bool last = sp->n_mirrors == 1;
 	sp->ending = last;
 	if (!last)
-		sp->mirrors--;
-	atomic_store(&sp->shared, sp->mirrors > 1);
+		sp->n_mirrors--;
+	atomic_store(&sp->shared, sp->n_mirrors > 1);
 	pthread_mutex_unlock(&sp->lock);
 	if (!last)
 		return;
 	stop_keeper(sp);
 	pthread_mutex_lock(&sp->lock);
-	last_mirror(sp);
-	sp->mirrors = 0;
+	no_mirror_locked(sp);
 	sp->ending = false;
-	atomic_fetch_sub(&retiring, sp->retired);
-	sp->retired = false;
 	pthread_cond_broadcast(&sp->cond);
 	pthread_mutex_unlock(&sp->lock);
 }
@@ -350,9 +396,9 @@ bool space_rescan(struct space *sp)
 
 void space_look(const struct space *sp, struct space_look *out)
 {
-	struct space *locked = (struct space *)sp;
 	*out = (struct space_look){
-		.rescanning = atomic_load(&sp->rescanning),
+		.phase = atomic_load(&sp->phase),
+		.rescanning = atomic_load(&sp->rescanning) || atomic_load(&sp->rescan),
 		.limits = {atomic_load(&sp->limit_bytes), atomic_load(&sp->limit_inodes)},
 		.bytes = space_used(&sp->table.bytes),
 		.inodes = space_used(&sp->table.inodes),
@@ -362,8 +408,4 @@ void space_look(const struct space *sp, struct space_look *out)
 		.corrected = atomic_load(&sp->corrected),
 		.scan_ns = atomic_load(&sp->scan_ns),
 	};
-	pthread_mutex_lock(&locked->lock);
-	out->phase = sp->phase;
-	out->rescanning |= sp->rescan;
-	pthread_mutex_unlock(&locked->lock);
 }

@@ -28,6 +28,12 @@ static struct fhandle handle_of(const struct inode *inode)
 	return fh;
 }
 
+/* Data of the file may change without a request: by writes, or by stores into a mapping. */
+static bool bypasses(const struct handle *h)
+{
+	return h->mode == IO_PASS || h->mappable;
+}
+
 /* The slot of an open file; NULL: out of memory. */
 static struct space_slot *slot_of(struct fs *fs, struct handle *h)
 {
@@ -38,7 +44,7 @@ static struct space_slot *slot_of(struct fs *fs, struct handle *h)
 	s = table_get(t, h->inode->dev, h->inode->ino);
 	if (!s)
 		return NULL;
-	bool bypassing = atomic_load_explicit(&h->bypasses, memory_order_relaxed);
+	bool bypassing = bypasses(h);
 	struct fhandle fh = handle_of(h->inode);
 	table_opened(t, s, bypassing, &fh);
 	if (fs->cfg.space->overallocates && trim_is_useless(h->fd))
@@ -84,7 +90,7 @@ void space_closed(struct fs *fs, struct handle *h)
 	struct space_slot *s = atomic_load_explicit(&h->slot, memory_order_acquire);
 	if (!s)
 		return;
-	table_closed(&fs->cfg.space->table, s, h->mode == IO_PASS, monotonic_ns());
+	table_closed(&fs->cfg.space->table, s, bypasses(h), monotonic_ns());
 	space_wake(fs->cfg.space);
 }
 
@@ -119,12 +125,12 @@ static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const str
 	struct space_count *c = &op->sp->table.bytes;
 	struct map_range r = {from, *to, op->sp->block, cap_of(op, st)};
 	uint64_t limit = space_bytes_limit(fs), missing = map_missing(fd, &r);
-	if (!in_part) {
-		if (!space_reserve(c, missing, 0, limit))
-			return space_refuse(fs);
+	if (space_reserve_soon(op->sp, c, missing, limit)) {
 		op->bytes = missing;
 		return 0;
 	}
+	if (!in_part)
+		return space_refuse(fs);
 	op->bytes = space_reserve_part(c, missing, op->sp->block, limit);
 	if (op->bytes < missing)
 		*to = map_fitting(fd, &r, op->bytes);

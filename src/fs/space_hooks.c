@@ -3,28 +3,32 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/monotonic.h"
 #include "fs/handle.h"
 #include "fs/inode_table.h"
+#include "fs/request.h"
+
+/* How long the kernel may take to forget a deleted file, and how many requests wait for that at the same time.  Others are
+ * refused immediately, so that threads remain for other requests. */
+#define FORGET_NS     (100 * NSEC_PER_MSEC)
+#define FORGET_NAP_NS (NSEC_PER_MSEC / 5)
+#define WAITING_MAX   4
 
 #define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
-/* True: space_refuse was called for the operation that this thread carries out. */
-static _Thread_local bool refused;
+static _Thread_local bool never_waits;
+
+void space_never_wait(void)
+{
+	never_waits = true;
+}
 
 int space_refuse(struct fs *fs)
 {
-	refused = true;
 	atomic_fetch_add_explicit(&fs->cfg.space->refused, 1, memory_order_relaxed);
-	return -space_errno(fs);
-}
-
-bool space_was_refused(void)
-{
-	bool was = refused;
-	refused = false;
-	return was;
+	return -(space_errno(fs) + SPACE_REFUSAL);
 }
 
 uint64_t space_bytes_limit(const struct fs *fs)
@@ -43,6 +47,38 @@ static uint64_t inodes_limit(const struct fs *fs)
 		return 0;
 	return space_tighter(atomic_load_explicit(&sp->limit_inodes, memory_order_relaxed),
 			     atomic_load_explicit(&fs->limit_inodes, memory_order_relaxed));
+}
+
+/* Deleted files that nobody uses are held until the kernel's message arrives that it has forgotten them. */
+static bool is_forgetting(struct space_table *t, uint64_t now_ns)
+{
+	return atomic_load_explicit(&t->held, memory_order_acquire) &&
+	       now_ns - atomic_load_explicit(&t->held_ns, memory_order_relaxed) < FORGET_NS;
+}
+
+bool space_may_wait(const struct fs *fs)
+{
+	return space_counts(fs) &&
+	       atomic_load_explicit(&fs->cfg.space->table.held, memory_order_relaxed);
+}
+
+bool space_reserve_soon(struct space *sp, struct space_count *c, uint64_t n, uint64_t limit)
+{
+	const struct timespec nap = {.tv_nsec = FORGET_NAP_NS};
+	bool fits = space_reserve(c, n, 0, limit);
+	if (fits)
+		return true;
+	uint64_t since_ns = monotonic_ns(), now_ns = since_ns;
+	bool soon = atomic_fetch_add(&sp->waiting, 1) < WAITING_MAX && !never_waits;
+	while (!fits && soon) {
+		soon = is_forgetting(&sp->table, now_ns) && now_ns - since_ns < FORGET_NS;
+		fits = space_reserve(c, n, 0, limit);
+		if (!fits && soon)
+			nanosleep(&nap, NULL);
+		now_ns = monotonic_ns();
+	}
+	atomic_fetch_sub(&sp->waiting, 1);
+	return fits;
 }
 
 /* --- slots ----------------------------------------------------------------------------------- */
@@ -147,11 +183,11 @@ static int begin_with(struct space_op *op, struct fs *fs, struct inode *inode, i
 	int res = op->slot ? base_of(op, fs, inode, fd) : 0;
 	if (S_ISREG(inode->type))
 		space_begin_change(op, CHANGE_ANY);
-	if (res == 0 && !space_reserve(&sp->table.bytes, bytes, 0, space_bytes_limit(fs)))
+	if (res == 0 && !space_reserve_soon(sp, &sp->table.bytes, bytes, space_bytes_limit(fs)))
 		res = space_refuse(fs);
 	else if (res == 0)
 		op->bytes = bytes;
-	if (res == 0 && !space_reserve(&sp->table.inodes, inodes, 0, inodes_limit(fs)))
+	if (res == 0 && !space_reserve_soon(sp, &sp->table.inodes, inodes, inodes_limit(fs)))
 		res = space_refuse(fs);
 	else if (res == 0)
 		op->inodes = inodes;
@@ -222,6 +258,11 @@ int space_move_begin_slow(struct space_op *op, struct fs *fs, const struct inode
 	return begin_name(op, begin_with(op, fs, dir->inode, dir->fd, bytes, whiteout));
 }
 
+void space_made_nameless_slow(struct space_op *op, struct fs *fs, uint64_t id)
+{
+	inode_hold(fs, id, op->made, monotonic_ns());
+}
+
 void space_made_slow(struct space_op *op, const struct stat *st)
 {
 	struct space_table *t = &op->sp->table;
@@ -274,7 +315,13 @@ void space_remove_begin_slow(struct slot_victim *v, struct fs *fs, int dir_fd, c
 
 void space_remove_end_slow(const struct slot_victim *v, struct fs *fs, bool removed)
 {
-	table_remove_end(&fs->cfg.space->table, v, removed, monotonic_ns());
+	struct space *sp = fs->cfg.space;
+	uint64_t now_ns = monotonic_ns();
+	/* If other mirrors show the tree, the kernel may remember names of the file that were removed there, and then does not
+	 * forget it for a long time, although nobody uses it. */
+	if (removed && !atomic_load_explicit(&sp->shared, memory_order_acquire))
+		inode_hold(fs, v->inode, v->slot, now_ns);
+	table_remove_end(&sp->table, v, removed, now_ns);
 }
 
 void space_linked_slow(struct fs *fs, const struct inode *inode)

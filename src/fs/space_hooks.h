@@ -74,10 +74,12 @@ static inline int space_errno(const struct fs *fs)
 	return atomic_load_explicit(&fs->quota_is_edquot, memory_order_relaxed) ? EDQUOT : ENOSPC;
 }
 
-/* Counts a request that does not fit; returns its -errno. */
+/* Counts a request that does not fit; returns its -errno, marked for reply_status. */
 int space_refuse(struct fs *fs);
-/* Whether space_refuse was called on this thread since the last call of this function. */
-bool space_was_refused(void);
+/* True: a request that needs space may have to wait, because the kernel has not forgotten a deleted file yet. */
+bool space_may_wait(const struct fs *fs);
+/* The calling thread never does: such a request is refused. */
+void space_never_wait(void);
 
 int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle *h, int mode,
 			      off_t off, off_t size);
@@ -98,10 +100,12 @@ static inline int space_change_begin(struct space_op *op, struct fs *fs, struct 
 	op->sp = NULL;
 	return space_counts(fs) ? space_change_begin_slow(op, fs, inode, fd, bytes) : 0;
 }
-/* Blocks that an extended attribute may need: at least one, although a small one may fit into the inode. */
+/* Blocks that an extended attribute may need: at least one, although a small one may fit into the inode; none on tmpfs. */
 static inline uint64_t space_xattr_bytes(const struct fs *fs, const char *name, size_t size)
 {
-	return space_counts(fs) ? space_round_up(strlen(name) + size + 1, fs->cfg.space->block) : 0;
+	if (!space_counts(fs) || fs->cfg.space->xattrs_are_free)
+		return 0;
+	return space_round_up(strlen(name) + size + 1, fs->cfg.space->block);
 }
 static inline int space_cut_begin(struct space_op *op, struct fs *fs, struct inode *inode, int fd)
 {
@@ -159,6 +163,13 @@ static inline void space_made_open(struct space_op *op, const struct inode *inod
 	if (op->sp && op->made)
 		space_made_open_slow(op, inode, h);
 }
+/* The new file has no name (O_TMPFILE).  Call after space_made_fd. */
+void space_made_nameless_slow(struct space_op *op, struct fs *fs, uint64_t id);
+static inline void space_made_nameless(struct space_op *op, struct fs *fs, uint64_t id)
+{
+	if (op->sp && op->made)
+		space_made_nameless_slow(op, fs, id);
+}
 static inline void space_made_at(struct space_op *op, struct fs *fs, int dir_fd, const char *name,
 				 const struct stat *st)
 {
@@ -176,6 +187,7 @@ static inline void space_remove_prepare(struct slot_victim *v, const struct fs *
 {
 	bool counts = space_counts(fs);
 	v->slot = NULL;
+	v->inode = 0;
 	v->locked = counts && space_lock_names(fs->cfg.space, true);
 	v->drops = counts ? atomic_load(&fs->cfg.space->table.drops) : 0;
 }

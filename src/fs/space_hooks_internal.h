@@ -14,6 +14,9 @@ static inline uint64_t space_end_of(const struct space *sp, const struct stat *s
 {
 	return space_round_up((uint64_t)st->st_size, sp->block);
 }
+/* Reserves n.  If that does not fit because a file that was deleted a moment ago is still counted, waits for that.
+ * False: it does not fit. */
+bool space_reserve_soon(struct space *sp, struct space_count *c, uint64_t n, uint64_t limit);
 /* The operation changes the blocks of its file from now on, until space_end. */
 void space_begin_change(struct space_op *op, enum slot_change c);
 /* Undoes what a begin has done so far; returns res. */

@@ -12,9 +12,9 @@
 #include "fs/space_state.h"
 #include "fs/space_table.h"
 
-#define SPACE_MIRRORS	64
 #define SPACE_RESCAN_NS (3600 * NSEC_PER_SEC) /* finds changes made directly in the tree */
-#define SPACE_VERIFY_NS (30 * NSEC_PER_SEC)   /* and those made while it was not counted */
+#define SPACE_VERIFY_NS                                                                            \
+	(30 * NSEC_PER_SEC) /* and those made while it was not counted; after a failure, at first */
 #define SPACE_SETTLE_NS                                                                            \
 	(45 * NSEC_PER_SEC) /* by then, data from before the first scan is on disk */
 
@@ -45,6 +45,7 @@ struct space {
 	_Atomic bool trims; /* we can make it free them; see space_trim.h */
 	bool delays;	    /* allocates blocks when it writes the data */
 	bool dirs_are_free; /* directories have no blocks, however many names are in them */
+	bool xattrs_are_free;
 	uint64_t plain_max; /* files up to this size without holes have only data blocks */
 
 	char *state_dir, *source;
@@ -59,17 +60,23 @@ struct space {
 	pthread_rwlock_t names;
 	_Atomic bool shared; /* there are several mirrors */
 
+	pthread_mutex_t
+		list_lock; /* held while the source is asked about open files; before the locks of mirrors */
+	struct list mirrors;	  /* list_lock: struct fs, by of_space */
+	_Atomic unsigned waiting; /* requests in space_reserve_soon */
+
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	unsigned mirrors;		  /* lock */
-	bool ending;			  /* lock: the last mirror is being freed */
-	bool retired;			  /* lock: see space_retire */
-	struct fs *mirror[SPACE_MIRRORS]; /* lock: up to SPACE_MIRRORS of them */
-	bool keeper_runs;		  /* lock */
-	bool rescan;			  /* lock: asked for */
-	enum space_phase phase;		  /* lock */
-	int failure;			  /* lock: -errno of a scan that failed */
-	bool verify; /* keeper: changes may have been made while the tree was not counted */
+	unsigned n_mirrors;		/* lock */
+	bool beginning;			/* lock: the first mirror is being added */
+	bool ending;			/* lock: the last mirror is being freed */
+	bool retired;			/* lock: see space_retire */
+	bool keeper_runs;		/* lock */
+	_Atomic bool rescan;		/* written with lock: asked for */
+	_Atomic enum space_phase phase; /* written with lock */
+	int failure;			/* lock: -errno of a scan that failed */
+	bool verify; /* keeper: the count may be wrong, for example because of changes while the tree was not counted */
+	unsigned failures; /* keeper: counts that failed, since the last one that did not */
 	_Atomic bool stop;
 	_Atomic bool rescanning;
 	_Atomic bool keeper_sleeps; /* until woken: there is no file to check */

@@ -91,8 +91,9 @@ static void wait_for_names(struct space *sp)
 		nanosleep(&nap, NULL);
 }
 
-/* 1: the tree was changed in a way that invalidates the scan. */
-static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
+/* 1: the tree was changed in a way that invalidates the scan.  moves_matter: the renaming of a directory does, too, because the
+ * scan may have missed what is in it, or have counted it twice. */
+static int scan_once(struct space *sp, bool slowly, bool alone, bool moves_matter)
 {
 	struct tally y = {.sp = sp, .said_ns = monotonic_ns()};
 	struct space_table *t = &sp->table;
@@ -110,8 +111,8 @@ static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
 		wait_for_names(sp);
 	}
 	bool moved = atomic_load(&t->moves) != moves;
-	if (res == 0 &&
-	    ((moved && !last) || atomic_load(&t->missed) || (alone && atomic_load(&t->disturbed))))
+	if (res == 0 && ((moved && moves_matter) || atomic_load(&t->missed) ||
+			 (alone && atomic_load(&t->disturbed))))
 		res = 1;
 	if (res) {
 		table_scan_abort(t);
@@ -122,19 +123,21 @@ static int scan_once(struct space *sp, bool slowly, bool alone, bool last)
 	atomic_store(&sp->corrected, atomic_load(&t->bytes.used) - before);
 	atomic_store(&sp->scan_ns, monotonic_ns() - since_ns);
 	if (moved)
-		log_info(
-			"%s: directories were renamed during the count: it may be wrong until the next "
-			"rescan",
-			sp->source);
+		log_info("%s: directories were renamed during the count: it will be repeated soon",
+			 sp->source);
+	sp->verify |= moved;
 	return 0;
 }
 
+/* If there is a count already, it is better than the result of a scan during which directories were renamed: whoever renames
+ * them all the time could otherwise choose the result. */
 static int counted_recount(struct space *sp, bool slowly)
 {
+	bool counted = atomic_load(&sp->enforcing);
 	/* When the tree is counted for the first time, usually nothing is changing it yet. */
-	int res = atomic_load(&sp->scans) ? 1 : scan_once(sp, slowly, true, false);
+	int res = atomic_load(&sp->scans) ? 1 : scan_once(sp, slowly, true, true);
 	for (int i = 1; i <= ATTEMPTS && res == 1; i++)
-		res = scan_once(sp, slowly, false, i == ATTEMPTS);
+		res = scan_once(sp, slowly, false, counted || i < ATTEMPTS);
 	if (res == 1)
 		res = -EAGAIN;
 	uint64_t unreadable = atomic_load(&sp->progress.unreadable);
@@ -173,15 +176,14 @@ static void say_not_kept(const struct space *sp, int res)
 static void adopt_open_files(struct space *sp)
 {
 	bool served = false;
-	pthread_mutex_lock(&sp->lock);
-	for (unsigned i = 0; i < SPACE_MIRRORS; i++) {
-		struct fs *fs = sp->mirror[i];
-		if (!fs)
-			continue;
+	pthread_mutex_lock(&sp->list_lock);
+	list_for_each (it, &sp->mirrors) {
+		struct fs *fs = list_entry(it, struct fs, of_space);
 		handles_adopt(fs);
+		inodes_adopt(fs);
 		served |= atomic_load(&fs->inodes.n) > 1; /* more than the root */
 	}
-	pthread_mutex_unlock(&sp->lock);
+	pthread_mutex_unlock(&sp->list_lock);
 	sp->verify |= served;
 }
 
@@ -261,11 +263,12 @@ static bool holds_too_much(struct space *sp)
 {
 	uint64_t limit = atomic_load(&sp->limit_bytes);
 	int64_t excess = atomic_load(&sp->table.excess);
-	pthread_mutex_lock(&sp->lock);
-	for (unsigned i = 0; i < SPACE_MIRRORS; i++)
-		if (sp->mirror[i])
-			limit = space_tighter(limit, atomic_load(&sp->mirror[i]->limit_bytes));
-	pthread_mutex_unlock(&sp->lock);
+	pthread_mutex_lock(&sp->list_lock);
+	list_for_each (it, &sp->mirrors) {
+		const struct fs *fs = list_entry(it, struct fs, of_space);
+		limit = space_tighter(limit, atomic_load(&fs->limit_bytes));
+	}
+	pthread_mutex_unlock(&sp->list_lock);
 	return limit && excess > 0 && space_used(&sp->table.bytes) + (uint64_t)excess > limit;
 }
 

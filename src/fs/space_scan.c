@@ -124,12 +124,18 @@ static void add_sum(const struct scan *s, struct scan_sum *sum)
 		s->cfg->tell(s->cfg->ctx);
 }
 
+/* ESTALE: it was deleted on a server.  ENOTDIR: something else has its name. */
+static bool is_gone(int err)
+{
+	return err == ENOENT || err == ESTALE || err == ENOTDIR;
+}
+
 static int see(struct scan *s, struct scan_sum *sum, int dir_fd, const char *name, struct statx *st)
 {
 	const struct scan_config *cfg = s->cfg;
 	int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (name[0] ? 0 : AT_EMPTY_PATH);
 	if (statx(dir_fd, name, flags, STATX_WANTED, st) < 0)
-		return errno == ENOENT || errno == EACCES ? -ENOENT : -errno;
+		return is_gone(errno) || errno == EACCES ? -ENOENT : -errno;
 	if (name[0] && (st->stx_attributes & STATX_ATTR_MOUNT_ROOT))
 		return -ENOENT;
 	sum->files++;
@@ -147,12 +153,22 @@ static bool is_over(const struct scan *s)
 	       atomic_load_explicit(s->cfg->stop, memory_order_relaxed);
 }
 
+/* NULL: there are no more, or *res is -errno. */
+static const struct dirent *next_entry(DIR *dir, int *res)
+{
+	errno = 0;
+	const struct dirent *e = readdir(dir);
+	if (!e && errno && !is_gone(errno))
+		*res = -errno;
+	return e;
+}
+
 static int read_entries(struct scan *s, DIR *dir, struct anchor *a, const char *path)
 {
 	const struct dirent *e;
 	struct scan_sum sum = {0};
 	int res = 0;
-	while (res == 0 && (e = readdir(dir))) {
+	while (res == 0 && (e = next_entry(dir, &res))) {
 		struct statx st;
 		if (is_over(s))
 			res = -ECANCELED;

@@ -56,7 +56,8 @@ void table_reset(struct space_table *t)
 				     &t->inodes.committed};
 	for (unsigned i = 0; i < ARRAY_SIZE(totals); i++)
 		atomic_store(totals[i], 0);
-	_Atomic uint64_t *counts[] = {&t->slots, &t->idle, &t->bypassing, &t->pending, &t->moves};
+	_Atomic uint64_t *counts[] = {&t->slots,   &t->idle, &t->bypassing, &t->pending,
+				      &t->held_ns, &t->held, &t->moves};
 	for (unsigned i = 0; i < ARRAY_SIZE(counts); i++)
 		atomic_store(counts[i], 0);
 	atomic_store(&t->excess, 0);
@@ -267,6 +268,22 @@ void table_closed(struct space_table *t, struct space_slot *s, bool bypassing, u
 	atomic_fetch_sub_explicit(&t->bypassing, bypassing, memory_order_relaxed);
 	slot_unref_locked(t, sh, s, now_ns);
 	pthread_mutex_unlock(&sh->lock);
+}
+
+void table_hold(struct space_table *t, struct space_slot *s, uint64_t now_ns)
+{
+	struct space_shard *sh = lock_of(t, s);
+	slot_ref_locked(t, s);
+	s->handles++;
+	pthread_mutex_unlock(&sh->lock);
+	atomic_store_explicit(&t->held_ns, now_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&t->held, 1, memory_order_relaxed);
+}
+
+void table_release(struct space_table *t, struct space_slot *s, uint64_t now_ns)
+{
+	table_closed(t, s, false, now_ns);
+	atomic_fetch_sub_explicit(&t->held, 1, memory_order_release);
 }
 
 /* -- looking again -- */

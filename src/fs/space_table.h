@@ -46,9 +46,9 @@ struct space_slot {
 	struct space_slot *next;
 	uint64_t ino;
 	dev_t dev;
-	unsigned refs;	    /* lock: operations, and open files */
-	unsigned handles;   /* lock: open files */
-	unsigned bypassing; /* lock: open files whose writes bypass the daemon */
+	unsigned refs;	    /* lock: operations, open files, and holds */
+	unsigned handles;   /* lock: open files, and holds; see table_hold */
+	unsigned bypassing; /* lock: open files whose writes or mappings bypass the daemon */
 	_Atomic bool
 		known; /* written with lock: `bytes` is the part of the total that belongs to the file */
 	bool exists; /* lock: the total includes its inode */
@@ -96,8 +96,9 @@ struct space_shard {
 struct space_table {
 	struct space_shard shard[SPACE_SHARDS];
 	struct space_count bytes, inodes;
-	_Atomic uint64_t slots, idle, bypassing, pending;
-	_Atomic int64_t excess; /* preallocated bytes that are not counted; see table_settle */
+	_Atomic uint64_t slots, idle, bypassing, pending, held;
+	_Atomic uint64_t held_ns; /* when a file was last held */
+	_Atomic int64_t excess;	  /* preallocated bytes that are not counted; see table_settle */
 	_Atomic uint64_t
 		drops; /* slots dropped so far: stats of files without a slot may be outdated */
 	_Atomic bool scanning;
@@ -129,6 +130,11 @@ void table_opened(struct space_table *t, struct space_slot *s, bool bypassing,
 /* Changes of the file that are not counted may be in progress. */
 void table_suspect(struct space_table *t, struct space_slot *s);
 void table_closed(struct space_table *t, struct space_slot *s, bool bypassing, uint64_t now_ns);
+
+/* A deleted file takes space as long as the kernel knows its inode, for example by an fd of O_PATH, of which the daemon is
+ * not told.  So it is held from its deletion until the kernel forgets the inode, and counted like an open file. */
+void table_hold(struct space_table *t, struct space_slot *s, uint64_t now_ns);
+void table_release(struct space_table *t, struct space_slot *s, uint64_t now_ns);
 
 static inline bool slot_needs_base(const struct space_slot *s)
 {
@@ -213,6 +219,7 @@ struct slot_victim {
 	uint64_t born;
 	uint64_t drops; /* table->drops before the stat */
 	bool locked;	/* sp->names; see space_remove_prepare */
+	uint64_t inode; /* the ID of its inode; 0: the kernel does not know it */
 };
 bool table_remove_begin(struct space_table *t, dev_t dev, uint64_t ino, const struct slot_stat *st,
 			struct slot_victim *v);

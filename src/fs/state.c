@@ -13,6 +13,7 @@
 #include "fs/fdlimit.h"
 #include "fs/inode_table.h"
 #include "fs/mirror.h"
+#include "fs/space_hooks.h"
 #include "sched/gate.h"
 
 #define VERSION 1
@@ -410,5 +411,7 @@ int fs_state_load(struct fs *fs, const struct fs_state *in)
 		res = load_handle(fs, &r);
 	if (res == 0 && r.at != in->len)
 		res = -EINVAL;
+	if (space_counts(fs))
+		inodes_adopt(fs);
 	return res;
 }

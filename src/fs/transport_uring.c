@@ -19,6 +19,7 @@
 #include "fs/mirror.h"
 #include "fs/reply.h"
 #include "fs/ring.h"
+#include "fs/space_hooks.h"
 
 _Thread_local struct ring *ring_self;
 
@@ -43,6 +44,7 @@ static int ring_reply(struct request *r, int error, const struct iovec *data, un
 		.len = (uint32_t)(sizeof(out) + used), .error = error, .unique = e->in.unique};
 	memcpy(e->header->in_out, &out, sizeof(out));
 	e->header->payload_size = (uint32_t)used;
+	entry_touched(e, used);
 	e->answered = true;
 	return 0;
 }
@@ -64,12 +66,10 @@ static struct request *ring_keep(struct request *r, bool payload)
 	struct entry *e = entry_of(r);
 	if (ring_self == e->ring && !ring_can_spare(e->ring))
 		return NULL;
-	e->was_kept = true;
 	hold(e);
-	if (!payload && r->payload_len > RING_LARGE) {
-		entry_give_back_payload(e);
-		r->payload_len = RING_LARGE;
-	}
+	if (!payload)
+		r->payload_len = min_u64(r->payload_len, RING_KEPT);
+	entry_needs_only(e, r->payload_len);
 	return r;
 }
 
@@ -91,28 +91,17 @@ static void run_deferred(struct job *job)
 	struct request *r = container_of(job, struct request, job);
 	if (ring_self)
 		ring_self->current = entry_of(r);
-	if (atomic_load_explicit(&r->mount->abandon, memory_order_relaxed)) {
-		reply_status(r, -ENDING_ERRNO);
-		if (r->granted)
-			gate_done(&r->grant, OUTCOME_CANCELLED, 0);
-	} else {
-		request_run(r);
-	}
-	request_drop(r);
+	parked_run_deferred(r);
 }
 
 static const struct job_ops deferred_ops = {.run = run_deferred};
 
 static void ring_defer(struct request *r)
 {
-	struct list ready;
 	struct entry *e = entry_of(r);
 	hold(e);
 	r->no_wait = false;
-	r->job = (struct job){.ops = &deferred_ops, .workers = e->ring->workers};
-	list_init(&ready);
-	list_push_tail(&ready, &r->job.link);
-	workers_dispatch(NULL, &ready);
+	park_deferred(r, e->ring->workers, &deferred_ops);
 }
 
 /* Passes some requests that it could carry out itself to workers that are armed: see ring_workers.c. */
@@ -135,7 +124,7 @@ static bool ring_may_block(struct request *r)
 		return kind == SOURCE_UNKNOWN || (kind == SOURCE_DISK && feeds_workers(ring_self));
 	case BLOCKS_ON_DISK:
 		ring_self->easy = 0;
-		return kind != SOURCE_MEMORY;
+		return kind != SOURCE_MEMORY || space_may_wait(r->fs);
 	default:
 		return true;
 	}
@@ -154,6 +143,28 @@ static const struct transport transport_uring = {
 
 /* --- a ring thread --------------------------------------------------------------------------------- */
 
+/* Announces the request: for interrupts, and for the end of the mount, which waits for it.  So ->stopping is read after it. */
+static void begin(struct ring *ring, struct entry *e)
+{
+	bool asleep = true;
+	if (ring->main)
+		ring->current = e;
+	if (!ring->main)
+		asleep = receiver_begins(ring->self, e->in.unique);
+	else if (runner_self)
+		atomic_store(&runner_self->unique, e->in.unique);
+	if (asleep)
+		watchdog_wake(ring->mount);
+}
+
+static void end(struct ring *ring)
+{
+	if (!ring->main)
+		receiver_ends(ring->self);
+	else if (runner_self)
+		atomic_store_explicit(&runner_self->unique, 0, memory_order_release);
+}
+
 static void serve(struct ring *ring, struct entry *e)
 {
 	struct request *r = &e->req;
@@ -166,25 +177,19 @@ static void serve(struct ring *ring, struct entry *e)
 	r->args = e->header->op_in;
 	r->payload = e->iov[1].iov_base;
 	r->payload_len = min_u64(e->header->payload_size, FS_BUFFER_SIZE);
-	if (r->op->handle == OPEN_FILE)
-		atomic_store_explicit(&e->ring->file, e->in.nodeid, memory_order_relaxed);
-	if (atomic_load_explicit(&ring->mount->stopping, memory_order_relaxed)) {
+	entry_touched(e, r->payload_len);
+	begin(ring, e);
+	if (atomic_load(&ring->mount->stopping)) {
 		/* With /dev/fuse, no thread would read it any more. */
 		reply_status(r, -ENDING_ERRNO);
-	} else if (ring->main) {
-		ring->current = e;
-		watchdog_wake(ring->mount);
-		admit(r);
 	} else {
-		if (receiver_begins(ring->self, e->in.unique))
-			watchdog_wake(ring->mount);
 		admit(r);
-		receiver_ends(ring->self);
 	}
 	request_drop(r);
+	end(ring); /* now the end of the mount need not wait for the answer */
 }
 
-/* The kernel keeps using /dev/fuse until each queue has an entry. */
+/* The kernel has accepted no entry of this ring: it keeps using /dev/fuse until each queue has one. */
 static void refused(struct ring *ring, int error)
 {
 	struct fs_mount *m = ring->mount;
@@ -203,7 +208,7 @@ static void take(struct ring *ring, struct entry *e)
 {
 	memcpy(&e->in, e->header->in_out, sizeof(e->in));
 	e->commit_id = e->header->commit_id;
-	e->answered = e->was_kept = false;
+	e->answered = false;
 	if (e->in.opcode != FUSE_NOTIFY_REPLY) {
 		serve(ring, e);
 		return;
@@ -246,7 +251,8 @@ static void failed(struct ring *ring, struct entry *e, int error)
 {
 	if (e->answered)
 		not_committed(ring, e, error);
-	else if (!ring->main && !ring->served && error != -ENOTCONN && error != -ECONNABORTED)
+	else if (!ring->main && !ring->served && !ring->n_waiting && error != -ENOTCONN &&
+		 error != -ECONNABORTED)
 		refused(ring, error);
 }
 
@@ -262,6 +268,7 @@ static bool complete(struct ring *ring, const struct io_uring_cqe *cqe)
 		return false;
 	}
 	ring->n_waiting--;
+	ring_entry_returns(ring, e);
 	if (cqe->res >= 0) {
 		ring->served = true;
 		take(ring, e);
@@ -300,7 +307,10 @@ void ring_serve(struct ring *ring)
 		ring_wait_to_be_woken(ring);
 		if (!ring_wait(ring))
 			return;
-		if (ring_handle_completions(ring))
+		ring_has_submitted(ring);
+		bool any = ring_handle_completions(ring);
+		ring_trim(ring); /* before the kernel is called again */
+		if (any)
 			ring_keep_spares(ring);
 		if (atomic_load_explicit(&ring->kick, memory_order_relaxed))
 			ring_kick(ring);

@@ -31,6 +31,7 @@ static int map_rings(struct uring *u, const struct io_uring_params *p)
 	char *base = u->rings;
 	u->sq_head = (unsigned *)(base + p->sq_off.head);
 	u->sq_tail = (unsigned *)(base + p->sq_off.tail);
+	u->sq_flags = (unsigned *)(base + p->sq_off.flags);
 	u->sq_mask = *(unsigned *)(base + p->sq_off.ring_mask);
 	u->sq_entries = p->sq_entries;
 	u->cq_head = (unsigned *)(base + p->cq_off.head);
@@ -126,6 +127,11 @@ bool uring_take(struct uring *u, struct io_uring_cqe *out)
 	*out = u->cqes[head & u->cq_mask];
 	__atomic_store_n(u->cq_head, head + 1, __ATOMIC_RELEASE);
 	return true;
+}
+
+bool uring_has_overflown(const struct uring *u)
+{
+	return __atomic_load_n(u->sq_flags, __ATOMIC_ACQUIRE) & IORING_SQ_CQ_OVERFLOW;
 }
 
 bool uring_has(const struct uring *u, uint64_t user_data)

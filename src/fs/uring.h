@@ -15,7 +15,7 @@ struct uring {
 	int fd;	      /* -1: not open */
 	int enter_fd; /* the same, or its registered number */
 	unsigned enter_flags;
-	unsigned *sq_head, *sq_tail, sq_mask, sq_entries;
+	unsigned *sq_head, *sq_tail, *sq_flags, sq_mask, sq_entries;
 	unsigned *cq_head, *cq_tail, cq_mask;
 	char *sqes; /* of 128 bytes */
 	struct io_uring_cqe *cqes;
@@ -34,6 +34,8 @@ struct io_uring_sqe *uring_get(struct uring *u);
 int uring_enter(struct uring *u, bool wait);
 /* Takes the next completion; false: there is none. */
 bool uring_take(struct uring *u, struct io_uring_cqe *out);
+/* True: the kernel has more completions than there is room for, and adds them at the next uring_enter. */
+bool uring_has_overflown(const struct uring *u);
 /* True if a completion with this user_data can be taken. */
 bool uring_has(const struct uring *u, uint64_t user_data);
 

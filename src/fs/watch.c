@@ -103,7 +103,7 @@ static struct watch_process *process_find(struct watch *w, const struct watch_us
 /* The number of its callers has changed. */
 static void process_settle(struct watch_process *p)
 {
-	if (p->n < 2)
+	if (p->n < 2 || p->n == p->n_by_process)
 		list_remove(&p->crowded);
 	else if (list_empty(&p->crowded))
 		list_push_tail(&p->user->crowded, &p->crowded);
@@ -113,6 +113,11 @@ static void process_settle(struct watch_process *p)
 	list_remove(&p->hash);
 	if (p != &p->user->nameless)
 		free(p);
+}
+
+static bool is_by_process(const struct watched *c)
+{
+	return c->by_process && !c->signalled;
 }
 
 static void process_enter(struct watch *w, struct watched *c, uint32_t id, uint64_t now_ns)
@@ -133,6 +138,7 @@ static void process_enter(struct watch *w, struct watched *c, uint32_t id, uint6
 	c->process = p;
 	c->looked_ns = now_ns;
 	list_push_tail(&p->callers, &c->link);
+	p->n_by_process += is_by_process(c);
 	if (p->n++ == 0) {
 		p->looked_ns = now_ns;
 		list_push_tail(&u->processes, &p->link);
@@ -165,6 +171,7 @@ void watch_remove(struct watch *w, struct watched *c)
 	list_remove(&c->link);
 	if (c->process) {
 		c->process->n--;
+		c->process->n_by_process -= is_by_process(c);
 		process_settle(c->process);
 	}
 	c->process = NULL;
@@ -196,6 +203,7 @@ void watch_killed(struct watch *w, struct watched *c, uint32_t process)
 		other->leaves = true;
 		other->process = NULL;
 		p->n--;
+		p->n_by_process -= is_by_process(other);
 	}
 	process_settle(p);
 }

@@ -36,16 +36,18 @@ struct watched {
 	struct watch_process *process; /* NULL: fresh or leaving */
 	uint64_t looked_ns;
 	bool signalled; /* false: watched only for the end of its process */
-	bool leaves;	/* no check is needed */
+	/* Set by the owner before watch_add: unless it is signalled, a check of any caller of its process is enough. */
+	bool by_process;
+	bool leaves; /* no check is needed */
 };
 
 struct watch_process {
 	struct list link;    /* in user->processes: least recently checked first */
-	struct list crowded; /* in user->crowded while it has more than one caller */
+	struct list crowded; /* in user->crowded while it has several callers, not all by_process */
 	struct list hash;
 	struct list callers; /* least recently checked first */
 	struct watch_user *user;
-	unsigned n;
+	unsigned n, n_by_process;
 	uint32_t id;
 	uint64_t looked_ns;
 };

@@ -5,9 +5,9 @@
 
 #include "base/util.h"
 
-/* Calls per lease: CALLS usually; CALLS_BUSY while the load is limited, in pools of at most FEW members,
- * so that what others release is soon used; CALLS_SHORT while others still hold a part of this
- * member's share; and CALLS_MOST at most. */
+/* Calls per lease: CALLS usually, and in pools of more than FEW members never more.  In smaller ones, CALLS_BUSY while the load
+ * is limited, so that what others release is soon used; CALLS_SHORT while others still hold a part of this member's share;
+ * and CALLS_MOST at most. */
 #define CALLS	    2
 #define CALLS_BUSY  6
 #define FEW	    32
@@ -29,6 +29,12 @@ static uint64_t lease_ns(const struct pool_member *m)
 	return m->cfg.lease_ms * NSEC_PER_MSEC;
 }
 
+/* Use is measured from now on. */
+static void restart_marks(struct pool_member *m, unsigned k, uint64_t tokens, uint64_t now_ns)
+{
+	m->young[k] = m->mid[k] = m->older[k] = (struct pool_mark){tokens, now_ns};
+}
+
 void pool_member_init(struct pool_member *m, const struct pool_member_config *cfg, uint64_t now_ns)
 {
 	memset(m, 0, sizeof(*m));
@@ -36,7 +42,7 @@ void pool_member_init(struct pool_member *m, const struct pool_member_config *cf
 	m->limits = cfg->limits;
 	m->began_ns = m->next_ns = m->called_ns = now_ns;
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		m->mid[k].at_ns = m->older[k].at_ns = now_ns;
+		restart_marks(m, k, 0, now_ns);
 }
 
 /* --- limits --- */
@@ -112,11 +118,19 @@ uint64_t pool_member_ends_ns(const struct pool_member *m)
 	return m->leased ? m->ends_ns : NEVER;
 }
 
-/* Makes the next call due at at_ns at the latest.  While a call is not answered, half a lease must
- * pass before the next one, which would make the member ignore the answer. */
+/* While a call is neither answered nor has failed, the next one, which would make the member ignore the answer, has to wait
+ * for this long.  A server that returns soon must get a call before share_ns, even if two calls in a row were lost. */
+static uint64_t patience_ns(const struct pool_member *m)
+{
+	return lease_ns(m) / 8 * 5;
+}
+
+/* Makes the next call due at at_ns at the latest. */
 static void call_by(struct pool_member *m, uint64_t at_ns)
 {
-	uint64_t earliest_ns = m->sent_ns + lease_ns(m) / (m->pending ? CALLS : CALLS_MOST);
+	uint64_t earliest_ns =
+		m->sent_ns + (m->pending ? patience_ns(m)
+					 : lease_ns(m) / (m->members > FEW ? CALLS : CALLS_MOST));
 	m->next_ns = min_u64(m->next_ns, max_u64(at_ns, m->sent_ns ? earliest_ns : 0));
 }
 
@@ -128,13 +142,18 @@ static uint64_t per_sec(uint64_t tokens, uint64_t ns)
 	return rate < POOL_DEMAND_ALL ? (uint64_t)rate : POOL_DEMAND_ALL;
 }
 
+/* The rate at which a steady load uses tokens, over the last one to two leases.  A request that comes after a lease without any
+ * is not a steady load: it was admitted on credit, `need` asks for its tokens, and those that this would ask for in addition
+ * would be lost. */
 static uint64_t use_rate(const struct pool_member *m, const struct pool_use *use, unsigned k,
 			 uint64_t now_ns)
 {
-	uint64_t used = use->tokens[k] - m->older[k].tokens;
-	if (used > POOL_RATE_MAX) /* more was refunded than used */
+	const struct pool_mark *from = &m->mid[k], *before = &m->older[k];
+	bool is_new = before->at_ns != from->at_ns && before->tokens == from->tokens;
+	uint64_t used = use->tokens[k] - from->tokens;
+	if (is_new || used > POOL_RATE_MAX) /* more was refunded than used */
 		used = 0;
-	return per_sec(used, now_ns - m->older[k].at_ns);
+	return per_sec(used, now_ns - from->at_ns);
 }
 
 static uint64_t equal_share(const struct pool_member *m, unsigned k)
@@ -185,14 +204,15 @@ static uint64_t demand_of(const struct pool_member *m, const struct pool_use *us
 }
 
 /* Use is measured over one to two leases, because it comes in requests, which can be large and have pauses between
- * them: two marks move at this distance. */
+ * them, and compared with the lease before: three marks move at this distance. */
 static void move_marks(struct pool_member *m, const struct pool_use *use, unsigned k,
 		       uint64_t now_ns)
 {
-	if (now_ns - m->mid[k].at_ns < lease_ns(m))
+	if (now_ns - m->young[k].at_ns < lease_ns(m))
 		return;
 	m->older[k] = m->mid[k];
-	m->mid[k] = (struct pool_mark){use->tokens[k], now_ns};
+	m->mid[k] = m->young[k];
+	m->young[k] = (struct pool_mark){use->tokens[k], now_ns};
 }
 
 static void look_at_use(struct pool_member *m, const struct pool_use *use, uint64_t now_ns)
@@ -202,11 +222,11 @@ static void look_at_use(struct pool_member *m, const struct pool_use *use, uint6
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		bool limited = is_limited(m, use, k, now_ns);
 		uint64_t waited = waited_ns(m, use, k, now_ns);
-		uint64_t demand = m->cfg.limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
+		uint64_t demand = m->limits.rate[k] ? demand_of(m, use, k, now_ns) : 0;
 		/* What a limited load uses says nothing about what it needs afterwards: the measurement begins anew at
 		 * each call, until the load is not limited any more. */
 		if (m->limited[k])
-			m->older[k] = m->mid[k] = (struct pool_mark){use->tokens[k], now_ns};
+			restart_marks(m, k, use->tokens[k], now_ns);
 		m->limited[k] = limited;
 		m->waited_ns[k] = waited;
 		m->demand[k] = demand;
@@ -233,7 +253,7 @@ void pool_member_look(struct pool_member *m, const struct pool_use *use, uint64_
 	if (now_ns - m->called_ns < lease_ns(m) / LOOKS)
 		return; /* too short to tell */
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		if (m->cfg.limits.rate[k] && demand_changed(m, use, k, now_ns))
+		if (m->limits.rate[k] && demand_changed(m, use, k, now_ns))
 			call_by(m, now_ns);
 }
 
@@ -258,7 +278,7 @@ static void begin_call(struct pool_member *m, uint64_t now_ns, struct pool_call 
 	out->version = m->version;
 	pool_member_limits(m, &out->limits);
 	m->sent_ns = now_ns;
-	m->next_ns = now_ns + lease_ns(m) / CALLS;
+	m->next_ns = now_ns + patience_ns(m);
 	m->pending = true;
 }
 
@@ -287,7 +307,7 @@ void pool_member_call(struct pool_member *m, const struct pool_use *use, uint64_
 		out->demand[k] = m->demand[k];
 	}
 	if (mode == POOL_MODE_WAITING)
-		call_by(m, share_ns(m)); /* the next call reports the share */
+		m->next_ns = min_u64(m->next_ns, share_ns(m)); /* that call reports the share */
 }
 
 void pool_member_leave(struct pool_member *m, uint64_t now_ns, struct pool_call *out)
@@ -311,7 +331,10 @@ static void take_note(struct pool_member *m, const struct pool_answer *a, uint64
 	m->retried = m->pending = false;
 	memcpy(m->set_by, a->who, sizeof(m->set_by));
 	m->learning = a->status == POOL_LEARNING;
-	memset(m->set, 0, sizeof(m->set)); /* the server has them: they were in the call */
+	/* The call had these; what was set since goes with the next one. */
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		if (m->set[k] <= a->seq)
+			m->set[k] = 0;
 }
 
 bool pool_member_answer(struct pool_member *m, const struct pool_answer *a, uint64_t now_ns)
@@ -350,10 +373,11 @@ void pool_member_failed(struct pool_member *m, uint64_t seq, uint64_t now_ns)
 	if (seq != m->seq || !m->pending)
 		return;
 	m->pending = false;
-	if (m->retried)
-		return;
+	call_by(m, m->sent_ns + lease_ns(m) / CALLS);
+	if (!m->retried)
+		m->next_ns =
+			min_u64(m->next_ns, max_u64(now_ns, m->sent_ns + lease_ns(m) / CALLS_MOST));
 	m->retried = true;
-	call_by(m, now_ns);
 }
 
 /* --- what may be used --- */
@@ -377,7 +401,7 @@ static enum pool_mode mode_of(const struct pool_member *m, uint64_t now_ns)
 
 static uint64_t rate_of(const struct pool_member *m, enum pool_mode mode, unsigned k)
 {
-	if (!m->limits.rate[k] && mode == POOL_MODE_LEASED)
+	if (!m->limits.rate[k] && (mode == POOL_MODE_LEASED || mode == POOL_MODE_SHARE))
 		return POOL_DEMAND_ALL; /* the pool does not limit it */
 	switch (mode) {
 	case POOL_MODE_LEASED:

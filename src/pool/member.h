@@ -77,10 +77,10 @@ struct pool_member {
 	bool retried; /* a call has failed since the last answer and was repeated */
 	/* demand */
 	struct pool_use before; /* at called_ns */
-	/* use at two earlier times; it is measured since the older one */
+	/* use at three earlier times: up to one, two and three leases ago */
 	struct pool_mark {
 		uint64_t tokens, at_ns;
-	} mid[POOL_LIMITS], older[POOL_LIMITS];
+	} young[POOL_LIMITS], mid[POOL_LIMITS], older[POOL_LIMITS];
 	uint64_t demand[POOL_LIMITS];
 	bool limited[POOL_LIMITS]; /* the load uses whatever it is granted */
 	/* for how long requests had waited nearly all the time, at called_ns */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The server of a pool, in memory; follows the same rules as pool.lua, which runs in Redis.
  * Pure: time is an argument.  One thread.
- * Cost  a call is O(1), except for a pass over all members: at every call with few members, else every lease/4. */
+ * Cost  a call searches for its member; the levels take a pass over all: at every call with few members, else every lease/4. */
 #ifndef POOL_SERVER_H
 #define POOL_SERVER_H
 

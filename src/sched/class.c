@@ -85,6 +85,7 @@ struct leaf *class_find(struct gate_mount *m, uint64_t classes_id, const struct 
 bool gate_asks_for_openers(const struct gate_mount *m)
 {
 	return (atomic_load_explicit(&m->classes_id, memory_order_relaxed) & 1) ||
+	       atomic_load_explicit(&m->class_by_cgroup, memory_order_relaxed) ||
 	       atomic_load_explicit(&m->leaf.fair, memory_order_relaxed) == FAIR_CGROUP;
 }
 

@@ -253,6 +253,7 @@ static void begin_anew(struct leaf *f, char **name, uint64_t now_ns)
 	b->name = *name;
 	*name = NULL;
 	b->reserve = (struct reservation){0};
+	f->node.paused = false;
 	node_forget_waits(&f->node, now_ns);
 	f->n_wait_rows = 1;
 	memset(f->clock, 0, sizeof(f->clock));
@@ -378,7 +379,10 @@ static void publish_table(struct class_plan *p)
 {
 	static _Atomic uint64_t last_id;
 	struct gate_mount *m = p->m;
-	bool looks_up = p->table->fields & SUBJECT_FIELDS;
+	bool looks_up = p->table->fields & SUBJECT_FIELDS, by_cgroup = false;
+	for (unsigned i = 0; i < p->n; i++)
+		by_cgroup |= p->row[i].cfg->fair == FAIR_CGROUP;
+	atomic_store(&m->class_by_cgroup, by_cgroup);
 	uint64_t id = (atomic_fetch_add(&last_id, 1) + 1) << 1 | looks_up;
 	pthread_rwlock_wrlock(&m->classes_lock);
 	table_free(m->classes);

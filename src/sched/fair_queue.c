@@ -61,7 +61,7 @@ static void insert(struct fq *q, struct fq_item *it)
 {
 	it->eligible = !after(it->start, q->vtime);
 	it->at.key = it->eligible ? it->finish : it->start;
-	it->at.tie = it->eligible ? q->turns++ : it->finish;
+	it->at.tie = it->eligible ? q->ties++ : it->finish;
 	heap_push(it->eligible ? &q->eligible : &q->later, &it->at);
 }
 

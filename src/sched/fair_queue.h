@@ -50,7 +50,7 @@ struct fq {
 	uint64_t weights; /* sum over all queued items */
 	uint64_t idle_ns; /* when the queue became empty */
 	uint64_t largest; /* largest cost served at a time; decays slowly */
-	uint64_t turns; /* number of items ever added: equal tags are served in order of arrival */
+	uint64_t ties; /* number of items ever added: equal tags are served in order of arrival */
 	struct heap eligible; /* by finish tag */
 	struct heap later;    /* by start tag */
 	/* items with a date, by date; they are in one of the other heaps as well */

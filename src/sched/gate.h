@@ -10,8 +10,8 @@
  * Tree       global → fs → mount → class → key, one WF2Q+ queue per (node, lane).  Turns are decided
  *            late: all tokens are taken at the moment of release.  See node.h.
  * Lanes      classes that are subject to the same kinds of limits queue together; others do not
- *            delay each other, except that they share buckets by weight (line.c).  A key that waits in
- *            two lanes has a share in each.
+ *            delay each other, except that they share buckets by weight (line.c).  A key, class or
+ *            mount that waits in two lanes has a share in each.
  * Locking    one mutex inside, never held during a call of run or refuse.  gate_try takes it only if
  *            it has to wake waiters or find a new key.  Lock order: the caller's locks, then ours.
  * Time       every decision takes its time from the clock table, so that tests can step it. */
@@ -158,6 +158,10 @@ bool gate_pool_look(const struct gate_pool_scope *s, struct gate_pool_use *out);
 int gate_pause_global(struct gate *g, bool paused);
 int gate_pause_fs(struct gate_fs *fs, bool paused);
 int gate_pause_mount(struct gate_mount *m, bool paused);
+/* A class stays paused while it exists, however it changes.  -ENOENT: the mount has no such class. */
+int gate_pause_class(struct gate_mount *m, const char *class, bool paused);
+/* Whether the class itself is paused, and in *within whether it or a class that contains it is. */
+bool gate_class_paused(struct gate_mount *m, const char *class, bool *within);
 
 enum gate_verdict {
 	GATE_GO,	  /* run it on this thread, then gate_done */

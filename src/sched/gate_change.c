@@ -156,15 +156,21 @@ static void drop(struct change *ch)
 
 /* --- taking effect: nothing here can fail --- */
 
-/* True: the change enables or disables kinds of limits, so classes may have to be regrouped into
- * lanes. */
+static bool same_buckets(const struct limiter_config *a, const struct limiter_config *b)
+{
+	bool same = limiter_config_kinds(a) == limiter_config_kinds(b);
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		same &= !a->limit[k].peak_per_sec == !b->limit[k].peak_per_sec;
+	return same;
+}
+
+/* True: the change adds or removes limits or peaks, so classes may have to be regrouped into lanes,
+ * and it must be recorded which lanes use the new ones. */
 static bool regroups(const struct change *ch)
 {
 	return ch->classes ||
-	       (ch->sets_limits && limiter_config_kinds(&ch->limits) !=
-					   limiter_config_kinds(&ch->node->limiter->config)) ||
-	       (ch->mount && limiter_config_kinds(&ch->mount->each) !=
-				     limiter_config_kinds(&node_leaf(ch->node)->each_limits));
+	       (ch->sets_limits && !same_buckets(&ch->limits, &ch->node->limiter->config)) ||
+	       (ch->mount && !same_buckets(&ch->mount->each, &node_leaf(ch->node)->each_limits));
 }
 
 static void apply(struct change *ch, uint64_t now_ns)
@@ -311,4 +317,27 @@ int gate_pause_fs(struct gate_fs *fs, bool paused)
 int gate_pause_mount(struct gate_mount *m, bool paused)
 {
 	return pause_node(&m->leaf.node, paused);
+}
+
+static struct leaf *find_class(struct gate_mount *m, const char *class)
+{
+	gate_lock(m->leaf.node.gate);
+	struct leaf *f = class_by_name(m, class);
+	gate_unlock_deliver(m->leaf.node.gate);
+	return f;
+}
+
+int gate_pause_class(struct gate_mount *m, const char *class, bool paused)
+{
+	struct leaf *f = find_class(m, class);
+	return f ? pause_node(&f->node, paused) : -ENOENT;
+}
+
+bool gate_class_paused(struct gate_mount *m, const char *class, bool *within)
+{
+	const struct leaf *f = find_class(m, class);
+	*within = false;
+	for (const struct node *n = f ? &f->node : NULL; n && n->kind == SCOPE_CLASS; n = n->parent)
+		*within |= n->paused;
+	return f && f->node.paused;
 }

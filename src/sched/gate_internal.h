@@ -92,6 +92,8 @@ void job_tell_newcomers(const struct job *j);
 /* Adds to the wait histograms of the leaf and its ancestors. */
 void leaf_waited(struct leaf *f, enum cost_class cls, uint64_t wait_ns);
 void jobs_each(struct leaf *f, void (*fn)(struct job *j, void *arg), void *arg);
+/* The request of callers that has waited longest in a lane and its parts; NULL: none.  Looks only at their first jobs. */
+const struct job *lane_oldest_job(const struct lane *whole);
 
 /* gate_lanes.c */
 /* Groups classes that are subject to the same kinds of limits into lanes, and moves all parked

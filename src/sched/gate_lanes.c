@@ -54,8 +54,8 @@ void change_begin(struct node *n, uint64_t now_ns)
 		change_begin(list_entry(it, struct node, sibling), now_ns);
 }
 
-/* Calls fn for the lanes of a node in the order in which they last joined a line, so that they join
- * it again in that order. */
+/* Calls fn for the lanes of a node in the order in which they last joined a line, so that those with
+ * equal tags, or none, join it again in that order. */
 static void lanes_in_line(struct node *n, void (*fn)(struct lane *l, uint64_t now_ns),
 			  uint64_t now_ns)
 {
@@ -89,6 +89,7 @@ static void sort_in(struct node *n, uint64_t now_ns)
 		sort_in(list_entry(it, struct node, sibling), now_ns);
 	if (n->parent)
 		lanes_in_line(n, enter, now_ns);
+	reserve_end(n, now_ns); /* its requests may have moved to another class */
 }
 
 void change_end(struct node *n, uint64_t now_ns)

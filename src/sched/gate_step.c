@@ -159,7 +159,7 @@ static void admit_job(struct gate *g, struct lane *bottom, struct job *j, uint64
 			l->node->branch->sample[l->index] = j->cost;
 		if (!j->probe)
 			reserve_serve(l->node, &j->cost, at_ns);
-		l->turn = NULL;
+		l->had_turn = 0;
 	}
 	if (job_is_debt(j)) {
 		debt_paid(j, at_ns);
@@ -224,38 +224,34 @@ static void hold_below(struct lane *l, uint64_t date_ns, const struct job *j, ui
 	}
 }
 
-/* The link that stands for the resource; NULL: the lane does not ask it (any more). */
-static const struct chain_link *link_of(const struct resource *r, const struct lane *l,
-					const struct job *j)
+static void note_turn(struct lane *l, const struct resource *r, struct job *j)
 {
-	struct lane_limits limits = lane_limits(l, j);
-	const struct chain_link *link;
-	do
-		link = next_limit(&limits);
-	while (link && link_resource(link) != r);
-	return link;
+	if (l->node == r->node)
+		l->had_turn |= 1U << r->index;
+	else
+		outer_note_turn(j, r);
 }
 
-/* The first waiter may be able to proceed now. */
+/* The next waiter may be able to proceed now. */
 static void resource_due(struct resource *r, uint64_t at_ns)
 {
-	struct lane *l = first_waiter(r);
+	struct lane *l = line_next(r, at_ns);
 	struct job *j = lane_front(l, at_ns);
-	const struct chain_link *link = r->index == RES_PAUSE ? NULL : link_of(r, l, j);
+	const struct chain_link *link = r->index == RES_PAUSE ? NULL : lane_link(l, r, j);
 	uint64_t wait_ns = link ? resource_wait_ns(r, l, link, j, at_ns) : 0;
 	if (r->index == RES_PAUSE && l->node->paused)
 		wait_ns = NEVER;
 	if (wait_ns) {
 		uint64_t due_ns = add_sat_u64(at_ns, wait_ns);
 		resource_set_due(r, due_ns);
+		lane_claim(l, r, j, due_ns, at_ns);
 		hold_below(l, due_ns == NEVER ? 0 : due_ns, j, at_ns);
 		return;
 	}
 	if (link && r->bucket)
 		line_serve(r, l, chain_tokens(link, &j->cost));
 	lane_unblock(l, at_ns);
-	l->turn = r;
-	outer_note_turn(j, r);
+	note_turn(l, r, j);
 	lane_touch(l, at_ns);
 }
 

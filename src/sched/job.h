@@ -76,6 +76,8 @@ struct job {
 	bool probe;    /* only asks when it could proceed: admitted without being charged */
 	bool must_run; /* never refused for max_wait: an error would lose data */
 
+	bool queued; /* set by its pool, under the pool's lock: no thread has taken it yet */
+
 	/* set by the gate */
 	enum job_state state;
 	struct leaf *leaf;
@@ -83,9 +85,9 @@ struct job {
 	struct grant grant; /* valid from DEVICE or READY on */
 	/* While it is parked: the number of its outer keys, which are pinned and in grant.key, from key[1] on. */
 	unsigned outer_keys;
-	/* For each of them, a bit for each resource where it was first in line: its lane need not queue there again.  (lane->turn
-	 * is the last one only; between two of them, a lane that forgot the other one would lose each turn to its neighbours.) */
-	uint32_t turns[GRANT_KEYS_MAX];
+	/* For each of them, a bit for each resource where it was first in line: its lane need not queue there again.  (Between two
+	 * of them, a lane that forgot the other one would lose each turn to its neighbours.) */
+	uint32_t had_turn[GRANT_KEYS_MAX];
 	uint64_t parked_ns; /* when it was parked */
 	uint64_t seq;	    /* order of parking */
 	enum grant_result refusal;

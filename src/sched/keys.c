@@ -218,19 +218,20 @@ static void grow(struct keys *k)
 	pthread_mutex_unlock(&k->lock);
 }
 
-/* Frees the key.  False: a request has pinned it meanwhile. */
-static bool drop(struct leaf *f, struct key *key)
+/* Frees the key.  False: a request has pinned it meanwhile, or has used its limits and ended. */
+static bool drop(struct leaf *f, struct key *key, uint64_t now_ns)
 {
 	struct keys *k = &f->keys;
 	struct key **at = &k->table[hash(key->id) & (k->n_table - 1)];
 	while (*at != key)
 		at = &(*at)->next;
 	pthread_mutex_lock(&k->lock);
-	bool pinned = atomic_load_explicit(&key->pins, memory_order_acquire);
-	if (!pinned)
+	bool used =
+		atomic_load_explicit(&key->pins, memory_order_acquire) || each_owes(key, now_ns);
+	if (!used)
 		*at = key->next;
 	pthread_mutex_unlock(&k->lock);
-	if (pinned)
+	if (used)
 		return false;
 	list_remove(&key->idle);
 	k->n--;
@@ -258,7 +259,7 @@ static bool make_room(struct leaf *f, uint64_t now_ns)
 		if (k->n < k->max || tries++ == EVICT_TRIES)
 			break;
 		struct key *key = list_entry(it, struct key, idle);
-		if (!evictable(f, key, now_ns) || !drop(f, key)) {
+		if (!evictable(f, key, now_ns) || !drop(f, key, now_ns)) {
 			list_remove(&key->idle); /* try others next time */
 			list_push_tail(&k->idle, &key->idle);
 		}

@@ -70,6 +70,13 @@ const struct chain_link *next_limit(struct lane_limits *limits)
 	return own_link(limits->chain, limits->link++);
 }
 
+static void set_claim_due(struct lane *l, uint64_t date_ns)
+{
+	if (date_ns > l->claim_due_ns)
+		holders_each(l, kick_held_of); /* others may use what it has claimed for longer */
+	l->claim_due_ns = date_ns;
+}
+
 void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, const struct job *j,
 	       uint64_t at_ns)
 {
@@ -83,18 +90,74 @@ void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, con
 		if (r->bucket && resource_is_shared(r) && (date_ns || !r->bytes))
 			hold(l, r, chain_tokens(link, &j->cost), at_ns);
 	}
-	if (!date_ns)
+	if (date_ns)
+		set_claim_due(l, date_ns);
+}
+
+/* A lane that waits in line claims only what it asks before the resource where it waits.  If all
+ * lanes do so, two of them never wait for each other's claims. */
+static void drop_claims(const struct lane *l, const struct resource *from, const struct job *j)
+{
+	struct lane_limits limits = lane_limits(l, j);
+	bool drop = !from->bucket; /* nobody knows when it will proceed */
+	for (const struct chain_link *link; (link = next_limit(&limits));) {
+		struct resource *r = link_resource(link);
+		drop |= r == from;
+		if (r->bytes && (drop || r->node != from->node))
+			resource_drop_held(r, l);
+	}
+}
+
+void lane_stop_claiming(struct lane *l)
+{
+	if (!l->claims)
 		return;
-	if (date_ns > l->claim_due_ns)
-		holders_each(l, kick_held_of); /* others may use what it has claimed for longer */
-	l->claim_due_ns = date_ns;
+	l->claims = false;
+	holders_each(l, kick_held_of);
+}
+
+const struct chain_link *lane_link(const struct lane *l, const struct resource *r,
+				   const struct job *j)
+{
+	struct lane_limits limits = lane_limits(l, j);
+	const struct chain_link *link;
+	do
+		link = next_limit(&limits);
+	while (link && link_resource(link) != r);
+	return link;
 }
 
 /* --- asking --- */
 
 static bool had_turn(const struct lane *l, const struct resource *r, const struct job *j)
 {
-	return l->turn == r || outer_had_turn(j, r);
+	return l->node == r->node ? l->had_turn & 1U << r->index : outer_had_turn(j, r);
+}
+
+void lane_claim(struct lane *l, struct resource *r, const struct job *j, uint64_t date_ns,
+		uint64_t at_ns)
+{
+	if (date_ns == NEVER || j->probe || !had_turn(l, r, j))
+		return;
+	struct lane_limits limits = lane_limits(l, j);
+	for (const struct chain_link *link; (link = next_limit(&limits));) {
+		struct resource *before = link_resource(link);
+		if (before == r)
+			break;
+		if (before->node == r->node && before->bytes && resource_is_shared(before))
+			hold(l, before, chain_tokens(link, &j->cost), at_ns);
+	}
+	set_claim_due(l, date_ns);
+	l->claims = true;
+}
+
+/* When the resource could grant the job to a lane that is first in line; NEVER: only after an
+ * event. */
+static uint64_t turn_ns(const struct lane *l, const struct resource *r, const struct job *j,
+			uint64_t at_ns)
+{
+	const struct chain_link *link = lane_link(l, r, j);
+	return link ? add_sat_u64(at_ns, resource_wait_ns(r, l, link, j, at_ns)) : NEVER;
 }
 
 /* A lane that is due by a reservation does not queue behind other lanes. */
@@ -165,6 +228,7 @@ void lane_unblock(struct lane *l, uint64_t at_ns)
 	struct resource *r = l->blocked;
 	bool was_first = first_waiter(r) == l;
 	lane_stop_changes(l, at_ns);
+	lane_stop_claiming(l);
 	line_leave(r, l, at_ns);
 	l->blocked = NULL;
 	resource_add_waiters(r, -1);
@@ -186,14 +250,29 @@ static void leave_parent(struct lane *l, uint64_t at_ns)
 	lane_touch(up, at_ns);
 }
 
+/* Holds operations for the front job, here and below: before other lanes get those for which these
+ * lanes had their turns.  Otherwise they would be gone when the lane has its turn, and it would lose
+ * that turn each time. */
+static void hold_ops(struct lane *l, const struct resource *end, const struct job *j,
+		     uint64_t at_ns)
+{
+	lane_hold(l, end, 0, j, at_ns);
+	while (l->fq) {
+		l = container_of(fq_front(l->fq, at_ns), struct lane, item);
+		lane_hold(l, NULL, 0, j, at_ns);
+	}
+}
+
 void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_ns)
 {
-	lane_stop_changes(l, at_ns);
-	lane_hold(l, r, 0, j, at_ns);
-	if (list_empty(&r->waiters))
-		begin_blocking(r, at_ns);
 	bool ahead =
 		had_turn(l, r, j) || resource_held(r, l) || lane_reserved_ns(l, at_ns) <= at_ns;
+	struct lane *was_first = first_waiter(r);
+	lane_stop_changes(l, at_ns);
+	hold_ops(l, r, j, at_ns);
+	drop_claims(l, r, j);
+	if (list_empty(&r->waiters))
+		begin_blocking(r, at_ns);
 	if (ahead)
 		list_push_head(&r->waiters, &l->wait);
 	else
@@ -201,10 +280,14 @@ void lane_block(struct lane *l, struct resource *r, struct job *j, uint64_t at_n
 	if (!ahead || r->waiters.prev == &l->wait)
 		l->in_line = ++l->node->gate->lines;
 	l->blocked = r;
-	l->turn = NULL;
 	resource_add_waiters(r, 1);
-	if (first_waiter(r) == l)
+	if (was_first && was_first != first_waiter(r))
+		lane_stop_claiming(was_first);
+	if (first_waiter(r) == l) {
+		if (had_turn(l, r, j)) /* now, before others take what it has waited for */
+			lane_claim(l, r, j, turn_ns(l, r, j, at_ns), at_ns);
 		resource_kick(r); /* checks again, now that newcomers see a waiter */
+	}
 	leave_parent(l, at_ns);
 }
 
@@ -216,8 +299,6 @@ void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns)
 		if (outer_place(next, n))
 			continue;
 		drop_held_of(l, n);
-		if (l->turn && l->turn->node == n)
-			l->turn = NULL;
 		if (l->blocked && l->blocked->node == n)
 			lane_unblock(l, at_ns);
 	}
@@ -241,7 +322,7 @@ static void lane_went_idle(struct lane *l, uint64_t at_ns)
 	if (l->blocked)
 		lane_unblock(l, at_ns);
 	holders_each(l, drop_held_of);
-	l->turn = NULL;
+	l->had_turn = 0;
 	lane_clock_free(l);
 	leave_parent(l, at_ns);
 	reserve_end(l->node, at_ns);
@@ -285,6 +366,7 @@ void lane_touch(struct lane *l, uint64_t at_ns)
 		return;
 	}
 	if (l->blocked) {
+		line_grew(l->blocked, l);
 		if (first_waiter(l->blocked) == l)
 			resource_kick(l->blocked); /* its front may have changed */
 		return;
@@ -303,7 +385,7 @@ void lane_reset(struct lane *l, uint64_t at_ns)
 	if (l->blocked)
 		lane_unblock(l, at_ns);
 	holders_each(l, drop_held_of);
-	l->turn = NULL;
+	l->had_turn = 0;
 	if (up && fq_queued(&l->item))
 		fq_remove(up->fq, &l->item, at_ns);
 }

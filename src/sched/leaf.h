@@ -187,6 +187,7 @@ struct gate_mount {
 	/* 0: there are no classes.  Otherwise unique for each set of classes of each mount, and
 	 * odd if a rule asks for a cgroup or a name. */
 	_Atomic uint64_t classes_id;
+	_Atomic bool class_by_cgroup;  /* callers of a class compete by cgroup */
 	pthread_rwlock_t classes_lock; /* inside gate->lock */
 	struct class_table *classes;   /* classes_lock; NULL: none */
 	struct list class_leaves, spare_leaves;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The line at a resource: which of the waiting lanes is first.
  *
- * The lanes of one node share its tokens by start-time fair queueing: a lane has the weight of everything that waits in it, its
- * tag (resource->turns) grows by what its requests take, and the smallest tag is served first.
+ * The lanes of one node share its tokens by start-time fair queueing: a lane has the weight of
+ * everything that waits in it, its tag (resource->tags) grows by what its requests take, and the
+ * smallest tag is served first.
  *
- * For the tokens of an outer key (outer.c), lanes of several classes wait, and a class of a hundred processes has a hundred lanes.
- * So that it does not get a hundred turns for each turn of a class with one process, the line is divided into shares, as the tree
- * of scopes is: one for each node on the way from a waiting lane to the scope of the key.  At every level, the shares get tokens
- * in proportion to the weights of their nodes, in the same way.  The lanes of one key take turns.
+ * For the tokens of an outer key (outer.c), lanes of several classes wait, and a class of a hundred
+ * processes has a hundred lanes. So that it does not get a hundred turns for each turn of a class
+ * with one process, the line is divided into shares, as the tree of scopes is: one for each node on
+ * the way from a waiting lane to the scope of the key.  At every level, the shares get tokens in
+ * proportion to the weights of their nodes, in the same way.  The lanes of one key take turns.
  *
  *	mount, each.bps=20M: key uid 1000      line         tag (tokens per weight), lanes
  *	 ├ class ci, weight 2                   ├ ci         8M
@@ -15,17 +17,19 @@
  *	 │  └ class deploy, weight 3            │  └ deploy  15M   p9                                 ◀ first
  *	 └ no class: its own lanes              └ uid 1000   9M    reads, writes
  *
- * The first lane is found from the top: ci has the smallest tag, and in ci deploy.  When it is served, 1M tokens raise the tag of
- * deploy by 1M / 3, and that of ci by 1M / 2.  A share in which a lane waits again starts at least at the tag that was served last
- * beside it: idleness earns no credit.  A new share starts at a clock (`fresh`) that advances with every token.  If it started at
- * the tag that was served last, a sequence of processes that make one request each would keep that tag where it is, and the
- * processes that were served before would never be served again.
+ * The first lane is found from the top: ci has the smallest tag, and in ci deploy.  When it is
+ * served, 1M tokens raise the tag of deploy by 1M / 3, and that of ci by 1M / 2.  A share in which
+ * a lane waits again starts at least at the tag that was served last beside it: idleness earns no
+ * credit.  A new share starts at a clock (`fresh`) that advances with every token.  If it started
+ * at the tag that was served last, a sequence of processes that make one request each would keep
+ * that tag where it is, and the processes that were served before would never be served again.
  *
- * resource->waiters contains the lanes that need not queue, and behind them the first lane of the line; the others are in their
- * shares.  An operation takes O(depth × log n).  Memory is allocated when a node first waits in a line, not for each request: a line
- * in which nothing waits any more is kept, because callers with one request at a time return to it.  It is used again within
- * FQ_PAUSE_NS; later it would make no difference.  A few small ones are kept.  Without memory for a share, a lane waits in the order
- * of arrival. */
+ * resource->waiters contains the lanes that need not queue, and behind them the first lane of the
+ * line; the others are in their shares.  An operation takes O(depth × log n).  Memory is allocated
+ * when a node first waits in a line, not for each request: a line in which nothing waits any more
+ * is kept, because callers with one request at a time return to it.  It is used again within
+ * FQ_PAUSE_NS; later it would make no difference.  A few small ones are kept.  Without memory for a
+ * share, a lane waits in the order of arrival. */
 #include <stdlib.h>
 
 #include "sched/gate_internal.h"
@@ -109,7 +113,8 @@ static bool share_is_settled(const struct line_share *s)
 	return !s->waiting && !s->n_below && !after(s->tag.key, s->up->vtime);
 }
 
-/* In a line that never becomes empty, shares of keys that no longer exist make room for new ones.  Looks at a few only, in turn. */
+/* In a line that never becomes empty, shares of keys that no longer exist make room for new ones.
+ * Looks at a few only, in turn. */
 static void sweep(struct line *line)
 {
 	for (unsigned i = 0; i < SWEEP && line->n; i++) {
@@ -145,8 +150,8 @@ static struct line_share *share_new(struct resource *r, const struct node *n, st
 	return s;
 }
 
-/* The share of a node in the scope of the key.  NULL: out of memory.  A share that is found may be that of a key that no longer
- * exists, in another class, whose address was used again. */
+/* The share of a node in the scope of the key.  NULL: out of memory.  A share that is found may be
+ * that of a key that no longer exists, in another class, whose address was used again. */
 static struct line_share *get_share(struct resource *r, const struct node *n)
 {
 	if (n == r->node->parent)
@@ -263,56 +268,102 @@ static uint64_t weight_of(const struct lane *l)
 	return max_u64(l->fq->weights, 1);
 }
 
-/* Where it would join the line. */
+/* Where it would join the line.  If more waits in the lane than when it was charged, it has used
+ * less per weight: newcomers do not pay in full for what others of the lane have used. */
 static uint64_t tag_of(const struct resource *r, const struct lane *l)
 {
-	uint64_t tag = r->turns->tag[l->index];
-	return after(r->turns->vtime, tag) ? r->turns->vtime : tag;
+	const struct lane_tags *t = r->tags;
+	uint64_t weight = weight_of(l), was = max_u64(t->weight[l->index], 1);
+	if (!after(t->tag[l->index], t->vtime))
+		return t->vtime;
+	uint64_t lead = t->tag[l->index] - t->vtime;
+	return t->vtime + (weight > was ? (uint64_t)((u128)lead * was / weight) : lead);
 }
 
 /* A request of long ago is neither a credit nor a penalty. */
-static void forget_turns(struct lane_turns *t)
+static void forget_tags(struct lane_tags *t)
 {
 	for (unsigned i = 0; i < LANES; i++)
 		t->tag[i] = t->vtime;
 }
 
-static void join_by_tag(struct resource *r, struct lane *l, uint64_t at_ns)
+static void insert_by_tag(struct resource *r, struct lane *l)
 {
-	if (list_empty(&r->waiters) && at_ns > r->turns->left_ns + FQ_PAUSE_NS)
-		forget_turns(r->turns);
 	uint64_t tag = tag_of(r, l);
 	struct list *next = &r->waiters;
 	while (next->prev != &r->waiters) {
 		const struct lane *o = list_entry(next->prev, struct lane, wait);
-		if (!o->by_tag || !after(r->turns->tag[o->index], tag))
+		if (!o->by_tag || !after(r->tags->tag[o->index], tag))
 			break;
 		next = next->prev;
 	}
-	r->turns->tag[l->index] = tag;
+	r->tags->tag[l->index] = tag;
+	r->tags->weight[l->index] = max_u64(r->tags->weight[l->index], weight_of(l));
 	l->by_tag = true;
 	list_push_tail(next, &l->wait);
+}
+
+static void join_by_tag(struct resource *r, struct lane *l, uint64_t at_ns)
+{
+	if (list_empty(&r->waiters) && at_ns > r->tags->left_ns + FQ_PAUSE_NS)
+		forget_tags(r->tags);
+	insert_by_tag(r, l);
+}
+
+void line_grew(struct resource *r, struct lane *l)
+{
+	if (!l->by_tag || weight_of(l) <= r->tags->weight[l->index])
+		return;
+	list_remove(&l->wait);
+	insert_by_tag(r, l);
 }
 
 bool line_would_be_first(const struct resource *r, const struct lane *l)
 {
 	const struct lane *first = first_waiter(r);
 	return !first || (takes_turns(r, l) && first->by_tag &&
-			  after(r->turns->tag[first->index], tag_of(r, l)));
+			  after(r->tags->tag[first->index], tag_of(r, l)));
 }
 
 void line_charge(struct resource *r, const struct lane *l, uint64_t tokens)
 {
-	if (!takes_turns(r, l) || (list_empty(&r->waiters) && l->turn != r))
-		return; /* no other lane has waited */
-	r->turns->vtime = tag_of(r, l);
+	if (!takes_turns(r, l) || (list_empty(&r->waiters) && !(l->had_turn & 1U << r->index)))
+		return; /* no lane has waited */
+	r->tags->vtime = tag_of(r, l);
 	for (unsigned i = 0; i < LANES; i++) /* tags wrap: none may stay behind */
-		if (after(r->turns->vtime, r->turns->tag[i]))
-			r->turns->tag[i] = r->turns->vtime;
-	r->turns->tag[l->index] = r->turns->vtime + max_u64((tokens << FQ_SHIFT) / weight_of(l), 1);
+		if (after(r->tags->vtime, r->tags->tag[i]))
+			r->tags->tag[i] = r->tags->vtime;
+	r->tags->weight[l->index] = weight_of(l);
+	r->tags->tag[l->index] = r->tags->vtime + max_u64((tokens << FQ_SHIFT) / weight_of(l), 1);
 }
 
 /* --- lanes --- */
+
+/* By weights alone, a lane in which little waits would be served long after its date if much waits
+ * in the others. */
+struct lane *line_next(struct resource *r, uint64_t at_ns)
+{
+	struct lane *next = first_waiter(r);
+	uint64_t next_ns = NEVER;
+	if (!r->node->branch || r->waiters.prev == &next->wait)
+		return next; /* lanes of keys have no dates */
+	list_for_each (it, &r->waiters) {
+		struct lane *l = list_entry(it, struct lane, wait);
+		uint64_t date_ns = lane_reserved_ns(l, at_ns);
+		if (date_ns <= at_ns && date_ns < next_ns) {
+			next = l;
+			next_ns = date_ns;
+		}
+	}
+	struct lane *first = first_waiter(r);
+	if (next != first) {
+		list_remove(&next->wait);
+		list_push_head(&r->waiters, &next->wait);
+		next->by_tag = false;
+		lane_stop_claiming(first);
+	}
+	return next;
+}
 
 /* Puts the lane that is first in the line into resource->waiters. */
 static void line_elect(struct resource *r)
@@ -339,7 +390,7 @@ static void share_begin(struct line_share *s)
 	struct line_share *up = s->up;
 	if (after(up->vtime, s->tag.key))
 		s->tag.key = up->vtime;
-	s->tag.tie = up->turns++;
+	s->tag.tie = up->ties++;
 	s->weight = max_u64(s->node->weight, 1);
 	up->weights += s->weight;
 	heap_push(&up->below, &s->tag);
@@ -375,7 +426,7 @@ void line_serve(struct resource *r, const struct lane *l, uint64_t tokens)
 		up->vtime = s->tag.key;
 		s->tag.key += max_u64((tokens << FQ_SHIFT) / s->weight, 1);
 		up->fresh = after(fresh, s->tag.key) ? s->tag.key : fresh;
-		s->tag.tie = up->turns++;
+		s->tag.tie = up->ties++;
 		heap_update(&up->below, &s->tag);
 	}
 }
@@ -399,7 +450,7 @@ void line_leave(struct resource *r, struct lane *l, uint64_t at_ns)
 {
 	list_remove(&l->wait);
 	if (l->by_tag)
-		r->turns->left_ns = at_ns;
+		r->tags->left_ns = at_ns;
 	l->by_tag = false;
 	if (l->in_share)
 		leave_shares(r, l);

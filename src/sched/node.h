@@ -6,18 +6,19 @@
  *	 └ fs             ●        ●        below it, and itself an item in the queue above it
  *	    └ mount       ●        ●
  *	       ├ class    ●        ●        any depth
- *	       │  └ key   ▤        ▤        the lane of a key: a FIFO of jobs
- *	       └ key      ▤        ▤
+ *	       │  └ key   ▤        ▤        the lane of a key: a FIFO of jobs, or a queue of
+ *	       └ key      ▤        ▤        several FIFOs (part.c)
  *
- * Every scope is a struct node: limits, permits, weight, pause.  A request enters the tree at a leaf
- * (a mount or one of its classes) under a key (the process, user, … whose share it uses), and every
- * node from the key to the root must admit it.  Classes of operations that are subject to the same
- * kinds of limits everywhere share a lane; lanes delay each other only where they share a bucket.
+ * Every scope is a struct node with limits and a weight; all but keys also have permits and a
+ * pause. A request enters the tree at a leaf (a mount or one of its classes) under a key (the
+ * process, user, … whose share it uses), and every node from the key to the root must admit it.
+ * Kinds of operations (enum cost_class) that are subject to the same kinds of limits everywhere
+ * share a lane; lanes delay each other only where they share a bucket.
  *
  * A scope above the leaf may have limits for each key, too, by its own idea of a key: then the
  * request is also subject to the limits of its key in that scope, an *outer key* (outer.c).  Outer
- * keys are not on the way to the root.  The lane of the leaf's key asks them after its own node, and
- * waits for their resources beside lanes of other classes (line.c).
+ * keys are not on the way to the root.  The lane of the leaf's key asks them after its own node,
+ * and waits for their resources beside lanes of other classes (line.c).
  *
  * A lane below the root is in one of three states:
  *	idle     nothing below it is waiting
@@ -27,27 +28,43 @@
  *	         joined the queue, and is asked again when the request is released.
  * A lane of the root is idle, blocked, or about to be released.
  *
- * A worked example (test_gate.c checks it).  A mount has iops=1 (capacity 1), whose next token comes at 0.5 s.  Global has
- * bps=100 (capacity 10), and another mount has just read more than that, so it is 50 bytes in debt.  Two processes
- * read: A wants 40 bytes, then B wants 40.
- *	t=0.0  A is parked.  The mount's iops refuses, so the mount's lane is *blocked* there, first in
- *	       line, with a due time of 0.5 s.  B is parked behind it: the mount's fair queue orders A
- *	       before B.
+ * Worked examples (test_gate.c checks them).
+ *
+ * Turn and hold.  A mount has iops=1 (capacity 1), whose next token comes at 0.5 s.  Global has
+ * bps=100 (capacity 10), and another mount has just read more than that, so it is 50 bytes in debt.
+ * Two processes read: A wants 40 bytes, then B wants 40.
+ *	t=0.0  A is parked.  The mount's iops refuses, so the mount's lane is *blocked* there, first
+ *	       in line, with a due time of 0.5 s.  B is parked behind it: the mount's fair queue
+ *	       orders A before B.
  *	t=0.5  The iops token is available.  The mount's lane gets its *turn* (it need not queue for
- *	       iops again) and becomes ready in the queue of fs, and fs in that of global.  Global's bps
- *	       has paid its debt and holds nothing.  40 bytes are more than its capacity, so they wait for a full
- *	       bucket: the lane of global is blocked until 0.6.  Meanwhile the mount *holds* what A needs of it: the
- *	       op is taken in advance (*prepaid*), so that no other lane can take it just before the
- *	       bytes become available.  Bytes of the mount would not be taken in advance but *claimed*
- *	       for the date 0.6: other lanes may use them until then, provided that the bucket is
- *	       full enough again by that date.
- *	t=0.6  Global has 10 bytes: it is full, and grants.  Only now is the decision made: the fair queues are asked
- *	       once more from the root down, A is still at the front, all tokens are taken (the prepaid op is
- *	       settled), and A is dispatched.  Global is 30 bytes in debt.  B becomes the front, and the mount's lane is
- *	       blocked by iops again, until 1.5 s; by then global is full, and B is dispatched immediately.
- * If B were a probe (poll asks when it could proceed), its turn would charge nothing and leave its key
- * a *voucher*: the tokens that it found are kept for 20 ms for a non-blocking read of that key, which
- * may then bypass the queue.
+ *	       iops again) and becomes ready in the queue of fs, and fs in that of global.  Global's
+ *	       bps has paid its debt and holds nothing.  40 bytes are more than its capacity, so they
+ *	       wait for a full bucket: the lane of global is blocked until 0.6.  Meanwhile the mount
+ *	       *holds* what A needs of it: the op is taken in advance (*prepaid*), so that metadata
+ *	       requests, which use iops in another lane, cannot take it just before the bytes become
+ *	       available.  (Bytes are not taken in advance but claimed; see below.)
+ *	t=0.6  Global has 10 bytes: it is full, and grants.  Only now is the decision made: the fair
+ *	       queues are asked once more from the root down, A is still at the front, all tokens are
+ *	       taken (the prepaid op is settled), and A is dispatched.  Global is 30 bytes in debt.
+ *	       B becomes the front, and the mount's lane is blocked by iops again, until 1.5 s; by
+ *	       then global is full, and B is dispatched immediately.
+ *
+ * Voucher.  A mount has bps=100 (capacity 10) and holds nothing.  P is a probe for 6 bytes (poll
+ * asks when it could read), and C, which wants 6 bytes, waits behind it.  P has its turn at 0.06 s.
+ * It takes nothing but leaves its key a *voucher*: the 6 bytes that it found are kept until 0.08 s
+ * for a non-blocking read of that key, which may bypass the queue.  If there is none, C is
+ * dispatched at 0.08 s.  (If nobody waited behind P, there would be no voucher.)
+ *
+ * Claim.  A mount has read_bps=100 and write_bps=100 (capacity 10 each).  A copy of 10 bytes needs
+ * both.  It has had its turn at both, but each time a reader or a writer had used up the other one.
+ *	t=0.25 The copy's lane has its turn at read_bps, which is full.  It asks write_bps, which has
+ *	       3 bytes, and is first in line there, with a due time of 0.32 s.  Because it had its
+ *	       turn there before, it *claims* the 10 bytes of read_bps for that date.  Others may use
+ *	       them until then, provided that the bucket is full enough again by that date.
+ *	t=0.26 A reader wants 2 bytes.  8 are left, and 6 more come until 0.32: it may proceed.
+ *	t=0.30 A reader wants 5 bytes.  The bucket is full again; 5 would be left, and only 2 more
+ *	       come until 0.32: it waits.
+ *	t=0.32 write_bps has 10 bytes, and read_bps, too: the copy is dispatched.
  *
  * Locking: everything here is guarded by gate->lock, except what is marked atomic. */
 #ifndef SCHED_NODE_H
@@ -71,13 +88,16 @@ struct resource {
 	struct bucket *bucket; /* NULL: permits or a pause */
 	uint16_t index;	       /* in node->res */
 	bool bytes;
-	uint32_t lanes;	     /* bit per lane that uses it */
-	struct list waiters; /* struct lane, first in line first */
-	struct line *line;   /* the rest of the line, if it is divided (line.c); or NULL */
+	uint32_t lanes; /* bit per lane that uses it */
+	/* struct lane, first in line first; if the line is divided: those that need not queue, and
+	 * the first of the others */
+	struct list waiters;
+	struct line *line; /* the rest of the line, if it is divided (line.c); or NULL */
 	/* in gate->due: the earliest time at which the first waiter may be able to proceed */
 	struct heap_item due;
 	/* prepaid ops or claimed bytes, by lane.  There is room for every lane of its node.  If the
-	 * node is a key, lanes of other leaves use it, too; while there is no room, they hold nothing. */
+	 * node is a key, lanes of other leaves use it, too; while there is no room, they hold
+	 * nothing. */
 	struct hold {
 		const struct lane *lane; /* NULL: free */
 		uint64_t tokens;
@@ -87,12 +107,14 @@ struct resource {
 	uint64_t blocked_ns;	 /* when the current wait began, if any lane waits */
 	uint64_t blocking_ns;	 /* total duration of earlier waits */
 	uint64_t would_wait;	 /* requests in dry runs that would have waited for it */
-	/* How the lanes of its node share it (line.c); a key has none, since there are many keys. */
-	struct lane_turns {
-		uint64_t tag[LANES]; /* tokens per weight, << FQ_SHIFT */
-		uint64_t vtime;	     /* the tag that was served last */
-		uint64_t left_ns;    /* when a lane last left the line */
-	} turns[];
+	/* How the lanes of its node share it (line.c).  Resources of keys have none, since there
+	 * are many keys. */
+	struct lane_tags {
+		uint64_t tag[LANES];	/* tokens per weight, << FQ_SHIFT */
+		uint64_t weight[LANES]; /* the weight that the tag is for */
+		uint64_t vtime;		/* the tag that was served last */
+		uint64_t left_ns;	/* when a lane last left the line */
+	} tags[];			/* one, or none */
 };
 
 /* A line that is divided into shares: what each node gets of the tokens of an outer key. */
@@ -108,7 +130,7 @@ struct line_share {
 	uint64_t fresh; /* tag that a new share below gets: tokens given so far, per weight that waits */
 	uint64_t weight;   /* of the node, when lanes began to wait in it */
 	uint64_t weights;  /* sum over the shares in `below` */
-	uint64_t turns;	   /* number of tags given below: equal ones are served in this order */
+	uint64_t ties;	   /* number of tags given below: equal ones are served in this order */
 	size_t n_below;	   /* shares directly below it, whether or not lanes wait there */
 	uint32_t waiting;  /* number of lanes that wait in it and below it */
 	struct list lanes; /* at a key: those that wait, except line->first */
@@ -128,7 +150,8 @@ struct lane {
 	uint32_t parked; /* at a key: number of jobs, those in parts included */
 	uint16_t index;
 	bool in_share;		 /* it waits in a share of a line */
-	bool by_tag;		 /* it waits in the order of resource->turns */
+	bool by_tag;		 /* it waits in the order of resource->tags */
+	bool claims;		 /* it is first in line, and what it has claimed is kept for it */
 	struct key_clock *clock; /* wait_clock.c; at the bottom: may be NULL */
 	/* the lanes below that are ready; NULL at the bottom.  At a key: those of the parts of the
 	 * lane, if it is divided (part.c) */
@@ -136,11 +159,13 @@ struct lane {
 	struct list jobs;	  /* at the bottom: FIFO, linked by job->link */
 	struct fq_item item;	  /* in the parent's fq */
 	struct resource *blocked; /* the resource at which it waits in line, linked by ->wait */
-	struct resource
-		*turn; /* the resource where it was first in line: it need not queue there again */
+	/* bit per resource of its node where it was first in line: it need not queue there again
+	 * before a request is admitted */
+	uint32_t had_turn;
 	struct list wait;
 	uint64_t claim_due_ns; /* the date for which it has claimed bytes */
-	/* sequence number of when it last joined the end of a line; NEVER: idle */
+	/* sequence number of when it last joined a line: decides between equal tags, and where
+	 * there are none (permits, pauses, keys); NEVER: idle */
 	uint64_t in_line;
 };
 
@@ -155,6 +180,7 @@ struct reservation {
 	/* when its next request is due; each request postpones it by the time it takes at this
 	 * rate */
 	uint64_t due_ns;
+	bool waits;	  /* requests of the node wait */
 	uint64_t idle_ns; /* when the last of its requests left the queue */
 };
 
@@ -290,7 +316,8 @@ struct lane_limits lane_limits(const struct lane *l, const struct job *j);
 const struct chain_link *next_limit(struct lane_limits *limits); /* NULL: no more */
 /* The first resource that the lane asks and that refuses the job; NULL: none does. */
 struct resource *lane_ask(struct lane *l, const struct job *j, uint64_t at_ns);
-/* The job whose turn it is below this lane, and the lane of its key.  The lane must not be empty. */
+/* The job whose turn it is below this lane, and the lane of its key.  The lane must not be empty.
+ * */
 struct job *lane_front(struct lane *l, uint64_t at_ns);
 struct lane *lane_bottom(struct lane *l, uint64_t at_ns);
 /* Queues the lane at `r`, a resource that refused it; and takes it out again. */
@@ -300,6 +327,17 @@ void lane_unblock(struct lane *l, uint64_t at_ns);
  * before `end` (NULL: at all that it asks). */
 void lane_hold(struct lane *l, const struct resource *end, uint64_t date_ns, const struct job *j,
 	       uint64_t at_ns);
+/* The lane is first in line at r, had its turn there before, and will have it again at a date:
+ * until then it claims what it asks of the same node before r.  Otherwise a copy, which needs two
+ * byte limits of a scope, would find one of them used up by readers whenever it has waited for the
+ * other one. */
+void lane_claim(struct lane *l, struct resource *r, const struct job *j, uint64_t date_ns,
+		uint64_t at_ns);
+/* The lane is not first in line any more. */
+void lane_stop_claiming(struct lane *l);
+/* The link that stands for the resource; NULL: the lane does not ask it for the job (any more). */
+const struct chain_link *lane_link(const struct lane *l, const struct resource *r,
+				   const struct job *j);
 /* Job j was at the front of the lane of a key and has left: the lane also leaves the resources of
  * those outer keys of j that the next job does not have. */
 void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns);
@@ -310,15 +348,16 @@ void lane_leave_outer(struct lane *l, const struct job *j, uint64_t at_ns);
 struct lane *lane_for(struct lane *whole, const struct job *j, uint64_t now_ns);
 /* The parts of a lane, one after the other; NULL: no more. */
 struct lane *part_next(const struct lane *whole, const struct lane *part);
-/* For a change of limits.  parts_join takes the parts out of all queues and makes the lane whole again; parts_divide divides
- * a lane that is in no queue if necessary, and queues the parts. */
+/* For a change of limits.  parts_join takes the parts out of all queues and makes the lane whole
+ * again; parts_divide divides a lane that is in no queue if necessary, and queues the parts. */
 void parts_join(struct lane *whole, uint64_t now_ns);
 void parts_divide(struct lane *whole, uint64_t now_ns);
 void parts_free(struct lane *whole);
 
 /* reserve.c */
 
-/* When the front of the lane is due by a reservation of its node or one below; NEVER: it has none. */
+/* When the front of the lane is due by a reservation of its node or one below; NEVER: it has none.
+ * */
 uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns);
 /* True: a request of this cost is due by the node's own reservation. */
 bool reserve_is_due(const struct node *n, const struct cost *c, uint64_t at_ns);
@@ -329,11 +368,17 @@ void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns);
 
 /* line.c */
 
-/* The lane waits at the resource, behind others of its key. */
+/* The lane waits at the resource: where it belongs by its tag or its share, or behind the others.
+ * */
 void line_join(struct resource *r, struct lane *l, uint64_t at_ns);
+/* The lane that is served next: the first in line, but before it those with a reservation that is
+ * late, the earliest date first. Something must be waiting. */
+struct lane *line_next(struct resource *r, uint64_t at_ns);
 /* The lane has its turn, for so many tokens.  Call line_leave next. */
 void line_serve(struct resource *r, const struct lane *l, uint64_t tokens);
 void line_leave(struct resource *r, struct lane *l, uint64_t at_ns);
+/* More may wait in the lane than before. */
+void line_grew(struct resource *r, struct lane *l);
 /* False: if the lane joined the line now, others would be ahead of it. */
 bool line_would_be_first(const struct resource *r, const struct lane *l);
 /* A request of the lane has taken tokens. */
@@ -375,7 +420,8 @@ static inline bool resource_is_shared(const struct resource *r)
 	       (r->node->kind == SCOPE_KEY && r->node->parent->branch->n_children);
 }
 
-/* A cost in the unit of the fair queues: time on the tightest limit of the node and its ancestors. */
+/* A cost in the unit of the fair queues: time on the tightest limit of the node and its ancestors.
+ * */
 uint64_t turn_cost(const struct node *n, const struct job *j);
 uint64_t turn_cost_of(const struct node *n, const struct cost *c);
 

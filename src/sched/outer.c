@@ -118,7 +118,7 @@ void outer_attach(struct job *j, const struct caller *c, uint64_t now_ns)
 		key_pin(key);
 		key->parked_below++;
 		j->grant.key[++j->outer_keys].key = key;
-		j->turns[j->outer_keys] = 0;
+		j->had_turn[j->outer_keys] = 0;
 	}
 }
 
@@ -134,13 +134,13 @@ void outer_note_turn(struct job *j, const struct resource *r)
 {
 	unsigned i = outer_place(j, r->node);
 	if (i)
-		j->turns[i] |= 1U << r->index;
+		j->had_turn[i] |= 1U << r->index;
 }
 
 bool outer_had_turn(const struct job *j, const struct resource *r)
 {
 	unsigned i = outer_place(j, r->node);
-	return i && j->turns[i] & 1U << r->index;
+	return i && j->had_turn[i] & 1U << r->index;
 }
 
 void outer_detach(struct job *j)

@@ -9,19 +9,23 @@
  *	        was idle for less than FQ_PAUSE_NS, `due` may stay in the past by up to that time.
  *
  * A request that was served late does not postpone the next one, so that in any time t during which
- * the class waits, it gets at least rate × t minus one request.  A request that was served early, by
- * weight, postpones the next one by its own time only, so that earlier service is no disadvantage.
- * Nodes above the class use the earliest date of the classes below them: a reservation is honoured
- * wherever the limit is that makes its requests wait.
+ * the class waits, it gets at least rate × t minus one request of its own and the requests of
+ * others that were admitted just before it was due.  A request that was served early, by weight,
+ * postpones the next one by its own time only, so that earlier service is no disadvantage. Nodes
+ * above the class use the earliest date of the classes below them: a reservation is honoured
+ * wherever the limit is that makes its requests wait, with one exception: the limits for each key
+ * of a scope above the class (outer.c) are divided by weight alone.
  *
- * A request that is served by a reservation is charged to the share of its class, which thus gets the larger of its share
- * and its reservation.  It is not charged to the shares of the scopes above: a reservation is granted before weights divide
- * the rest.  Otherwise a large reservation of one class could use up the share of its mount, and the other classes of that
- * mount would get nothing.  Example: two mounts share 10 MB/s.  In one of them, class a has a reservation of 6 MB/s and b
- * has none: a gets 6, and the mounts share the other 4 equally, so b gets 2 and the other mount 2.
+ * A request that is served by a reservation is charged to the share of its class, which thus gets
+ * the larger of its share and its reservation.  It is not charged to the shares of the scopes
+ * above: a reservation is granted before weights divide the rest.  Otherwise a large reservation of
+ * one class could use up the share of its mount, and the other classes of that mount would get
+ * nothing.  Example: two mounts share 10 MB/s.  In one of them, class a has a reservation of 6 MB/s
+ * and b has none: a gets 6, and the mounts share the other 4 equally, so b gets 2 and the other
+ * mount 2.
  *
- * What a class is owed is bounded.  Otherwise, a class that was not served for long, because its mount was paused, say,
- * would take everything afterwards. */
+ * What a class is owed is bounded.  Otherwise, a class that was not served for long, because its
+ * mount was paused, say, would take everything afterwards. */
 #include "sched/gate_internal.h"
 
 #define RESERVE_LATE_NS NSEC_PER_SEC
@@ -57,18 +61,20 @@ uint64_t lane_reserved_ns(struct lane *l, uint64_t at_ns)
 static bool anything_waits(const struct node *n)
 {
 	for (unsigned i = 0; i < LANES; i++)
-		if (n->lane[i].blocked || fq_queued(&n->lane[i].item))
+		if (!lane_empty(&n->lane[i]))
 			return true;
 	return false;
 }
 
+/* A lane that only moves, from the line of a limit to a queue, say, has not begun to wait. */
 void reserve_begin(struct node *n, uint64_t at_ns)
 {
 	if (!n->branch || (!n->branch->reserve.bps && !n->branch->reserve.iops))
 		return;
 	struct reservation *r = &n->branch->reserve;
-	if (anything_waits(n))
+	if (r->waits)
 		return;
+	r->waits = true;
 	uint64_t away_ns = at_ns > r->idle_ns ? at_ns - r->idle_ns : 0;
 	uint64_t behind_ns = away_ns < FQ_PAUSE_NS ? min_u64(FQ_PAUSE_NS, at_ns) : 0;
 	r->due_ns = max_u64(r->due_ns, at_ns - behind_ns);
@@ -76,12 +82,15 @@ void reserve_begin(struct node *n, uint64_t at_ns)
 
 void reserve_end(struct node *n, uint64_t at_ns)
 {
-	if (n->branch && !anything_waits(n))
-		n->branch->reserve.idle_ns = at_ns;
+	struct reservation *r = n->branch ? &n->branch->reserve : NULL;
+	if (!r || !r->waits || anything_waits(n))
+		return;
+	r->waits = false;
+	r->idle_ns = at_ns;
 }
 
-/* How late a request may be served although its reservation is honoured: requests of others that were admitted before it
- * was due delay it by their cost. */
+/* How late a request may be served although its reservation is honoured: requests of others that
+ * were admitted before it was due delay it by their cost. */
 static uint64_t most_late_ns(const struct node *n)
 {
 	uint64_t largest = 0;

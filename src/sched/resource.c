@@ -10,7 +10,7 @@ struct resource *resource_new(struct node *n, unsigned index)
 	if (!heap_reserve(&g->due, g->n_resources + 1))
 		return NULL;
 	struct resource *r =
-		calloc(1, sizeof(*r) + (n->kind == SCOPE_KEY ? 0 : sizeof(r->turns[0])));
+		calloc(1, sizeof(*r) + (n->kind == SCOPE_KEY ? 0 : sizeof(r->tags[0])));
 	if (!r)
 		return NULL;
 	g->n_resources++;
@@ -76,6 +76,12 @@ void resource_drop_held(struct resource *r, const struct lane *l)
 	resource_kick(r);
 }
 
+/* Claims of other lanes do not count: the dates of their turns are not known. */
+static bool claims_count(const struct lane *l)
+{
+	return fq_queued(&l->item) || l->claims;
+}
+
 /* How long a lane must wait so that other lanes get what they have claimed.  0: what they claimed
  * stays available, or will be available again by the date of the claim.  Otherwise the time until
  * that date; NEVER if the date has passed: the lane waits until the others have been served. */
@@ -87,7 +93,7 @@ static uint64_t claims_wait_ns(const struct resource *r, const struct lane *l, u
 	for (unsigned i = 0; i < LANES; i++) {
 		const struct lane *o = r->held[i].lane;
 		uint64_t claim = min_u64(r->held[i].tokens, bucket_capacity(b));
-		if (!o || o == l || !fq_queued(&o->item))
+		if (!o || o == l || !claims_count(o))
 			continue;
 		uint64_t until_ns = o->claim_due_ns > at_ns ? o->claim_due_ns - at_ns : 0;
 		int64_t missing =

@@ -159,36 +159,36 @@ static bool same_term(const struct rule_term *a, const struct rule_term *b)
 /* --- globs --- */
 
 /* The number of characters before the first that is not literal. */
-static size_t literal_length(const char *glob)
+static size_t literal_length(bool cgroup, const char *glob)
 {
-	return strcspn(glob, "*?[\\");
+	return strcspn(glob, cgroup ? "*?[" : "*?[\\");
 }
 
-static bool is_literal(const char *glob)
+static bool is_literal(bool cgroup, const char *glob)
 {
-	return !glob[literal_length(glob)];
+	return !glob[literal_length(cgroup, glob)];
 }
 
 /* True: nothing matches both globs, as far as their literal beginnings show. */
 static bool globs_disjoint(bool cgroup, const char *a, const char *b)
 {
-	if (is_literal(a))
+	if (is_literal(cgroup, a))
 		return !rule_glob_matches(cgroup, b, a);
-	if (is_literal(b))
+	if (is_literal(cgroup, b))
 		return !rule_glob_matches(cgroup, a, b);
-	return strncmp(a, b, min_u64(literal_length(a), literal_length(b))) != 0;
+	return strncmp(a, b, min_u64(literal_length(cgroup, a), literal_length(cgroup, b))) != 0;
 }
 
 /* True: whatever matches `later` matches `glob`, as far as the texts show: `later` is literal, or `glob` is a literal
  * beginning and everything that continues it. */
 static bool glob_covers(bool cgroup, const char *glob, const char *later)
 {
-	size_t n = literal_length(glob);
-	if (is_literal(later))
+	size_t n = literal_length(cgroup, glob);
+	if (is_literal(cgroup, later))
 		return rule_glob_matches(cgroup, glob, later);
 	if (cgroup ? n == 0 || strcmp(glob + n - 1, "/**") != 0 : strcmp(glob + n, "*") != 0)
 		return false;
-	return literal_length(later) >= n && strncmp(later, glob, n) == 0;
+	return literal_length(cgroup, later) >= n && strncmp(later, glob, n) == 0;
 }
 
 /* --- matches that are impossible --- */
@@ -324,11 +324,15 @@ void rule_free(struct rule *r)
 
 /* --- matching --- */
 
+/* A backslash stands for itself: names that systemd has escaped contain some, as in
+ * machine-qemu\x2d1.scope. */
+#define CGROUP_FLAGS (FNM_PATHNAME | FNM_NOESCAPE)
+
 static bool cgroup_matches(const char *glob, const char *path)
 {
 	size_t n = strlen(glob);
 	if (n < 3 || strcmp(glob + n - 3, "/**") != 0)
-		return fnmatch(glob, path, FNM_PATHNAME) == 0;
+		return fnmatch(glob, path, CGROUP_FLAGS) == 0;
 	if (n == 3)
 		return true; /* "/" and two stars: all cgroups */
 	/* The directory itself or anything below it: compare as many components as the glob has. */
@@ -346,7 +350,7 @@ static bool cgroup_matches(const char *glob, const char *path)
 			*p = '\0';
 			break;
 		}
-	return fnmatch(dir, head, FNM_PATHNAME) == 0;
+	return fnmatch(dir, head, CGROUP_FLAGS) == 0;
 }
 
 bool rule_glob_matches(bool cgroup, const char *glob, const char *text)

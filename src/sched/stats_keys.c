@@ -31,7 +31,7 @@ static void copy_caps(struct key_stats *k, const struct key *key, uint64_t now_n
 	}
 }
 
-static const struct job *oldest_job(const struct lane *whole)
+const struct job *lane_oldest_job(const struct lane *whole)
 {
 	const struct job *oldest = NULL;
 	for (const struct lane *l = whole; l; l = part_next(whole, l == whole ? NULL : l))
@@ -78,7 +78,7 @@ static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_
 	copy_limits(k, key);
 	for (unsigned i = 0; i < key->node.gate->lanes; i++) {
 		const struct lane *l = &key->node.lane[i];
-		const struct job *j = oldest_job(l);
+		const struct job *j = lane_oldest_job(l);
 		uint64_t age_ns = j && now_ns > j->parked_ns ? now_ns - j->parked_ns : 0;
 		if (!j || (age_ns <= k->oldest_ns && k->waits_for.known))
 			continue;

@@ -188,16 +188,19 @@ static void sum_leaf(struct leaf *f, void *arg)
 	}
 }
 
-static void find_oldest_job(struct job *j, void *arg)
+static void find_oldest_of_key(struct key *key, void *arg)
 {
 	struct waited_sum *sum = arg;
-	if (!j->own && !j->probe && (!sum->oldest || (int64_t)(j->seq - sum->oldest->seq) < 0))
-		sum->oldest = j;
+	for (unsigned i = 0; i < LANES; i++) {
+		const struct job *j = lane_oldest_job(&key->node.lane[i]);
+		if (j && (!sum->oldest || (int64_t)(j->seq - sum->oldest->seq) < 0))
+			sum->oldest = j;
+	}
 }
 
 static void find_oldest(struct leaf *f, void *arg)
 {
-	jobs_each(f, find_oldest_job, arg);
+	keys_each(&f->keys, find_oldest_of_key, arg);
 }
 
 unsigned gate_waited_limits(struct gate_mount *m, const char *class, bool dry_run,

@@ -112,13 +112,19 @@ static bool serve_locked(struct workers *w)
 	return served;
 }
 
+static void dequeue_locked(struct workers *w, struct job *j)
+{
+	list_remove(&j->link);
+	j->queued = false;
+	w->queued--;
+}
+
 static struct job *take_locked(struct workers *w)
 {
 	struct job *j = list_first(&w->queue, struct job, link);
 	if (!j)
 		return NULL;
-	list_remove(&j->link);
-	w->queued--;
+	dequeue_locked(w, j);
 	w->started++;
 	return j;
 }
@@ -323,6 +329,8 @@ static void watcher_remove(struct workers *w)
 static void add_jobs(struct workers *w, struct list *jobs, unsigned n)
 {
 	pthread_mutex_lock(&w->lock);
+	list_for_each (it, jobs)
+		list_entry(it, struct job, link)->queued = true;
 	list_splice_tail(&w->queue, jobs);
 	w->queued += n;
 	unsigned busy = w->n_all - w->n_idle - w->n_serving;
@@ -373,6 +381,17 @@ struct workers *workers_new(unsigned max, const struct workers_hooks *hooks)
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 	return NULL;
+}
+
+bool workers_cancel(struct job *j)
+{
+	struct workers *w = j->workers;
+	pthread_mutex_lock(&w->lock);
+	bool queued = j->queued;
+	if (queued)
+		dequeue_locked(w, j);
+	pthread_mutex_unlock(&w->lock);
+	return queued;
 }
 
 unsigned workers_queued(struct workers *w)

@@ -12,6 +12,7 @@
 
 #include "base/list.h"
 
+struct job;
 struct workers;
 
 /* Each may be NULL.  A thread whose start fails exits, and is replaced when jobs need it. */
@@ -31,6 +32,8 @@ struct workers *workers_new(unsigned max, const struct workers_hooks *hooks);
 /* Passes each job (struct job, linked by ->link) to the pool that it names.  Has the signature
  * that gate_new expects. */
 void workers_dispatch(void *unused, struct list *ready);
+/* Takes an admitted job back from its pool.  False: a thread has taken it, or it has not reached the pool yet. */
+bool workers_cancel(struct job *j);
 unsigned workers_queued(struct workers *w); /* jobs that no thread has taken yet */
 /* Runs queued jobs on the calling thread: for jobs that will be refused while all threads hang, or that are stranded. */
 void workers_run_queued(struct workers *w);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Is a limit exact, is it shared fairly, and what does it cost callers that are not limited?
+# Once for each transport; one of them: BENCH_TRANSPORT=dev|uring.  The first word of a row says which.
 . "${srcdir:-.}/tests/bench/lib.sh" || exit 1
 requires bindfs
 
@@ -9,7 +10,12 @@ head -c 64M /dev/zero | tr '\0' x >"$SRC/data"
 T=${FULL:+10}
 T=${T:-4}
 SIZES=4K,16K,64K,128K,256K,512K,1M
-ratefs_target() { target "$1" "$RATEFS" -o "allow_other,$2"; }
+TRANSPORTS=${BENCH_TRANSPORT:-dev}
+if [ -z "${BENCH_TRANSPORT:-}" ]; then
+	if [ "$(cat "$uring_parameter" 2>/dev/null)" = Y ]; then TRANSPORTS="dev uring"
+	else say "only by /dev/fuse: io_uring is disabled for FUSE: echo Y > $uring_parameter"; fi
+fi
+ratefs_target() { target "$1" "$RATEFS" -o "allow_other,transport=$BY,$2"; }
 
 # held TARGET ROW WHAT VALUE UNIT OP BAR: a verdict; the bar is for ratefs, others are shown beside it.
 held() {
@@ -36,7 +42,7 @@ accuracy_run() {
 
 # accuracy_verdict NAME WANTED FILTER LARGEST CLIENTS BLOCKS
 accuracy_verdict() {
-	local got off room row="$1, $5 client(s), $6"
+	local got off room row="$BY: $1, $5 client(s), $6"
 	got=$(json "$3" "$TMP/$1.$5.$6.json")
 	off=$(awk -v g="$got" -v w="$2" 'BEGIN { printf "%.4f\n", (g - w) / w * 100 }')
 	# 0.2 % and one request.
@@ -66,11 +72,11 @@ accuracy() {
 	done
 }
 bps() {
-	accuracy "$1MBps" $(($1 * 1000000)) .total.bytes_per_s "$RATEFS" -o "allow_other,read_bps=$1MB"
+	accuracy "$1MBps" $(($1 * 1000000)) .total.bytes_per_s "$RATEFS" -o "allow_other,transport=$BY,read_bps=$1MB"
 	accuracy "bindfs:$1MBps" $(($1 * 1000000)) .total.bytes_per_s bindfs --multithreaded -o direct_io \
 		"--read-rate=$(($1 * 1000000))"
 }
-iops() { accuracy "$1iops" "$1" .total.ops_per_s "$RATEFS" -o "allow_other,read_iops=$1"; }
+iops() { accuracy "$1iops" "$1" .total.ops_per_s "$RATEFS" -o "allow_other,transport=$BY,read_iops=$1"; }
 
 # accuracy_go together|alone: what was listed since the last time.
 accuracy_go() {
@@ -112,7 +118,7 @@ jain() {
 	for t in "${TARGETS[@]}"; do
 		out=$(iogen --op read --clients "$1" --size "$SIZES" --skip 1 --time "$2" --random \
 			--path "$(dir_of "$t")/data") || fail "fairness on $t"
-		held "$t" "fairness, $1 clients, 4K-1M" "Jain index" "$(number .jain <<<"$out")" - '>=' 0.995
+		held "$t" "$BY: fairness, $1 clients, 4K-1M" "Jain index" "$(number .jain <<<"$out")" - '>=' 0.995
 	done
 }
 fairness() {
@@ -137,7 +143,7 @@ light() {
 	done
 }
 light_verdict() {
-	held "$1" "4K beside 64 bulk readers" "$2" "$(printf %.3f "$4")" turns '<=' "$3"
+	held "$1" "$BY: 4K beside 64 bulk readers" "$2" "$(printf %.3f "$4")" turns '<=' "$3"
 }
 
 weights() {
@@ -150,7 +156,7 @@ weights() {
 	for i in 1 2 4; do
 		share=$(number "[.clients[] | select(.uid == $((1001 + i / 2))) | .bytes] | add" <<<"$out")
 		share=$(number "$share / .total.bytes * 7 / $i * 100 - 100 | fabs" <<<"$out")
-		verdict "weights 1:2:4" "off the share of $i" "$(printf %.3f "$share")" % '<=' 2
+		verdict "$BY: weights 1:2:4" "off the share of $i" "$(printf %.3f "$share")" % '<=' 2
 	done
 	targets_forget
 }
@@ -168,7 +174,7 @@ park() {
 
 # One stat takes as long while 1000 reads wait.
 beside_parked() {
-	local round row="stat beside 1000 parked reads"
+	local round row="$BY: stat beside 1000 parked reads"
 	wanted "$row" || return 0
 	echo x >"$SRC/other"
 	ratefs_target ratefs read_bps=1kB,attr_timeout=0,entry_timeout=0
@@ -194,8 +200,8 @@ killed() {
 	park 1
 	out=$(parkkill "$(dir_of ratefs)/data" 200) || fail "parkkill"
 	unpark
-	verdict "kill -9 of a parked reader" "gone after, p99" "$(number .p99_ms <<<"$out")" ms '<=' 50
-	verdict "kill -9 of a parked reader" "gone after, p50" "$(number .p50_ms <<<"$out")" ms
+	verdict "$BY: kill -9 of a parked reader" "gone after, p99" "$(number .p99_ms <<<"$out")" ms '<=' 50
+	verdict "$BY: kill -9 of a parked reader" "gone after, p50" "$(number .p50_ms <<<"$out")" ms
 	targets_forget
 }
 
@@ -212,13 +218,13 @@ five_thousand() {
 	before=$(rss_kb "$pid")
 	park $n
 	sleep 1
-	verdict "5000 parked reads" "memory of each" \
+	verdict "$BY: 5000 parked reads" "memory of each" \
 		"$(awk -v a="$before" -v b="$(rss_kb "$pid")" -v n=$n 'BEGIN { printf "%.0f\n", (b - a) * 1024 / n }')" \
 		B '<=' 2048
 	t0=$(now_ms)
 	kill "$pid"
 	within 10s gone "$pid" || fail "SIGTERM: still there after 10 s"
-	verdict "5000 parked reads" "SIGTERM to exit" $(($(now_ms) - t0)) ms '<=' 1000
+	verdict "$BY: 5000 parked reads" "SIGTERM to exit" $(($(now_ms) - t0)) ms '<=' 1000
 	wait "$pid" || fail "SIGTERM: exit code $?"
 	TARGET_PID[ratefs]=
 	unpark
@@ -228,7 +234,7 @@ five_thousand() {
 # --- limits that never bind ------------------------------------------------------------------
 
 cost_row() {
-	local row="unbound: $1" round t rounds=${FULL:+31} out cpu
+	local row="$BY: unbound: $1" round t rounds=${FULL:+31} out cpu
 	rounds=${BENCH_ROUNDS:-${rounds:-15}}
 	wanted "$row" || return 0
 	shift
@@ -257,11 +263,13 @@ unbound() {
 	targets_forget
 }
 
-accuracy_rows
-fairness
-weights
-beside_parked
-killed
-five_thousand
-unbound
+for BY in $TRANSPORTS; do
+	accuracy_rows
+	fairness
+	weights
+	beside_parked
+	killed
+	five_thousand
+	unbound
+done
 table

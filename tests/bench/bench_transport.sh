@@ -164,10 +164,9 @@ limit_rows() {
 # Precise, on one CPU: what ratefs itself costs, beside a daemon that makes the same calls to the source.
 paired_rows() {
 	local op t strict=allow_other,cache=strict
-	wanted "one CPU: read, uring / floor" || wanted "one CPU: read, uring / dev" || return 0
 	targets_forget
 	pair_file
-	for op in read write fstat stat open; do
+	for op in read write fstat stat open create; do
 		for t in dev uring; do
 			pair_row "one CPU: $op, $t / floor" 0.9 $op "$RATEFS -o $strict,transport=$t" "$BENCH_HELPERS/floor $t calls"
 		done

@@ -8,9 +8,10 @@
  * Requests come by /dev/fuse or by io_uring, as with ratefs's transport=, but without libfuse.  The replies let the kernel
  * make as many round trips as with ratefs -o cache=strict.  SOURCE is ignored.
  *
- * With `calls`, each request makes the system calls in SOURCE that no mirror can do without: stat, open, pread, pwrite and so
- * on, with what the kernel asks for.  The names must exist there, as files of at least 16 MiB: a short read or write is an
- * error.  Names, attributes and handles are still made up.
+ * With `calls`, each request makes the system calls that no mirror can do without: in SOURCE stat, open, pread, pwrite and
+ * so on, with what the kernel asks for, and after an open the notification that makes the kernel ask for the attributes of an
+ * open file.  Files that are read or written must exist there, with at least 16 MiB: a short read or write is an error.
+ * Names, attributes and handles are still made up.
  *
  * What a mirror is short of this is its own; what this is short of the backing directory is the kernel's. */
 #include <errno.h>
@@ -31,6 +32,7 @@
 #include <unistd.h>
 
 #include "fs/uring.h"
+#include "fs/wire.h"
 
 #define FILE_SIZE     (16ULL << 20)
 #define MAX_TRANSFER  (1U << 20)
@@ -64,10 +66,33 @@ static int call_open(uint64_t node, uint32_t flags)
 	return fd < 0 || fstat(fd, &st) < 0 ? -1 : fd;
 }
 
-static void call_lookup(uint64_t node, const char *name)
+static void call_stat(const char *name)
 {
 	struct stat st;
 	fstatat(source, name, &st, AT_SYMLINK_NOFOLLOW);
+}
+
+static void call_getattr(uint64_t node, const struct fuse_getattr_in *in)
+{
+	struct stat st;
+	if (in->getattr_flags & FUSE_GETATTR_FH)
+		fstat((int)in->fh, &st);
+	else if (node == FUSE_ROOT_ID)
+		fstat(source, &st);
+	else
+		call_stat(known[node % NAMES_KNOWN]);
+}
+
+static int call_create(const char *name)
+{
+	struct stat st;
+	int fd = openat(source, name, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+	return fd < 0 || fstat(fd, &st) < 0 ? -1 : fd;
+}
+
+static void call_lookup(uint64_t node, const char *name)
+{
+	call_stat(name);
 	char *place = known[node % NAMES_KNOWN];
 	if (strcmp(place, name) != 0) /* the same for all threads, unless names collide */
 		snprintf(place, sizeof(known[0]), "%s", name);
@@ -76,12 +101,10 @@ static void call_lookup(uint64_t node, const char *name)
 /* data: of a write, or a buffer for a read.  False: not all of it was read or written. */
 static bool call(const struct fuse_in_header *in, const void *args, const char *name, char *data)
 {
-	const struct fuse_getattr_in *getattr = args;
 	const struct fuse_read_in *rw = args; /* a write begins with the same fields */
-	struct stat st;
 	switch (in->opcode) {
 	case FUSE_GETATTR:
-		fstat(getattr->getattr_flags & FUSE_GETATTR_FH ? (int)getattr->fh : source, &st);
+		call_getattr(in->nodeid, args);
 		break;
 	case FUSE_UNLINK:
 		unlinkat(source, name, 0);
@@ -146,11 +169,11 @@ static struct fuse_open_out open_with(uint32_t flags)
 static int lookup(const char *name, struct fuse_entry_out *out)
 {
 	long n = number_of(name);
-	if (n >= 0 && !atomic_load_explicit(&created[n], memory_order_relaxed))
-		return -ENOENT;
 	struct fuse_entry_out entry = entry_of(name, false);
 	if (source >= 0)
 		call_lookup(entry.nodeid, name);
+	if (n >= 0 && !atomic_load_explicit(&created[n], memory_order_relaxed))
+		return -ENOENT;
 	*out = entry; /* with io_uring, in the place of the name */
 	return sizeof(*out);
 }
@@ -164,7 +187,7 @@ static int create(const struct fuse_create_in *in, const char *name, char *out)
 		return -EPERM;
 	atomic_store_explicit(&created[n], true, memory_order_relaxed);
 	if (source >= 0)
-		open.fh = (uint64_t)openat(source, name, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+		open.fh = (uint64_t)call_create(name);
 	memcpy(out, &entry, sizeof(entry));
 	memcpy(out + sizeof(entry), &open, sizeof(open));
 	return sizeof(entry) + sizeof(open);
@@ -189,8 +212,10 @@ static int getattr(uint64_t node, struct fuse_attr_out *out)
 static int open_node(uint64_t node, uint32_t flags, struct fuse_open_out *out)
 {
 	*out = open_with(flags);
-	if (source >= 0)
+	if (source >= 0) {
 		out->fh = (uint64_t)call_open(node, flags);
+		wire_notify_attr(fuse_fd, node);
+	}
 	return sizeof(*out);
 }
 
@@ -409,9 +434,10 @@ static bool mount_on(const char *mountpoint)
 {
 	char options[128];
 	fuse_fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	snprintf(options, sizeof(options),
-		 "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other,max_read=%u", fuse_fd,
-		 getuid(), getgid(), MAX_TRANSFER);
+	snprintf(
+		options, sizeof(options),
+		"fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,allow_other,max_read=%u",
+		fuse_fd, getuid(), getgid(), MAX_TRANSFER);
 	if (fuse_fd < 0 ||
 	    mount("floor", mountpoint, "fuse.floor", MS_NOSUID | MS_NODEV, options) < 0) {
 		fprintf(stderr, "floor: cannot mount %s: %s\n", mountpoint, strerror(errno));

@@ -17,6 +17,7 @@
 #	BENCH_STRICT=1 (or the argument --strict)	exit 1 where a bar is missed
 
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+umount "$uring_parameter" 2>/dev/null # of lib.sh: benches choose the transport themselves
 requires jq awk helper:iogen
 
 case " $* " in *" --strict "*) BENCH_STRICT=1 ;; esac

@@ -2,7 +2,9 @@
 /* Two mounts of the same directory, compared in turns that are too short for anything else on the machine to
  * slow down only one of them.
  *
- *	pair read|write|fstat|stat|open SECONDS A B [CLIENTS]	A and B: the same file on each mount
+ *	pair read|write|fstat|stat|open|create SECONDS A B [CLIENTS]	A and B: the same file on each mount
+ *
+ * `create` creates, closes and removes another file beside it.
  *
  * Runs blocks of four turns (A B B A, then B A A B, …) and prints a line for each block: ns per operation on A, and on B.
  * The first operations of a turn are not timed: they find the caches full of the other mount.  With several clients,
@@ -23,8 +25,8 @@
 #define TURN_NS	  5000000U
 #define TURNS_MIN 256U
 
-enum op { OP_READ, OP_WRITE, OP_FSTAT, OP_STAT, OP_OPEN, OPS };
-static const char *const names[OPS] = {"read", "write", "fstat", "stat", "open"};
+enum op { OP_READ, OP_WRITE, OP_FSTAT, OP_STAT, OP_OPEN, OP_CREATE, OPS };
+static const char *const names[OPS] = {"read", "write", "fstat", "stat", "open", "create"};
 
 struct side {
 	const char *path;
@@ -47,6 +49,19 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 }
 
+/* Creates and removes a file; each client has a name of its own, one that floor.c knows. */
+static int create(const char *beside)
+{
+	static _Atomic unsigned clients;
+	static _Thread_local unsigned self;
+	char path[4096];
+	self = self ? self : ++clients;
+	snprintf(path, sizeof(path), "%.*sf%06u", (int)(strrchr(beside, '/') + 1 - beside), beside,
+		 self);
+	int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+	return fd < 0 || close(fd) < 0 ? -1 : unlink(path);
+}
+
 static int run(enum op op, const struct side *s, unsigned i)
 {
 	static _Thread_local char buf[SIZE] __attribute__((aligned(4096)));
@@ -62,6 +77,8 @@ static int run(enum op op, const struct side *s, unsigned i)
 		return fstat(s->fd, &st);
 	case OP_STAT:
 		return stat(s->path, &st);
+	case OP_CREATE:
+		return create(s->path);
 	default:
 		fd = open(s->path, O_RDONLY | O_CLOEXEC);
 		return fd < 0 ? -1 : close(fd);
@@ -138,7 +155,8 @@ int main(int argc, char **argv)
 	while ((argc == 5 || argc == 6) && op < OPS && strcmp(argv[1], names[op]) != 0)
 		op++;
 	if ((argc != 5 && argc != 6) || op == OPS || clients == 0) {
-		fprintf(stderr, "usage: pair read|write|fstat|stat|open SECONDS A B [CLIENTS]\n");
+		fprintf(stderr,
+			"usage: pair read|write|fstat|stat|open|create SECONDS A B [CLIENTS]\n");
 		return 2;
 	}
 	start_clients(clients);

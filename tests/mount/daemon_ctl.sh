@@ -87,12 +87,18 @@ says_too() { # PATTERN COMMAND
 	grep -Eq -- "$pattern" "$TMP/err" || fail "'$*' said '$(cat "$TMP/err")', not '$pattern'"
 }
 says_too "weight=gid:5=2 has no effect with fair=uid" ctl set slow fair=uid weight=uid:0=3+gid:5=2
-LOG_EXPECTED="$LOG_EXPECTED|has no effect|has no effect here|limits all callers together"
+LOG_EXPECTED="$LOG_EXPECTED|has no effect|tells nobody apart here|limits all callers together|class 'ci' (added|removed)"
 says_too "with fair=none, each.\* limits all callers together" ctl set slow fair=none each.iops=50k
 says_too "with fair=none, each.\* limits all callers together" ctl set slow each.bps=1G
 ok ctl set slow each.iops=off each.bps=off >/dev/null
-if [ "$(cat /proc/[0-9]*/cgroup 2>/dev/null | sed -n 's/^0:://p' | sort -u | wc -l)" = 1 ]; then
-	says_too "fair=cgroup has no effect here" ctl set slow fair=cgroup
+if [ "$(cat /proc/[0-9]*/cgroup 2>/dev/null | sed -nE 's/^(0:|.*:name=systemd)://p' | sort -u | wc -l)" = 1 ]; then
+	says_too "mount 'slow': fair=cgroup has no effect here" ctl set slow fair=cgroup
+	ok ctl set slow fair=process >/dev/null
+	says_too "mount 'slow', class 'ci': match=cgroup: tells nobody apart here" ctl class add slow ci 'match=cgroup:/ci/**'
+	equal "$(ctl show slow --json | jq -r '.advice[]' | grep -c "cgroup:")" 1
+	says_too "class 'ci': fair=cgroup has no effect here" ctl set slow/ci match=uid:0 fair=cgroup
+	ok ctl class remove slow/ci >/dev/null
+	equal "$(ctl show slow --json | jq -r '.advice[]' | grep -c cgroup)" 0
 else
 	equal "$(ctl set slow fair=cgroup weight=cgroup:/a=2 2>&1)" "$(printf 'fair=cgroup\nweight=cgroup:/a=2')"
 fi

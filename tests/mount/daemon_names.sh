@@ -45,6 +45,16 @@ conf nobody-has-this-name 3
 says "there is no user 'nobody-has-this-name'" ctl reload
 equal "$(weight)" "uid:remote=3+gid:root=2" "after a reload that was refused"
 
+# The client may leave before the answer: the reload is done nevertheless.
+echo 1 >"$NSS_TEST"
+conf remote 7
+"$RATEFSCTL" reload >/dev/null 2>&1 &
+job=$!
+nap 400ms
+kill -9 $job
+wait $job 2>/dev/null
+within 10s weight_is "uid:remote=7+gid:root=2" || fail "a reload whose client has left was forgotten"
+
 # A slow service delays only the reload, even if that was requested by a signal.
 echo 2 >"$NSS_TEST"
 conf remote 4
@@ -55,7 +65,7 @@ before 1s ctl list >/dev/null
 before 1s ctl stats m >/dev/null
 before 1s ctl set m bps=200M >/dev/null
 before 1s stat --cached=never "$MNT/." >/dev/null
-equal "$(weight)" "uid:remote=3+gid:root=2" "while the reload waits"
+equal "$(weight)" "uid:remote=7+gid:root=2" "while the reload waits"
 wait $job || fail "the reload: $(cat "$TMP/reload")"
 equal "$(weight)" "uid:remote=4+gid:root=2" "after the slow reload"
 conf remote 5

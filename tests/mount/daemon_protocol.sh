@@ -25,6 +25,7 @@ code() { # CODE REQUEST
 }
 
 code wrong-state '{"v":1,"do":"rescan","target":"slow"}' # before it has a size
+code wrong-state '{"v":1,"do":"mount","target":"slow"}' # it is mounted
 # The examples, in the order of the page.  subscribe is the last one.
 sed -n 's/^\.Dl \({.*\)$/\1/p' "$page" >"$TMP/examples"
 [ "$(wc -l <"$TMP/examples")" -ge 15 ] || fail "the page has too few examples"

@@ -3,6 +3,7 @@
 # A reload whose new mount turns out to be impossible only when it is made leaves everything as it was before: mounts, whatever
 # they are called and whichever scope they are in, limits, classes, pauses, and what `set` has changed.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq
 
 LOG_EXPECTED=.
@@ -99,8 +100,36 @@ goes_back "two mounts have changed places"
 { good | sed '/mount:three/,/mount:down/{/mount:down/!d}; /mount:down/,+2d'; bad "$TMP/three"; } >"$CONF"
 goes_back "it is at the place of another"
 
+# What is changed by hand while the new mount comes up is not undone, so the reload stays.
+mkdir "$SRC/slow"
+lower_ready "$SRC/slow"
+coming() { [ "$(ctl list --json | jq -r '.daemons[].mounts[] | select(.name == "slow") | .state')" = mounting ]; }
+for by_hand in "set one iops=5" "class remove two/some" "unmount three" "resume three"; do
+	good >"$CONF"
+	ok ctl reload >/dev/null
+	findmnt -rno TARGET "$TMP/three" >/dev/null || ok ctl mount three
+	ok ctl pause three >/dev/null
+	{ good | sed 's/bps = 10M/bps = 20M/'; bad | sed "s/:bad/:slow/; s|= $SRC\$|= $LOWER/.|"; } >"$CONF"
+	lower_hangs
+	"$RATEFSCTL" reload >"$TMP/said" 2>&1 &
+	client=$!
+	within 10s coming || fail "the new mount is not being made: $(cat "$TMP/said")"
+	# shellcheck disable=SC2086 # words
+	ok ctl $by_hand >/dev/null
+	lower_goes_on
+	wait $client && fail "$by_hand: a mount that failed is no error"
+	grep -q "reloaded, but mount 'slow': cannot mount" "$TMP/said" || fail "$by_hand: said $(cat "$TMP/said")"
+	equal "$(ctl show fs:data --json | jq -r .options.bps.value)" 20M "$by_hand: the reload"
+	case $by_hand in
+	set*) equal "$(ctl show one --json | jq -r .options.iops.value)" 5 "$by_hand" ;;
+	class*) refused ctl show two/some ;;
+	unmount*) refused findmnt -rno TARGET "$TMP/three" ;;
+	resume*) equal "$(ctl show three --json | jq .paused)" false "$by_hand" ;;
+	esac
+done
+lower_gone
+
 # The next reload counts.  An fs that moves counts its new source, even while its old mount is being ended.
-ok ctl resume three >/dev/null
 exec 7<&-
 for i in 1 2 3; do
 	good | sed "s/^bps = 10M/size = 3M/" >"$CONF"

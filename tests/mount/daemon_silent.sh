@@ -59,6 +59,21 @@ try 3 set one iops=200
 named
 try 0 metrics
 grep -q '^ratefs_daemons_failed 1$' "$TMP/said" || fail "metrics do not count it"
+# Even if no other daemon is there.
+mkdir "$TMP/alone"
+ln -s "$SOCK" "$TMP/alone/one-$one.sock"
+RATEFS_RUNTIME_DIR=$TMP/alone try 0 metrics
+grep -q '^ratefs_daemons 0$' "$TMP/said" || fail "metrics of a stopped daemon: $(cat "$TMP/said")"
+grep -q '^ratefs_daemons_failed 1$' "$TMP/said" || fail "metrics do not count the only daemon: $(cat "$TMP/said" "$TMP/err")"
+RATEFS_RUNTIME_DIR=$TMP/alone try 1 list
+# watch goes on with the others.
+timeout 10 "$RATEFSCTL" watch --json >"$TMP/said" 2>"$TMP/err" &
+watcher=$!
+twice() { [ "$(grep -c '"name":"two"' "$TMP/said")" -ge 2 ]; }
+within 8s twice || fail "watch --json has stopped: $(cat "$TMP/said" "$TMP/err")"
+named
+kill $watcher
+wait $watcher
 timeout 5 "$RATEFSCTL" trace >"$TMP/said" 2>"$TMP/err" &
 tracer=$!
 nap 3s

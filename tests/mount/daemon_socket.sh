@@ -27,6 +27,27 @@ alive
 ok ctlnoise crowd "$SOCK" 400
 alive
 
+# Without file descriptors for new clients, the daemon waits for some instead of spinning.
+if command -v prlimit >/dev/null; then
+	files=$(prlimit --pid "$DAEMON" --nofile --noheadings --output SOFT,HARD | awk '{ print $1 ":" $2 }')
+	within 5s only_the_listener || fail "clients are left"
+	free=0
+	while [ -L "/proc/$DAEMON/fd/$free" ]; do free=$((free + 1)); done
+	prlimit --pid "$DAEMON" --nofile="$free:${files#*:}"
+	ticks() { awk '{ print $14 + $15 }' "/proc/$DAEMON/stat"; }
+	timeout 20 "$RATEFSCTL" list >"$TMP/said" 2>&1 &
+	client=$!
+	nap 200ms
+	used=$(ticks)
+	nap 2s
+	used=$(($(ticks) - used))
+	prlimit --pid "$DAEMON" --nofile="$files"
+	say "ticks of CPU without file descriptors: $used"
+	[ $used -lt 10 ] || fail "the daemon used $used ticks of CPU while it had no file descriptors"
+	wait $client
+	alive
+fi
+
 # A client that never reads, one that stops in the middle of a line, and idle ones.
 ctlnoise deaf "$SOCK" &
 deaf=$!

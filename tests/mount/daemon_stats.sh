@@ -139,12 +139,14 @@ mount_ratefs
 exec 5<>"$MNT/file"
 if [ "$(stats .passthrough_handles)" = 1 ]; then
 	equal "$(stats .passthrough_maps)" 0 "handles of an unlimited mount"
+	equal "$(stats .bypassing_handles)" 0 "handles that bypass limits, where there are none"
 	ok ctl set "$MNT" bps=1M >/dev/null
 	exec 6<"$MNT/file"
 	exec 7<>"$MNT/file"
 	exec 8>>"$MNT/file"
 	equal "$(stats .passthrough_handles)" 1 "opened before the limit"
 	equal "$(stats .passthrough_maps)" 2 "opened after it: who cannot read cannot map"
+	equal "$(stats '.bypassing_handles, .bypassing_maps' | paste -sd ' ')" "1 2" "handles that bypass the limit"
 	ctl stats "$MNT" | grep -q '2 handles bypass it through memory mappings' || fail "maps in stats for people"
 	at_least 700ms dd of=/dev/null bs=64K count=16 status=none <&6
 	exec 5>&- 6>&- 7>&- 8>&-

@@ -29,6 +29,8 @@ start_engine() {
 }
 engine_answers() { $DOCKER version >/dev/null 2>&1 || gone "$ENGINE"; }
 docker() { "$DOCKER" "$@"; }
+engine() { docker "$@"; }
+create_volume() { docker volume create -d ratefs "$@" >/dev/null; }
 run() { docker run --network=none "$@"; }
 
 make_image

@@ -7,7 +7,7 @@ requires jq
 
 conf=$TMP/test.conf
 # A slow machine gives the pools of ratefs.conf.example time to find that their servers do not exist.
-LOG_EXPECTED="$LOG_EXPECTED|fair=cgroup has no effect here|pool '(farm|metadata)': .*redis.example.net"
+LOG_EXPECTED="$LOG_EXPECTED|all processes are in one cgroup|pool '(farm|metadata)': .*redis.example.net"
 serve() { # EXAMPLE
 	local at root=$TMP/${1##*/}
 	sed -E "s#^((source|mountpoint)[ \t]*=[ \t]*)/#\\1$root/#" "$1" >"$conf"

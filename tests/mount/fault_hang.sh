@@ -54,6 +54,26 @@ unpark
 settled "after the disk came back"
 unmount_ratefs
 
+# More requests are admitted at once than there are workers, and these hang: those that no worker has taken can be killed.
+mount_ratefs -o cache=strict,read_iops=1,read_iops_burst=0
+fault pread hang
+readers=()
+for ((i = 0; i < 80; i++)); do
+	dd if="$MNT/file" of=/dev/null bs=4K count=1 status=none 2>/dev/null &
+	readers+=($!)
+done
+within 20s parked 70 || fail "$(stat_of .parked_now) of 80 wait"
+ok ctl set "$MNT" read_iops=1M >/dev/null
+within 20s hanging pread 64 || fail "only $(faultctl "$FAULTS" waiting pread) reads are at the source"
+kill -9 "${readers[@]}"
+only_running() { [ "$(pgrep -cx dd)" -le "$(faultctl "$FAULTS" waiting pread)" ]; }
+within 2s only_running || fail "$(pgrep -cx dd) of 80 readers survive SIGKILL, $(faultctl "$FAULTS" waiting pread) of them in the source"
+[ "$(pgrep -cx dd)" -le 75 ] || fail "no reader waited for a worker"
+heal
+wait "${readers[@]}" 2>/dev/null
+settled "after the disk came back"
+unmount_ratefs
+
 # SIGTERM while the disk hangs: the daemon waits for it.  At a second SIGTERM it exits immediately,
 # and the mount is gone.  (Threads that hang cannot be joined then.)
 export TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_thread_leaks=0"
@@ -74,3 +94,28 @@ unpark
 heal
 mount_ratefs
 unmount_ratefs
+
+# A source that hangs while it is mounted, at statfs (NFS answers what comes before that from its cache): commands that concern
+# its space do not wait for it.
+LOG_EXPECTED=.
+mkdir "$SRC/b" "$TMP/b"
+printf '[mount:b]\nsource = %s\nmountpoint = %s\n' "$SRC/b" "$TMP/b" >"$TMP/conf"
+"${DAEMON_WRAPPER[@]}" "$RATEFS" -f -c "$TMP/conf" >"$LOG" 2>&1 &
+DAEMON=$!
+within 10s mountpoint -q "$TMP/b" || fail "no mount"
+printf '[mount:late]\nsource = %s\nmountpoint = %s\n' "$SRC" "$MNT" >>"$TMP/conf"
+fault fstatvfs hang
+ctl reload >"$TMP/said" 2>&1 &
+client=$!
+within 10s hanging fstatvfs || fail "the new mount does not hang"
+before 2s ctl set fs:late size=1G >/dev/null
+wait $client
+grep -q 'is still being mounted' "$TMP/said" || fail "reload said: $(cat "$TMP/said")"
+ok ctl unmount late --force
+sed -i '/late/,$d' "$TMP/conf"
+before 4s ctl reload >/dev/null
+before 2s ctl list >/dev/null
+heal
+kill -TERM "$DAEMON"
+daemon_ended_well
+! mountpoint -q "$MNT" || fail "a mount that was given up has come up"

@@ -48,3 +48,37 @@ park_readers 20 --size 64K
 within 10s parked 1 || fail "nothing waits"
 stop_ratefs TERM
 unpark
+
+# Nor does the control plane wait for a source that hangs, if there is no thread for what may hang in it.
+LOG_EXPECTED=.
+heal
+mkdir "$SRC/a" "$SRC/b" "$TMP/a" "$TMP/b"
+head -c 1M /dev/zero >"$SRC/a/file"
+lower_ready "$SRC/a"
+printf '[mount:a]\nsource = %s\nmountpoint = %s\ncache = strict\n' "$LOWER" "$TMP/a" >"$TMP/conf"
+printf '[mount:b]\nsource = %s\nmountpoint = %s\n' "$SRC/b" "$TMP/b" >>"$TMP/conf"
+"${DAEMON_WRAPPER[@]}" "$RATEFS" -f -c "$TMP/conf" >"$LOG" 2>&1 &
+DAEMON=$!
+within 10s grep -q "serving.*$TMP/b" "$LOG" || fail "no mounts: $(cat "$LOG")"
+no_more_threads
+lower_hangs
+cat "$TMP/a/file" >/dev/null 2>&1 &
+reader=$!
+stuck() { [ "$(ctl stats a --json | jq .in_source.requests)" -ge 1 ]; }
+within 5s stuck || fail "the reader does not hang"
+"$RATEFSCTL" unmount a --force >"$TMP/said" 2>&1 & # takes the only spare thread
+client=$!
+"$RATEFSCTL" reload >"$TMP/said2" 2>&1 &
+second=$!
+for i in 1 2 3; do
+	before 2s ctl list >/dev/null
+	before 2s ctl stats b >/dev/null
+	nap 300ms
+done
+heal # now there are threads for what had to wait
+wait $second || fail "reload: $(cat "$TMP/said2")"
+lower_goes_on
+wait $client $reader
+kill -TERM "$DAEMON"
+daemon_ended_well
+lower_gone

@@ -30,7 +30,7 @@ uring=
 if (requires helper:hostile; hostile uring-read "$SRC/file" 1 >/dev/null 2>&1); then uring=1; else say "no io_uring"; fi
 for cache in auto page; do
 	mount_ratefs -o "cache=$cache,iops=1,iops_once=1M,window=1ms,attr_timeout=0,entry_timeout=0"
-	for op in read direct-read direct-write aio uring uring-async uring-direct uring-direct-async mmap write open create stat fstat statfs mkdir rmdir unlink rename link symlink readlink \
+	for op in read direct-read direct-write aio aio-plain aio-plain-write uring uring-async uring-direct uring-direct-async mmap write open create stat fstat statfs mkdir rmdir unlink rename link symlink readlink \
 		readdir chmod truncate fallocate fsync getxattr setxattr; do
 		case $op in aio | direct-* | uring-direct*) dd if="$SRC/file" iflag=direct bs=64K count=1 of=/dev/null 2>/dev/null || continue ;; esac
 		case $op in uring*) [ -n "$uring" ] || continue ;; esac
@@ -39,7 +39,7 @@ for cache in auto page; do
 		path=$MNT/file
 		[ $op != readdir ] || path=$MNT/dir
 		killed_in_time $op "$path" "$MNT"
-		case $op in aio | uring*) say "killed in $op: gone after $(cut -d ' ' -f 1 "$TMP/reap") ms; noise $NOISE_MS ms" ;; esac
+		case $op in aio* | uring*) say "killed in $op: gone after $(cut -d ' ' -f 1 "$TMP/reap") ms; noise $NOISE_MS ms" ;; esac
 	done
 	stop_ratefs
 done

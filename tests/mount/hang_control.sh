@@ -16,7 +16,7 @@ head -c 1M /dev/zero >"$SRC/b/file"
 lower_ready "$SRC/a"
 CONF=$TMP/ratefs.conf
 conf_b() { printf '[mount:b]\nsource = %s\nmountpoint = %s\niops = 1k\n' "$SRC/b" "$TMP/b"; }
-conf_a() { printf '[mount:a]\nsource = %s\nmountpoint = %s\ncache = strict\n' "$1" "$TMP/a"; }
+conf_a() { printf '[mount:a]\nsource = %s\nmountpoint = %s\ncache = strict\ntransport = %s\n' "$1" "$TMP/a" "${RATEFS_TEST_TRANSPORT:-dev}"; }
 start() {
 	"$RATEFS" -f -c "$CONF" >"$LOG" 2>&1 &
 	DAEMON=$!
@@ -121,6 +121,56 @@ nap 300ms
 kill -TERM "$DAEMON"
 daemon_ended_well
 
+# A reload that waits for the users of a mount, at a path that hangs, is answered if another one removes that mount meanwhile.
+mkdir "$SRC/a/place"
+{ conf_b; printf '[mount:d]\nsource = %s\nmountpoint = %s\n' "$SRC/b" "$LOWER/place"; } >"$CONF"
+start
+within 5s state_is d mounted || fail "d is $(state d)"
+conf_b >"$CONF"
+lower_hangs
+"$RATEFSCTL" reload >"$TMP/said" 2>&1 &
+client=$!
+nap 500ms
+"$RATEFSCTL" reload --force >/dev/null 2>&1 &
+other=$!
+within 4s gone $client || fail "a reload is never answered"
+wait $client || fail "reload: $(cat "$TMP/said")"
+lower_goes_on
+wait $other
+kill -TERM "$DAEMON"
+daemon_ended_well
+
+# A configuration file or a profile that hangs delays only the reload, which is refused after a while.
+mkdir "$SRC/a/profiles"
+printf '[profile]\ntitle = of this test\n[options]\niops = 300\n' >"$SRC/a/profiles/own.ini"
+export RATEFS_PROFILES=$LOWER/profiles
+for what in file profile; do
+	case $what in
+	file) CONF=$LOWER/ratefs.conf file=$SRC/a/ratefs.conf hung=$LOWER/ratefs.conf ;;
+	profile) CONF=$TMP/ratefs.conf file=$TMP/ratefs.conf hung=$LOWER/profiles/own.ini ;;
+	esac
+	{ conf_b; echo "profile = own"; } >"$file"
+	start
+	{ conf_b | sed s/1k/3k/; echo "profile = own"; } >"$file"
+	lower_hangs
+	"$RATEFSCTL" reload >"$TMP/said" 2>&1 &
+	client=$!
+	kill -HUP "$DAEMON"
+	nap 300ms
+	alive
+	wait $client && fail "a reload whose $what hangs has worked"
+	grep -qF "$hung: does not respond" "$TMP/said" || fail "$what: reload said: $(cat "$TMP/said")"
+	says "$hung: does not respond" ctl reload # immediately, as long as the first attempt hangs
+	alive
+	lower_goes_on
+	reloads() { ctl reload >/dev/null 2>&1 && [ "$(ctl show b --json | jq -r .options.iops.value)" = 3k ]; }
+	within 10s reloads || fail "$what: no reload after it hung"
+	kill -TERM "$DAEMON"
+	daemon_ended_well
+done
+unset RATEFS_PROFILES
+CONF=$TMP/ratefs.conf
+
 # A daemon that starts with such a source: the other mounts come up, though later, and the daemon
 # can be ended.
 lower_hangs
@@ -212,4 +262,22 @@ lower_goes_on
 within 10s gone "$DAEMON" || fail "still there"
 wait "$DAEMON"
 DAEMON=
+
+# The credentials of a pool hang when its helper is started again.
+if [ -x "$BIN/ratefs-pool" ]; then
+	(umask 077 && echo secret >"$SRC/a/auth")
+	{ conf_b; printf 'pool = p\n[pool:p]\nserver = redis://127.0.0.1:1\nauth_file = %s\nbps = 1G\n' "$LOWER/auth"; } >"$CONF"
+	start
+	helper_runs() { pgrep -x ratefs-pool >/dev/null; }
+	within 5s helper_runs || fail "no helper"
+	lower_hangs
+	pkill -9 -x ratefs-pool
+	not_there() { ctl stats pool:p --json | grep -q "auth_file: $LOWER/auth does not respond"; }
+	within 15s not_there || fail "nothing is said: $(ctl stats pool:p --json)"
+	before 1s ctl list >/dev/null
+	lower_goes_on
+	within 15s helper_runs || fail "no helper afterwards"
+	kill -TERM "$DAEMON"
+	daemon_ended_well
+fi
 lower_gone

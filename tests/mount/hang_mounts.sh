@@ -18,6 +18,7 @@ cat >"$CONF" <<-END
 	mountpoint = $TMP/a
 	cache = strict
 	iops = 1k
+	transport = ${RATEFS_TEST_TRANSPORT:-dev}
 
 	[mount:b]
 	source = $SRC/b

@@ -58,12 +58,12 @@ slay() {
 
 # --- a source that hangs ------------------------------------------------------------------------
 
-# lower_ready DIR: a FUSE mount of DIR at $LOWER, whose daemon can be stopped: threads that use it
+# lower_ready DIR: a FUSE mount of DIR at $LOWER (with LOWER_OPTIONS), whose daemon can be stopped: threads that use it
 # as a source then hang in the kernel, and cannot be killed, until it continues.
 LOWER=$TMP/lower LOWER_DAEMON=
 lower_ready() {
 	mkdir -p "$LOWER"
-	"$RATEFS" -f "$1" "$LOWER" -o cache=strict,iops=1M,control=off >"$TMP/lower.log" 2>&1 &
+	"$RATEFS" -f "$1" "$LOWER" -o "cache=strict,${LOWER_OPTIONS:-iops=1M},control=off" >"$TMP/lower.log" 2>&1 &
 	LOWER_DAEMON=$!
 	within 10s mountpoint -q "$LOWER" || fail "no lower mount"
 	within 5s stat "$LOWER/." >/dev/null || fail "the lower mount does not answer"

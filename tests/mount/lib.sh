@@ -21,8 +21,8 @@
 #	RATEFS_TEST_KEEP=1	leave the scratch directory of a failed test
 #	RATEFS_TEST_BACKINGS	instead of "tmpfs ext4"; RATEFS_TEST_FULL=1: every mode on each of them
 #	RATEFS_TEST_FILES	how many files many_files.sh makes; RATEFS_TEST_DIFF: lines of a difference shown
-#	RATEFS_TEST_TRANSPORT	transport=… of every mount that mount_ratefs makes (dev: with auto, it would depend on a
-#				parameter of the kernel, which some tests change)
+#	RATEFS_TEST_TRANSPORT	dev (the default) or uring: the transport of all mounts.  mount_ratefs sets it; elsewhere,
+#				transport=auto chooses it, since with dev FUSE over io_uring looks disabled in this namespace
 #	RATEFS_TEST_FLOOD	how many threads gate_flood.sh starts
 #	RATEFS_SEED, RATEFS_ROUNDS	the sequence of differ.sh and storm.sh, and its length
 #
@@ -129,6 +129,11 @@ mkdir -m 700 "$XDG_RUNTIME_DIR"
 if [ -n "${RATEFS_TEST_INSIDE:-}" ]; then
 	mkdir -p /run/ratefs
 	mount -t tmpfs -o mode=755 tmpfs /run/ratefs || fail "no private /run/ratefs"
+fi
+uring_parameter=/sys/module/fuse/parameters/enable_uring
+if [ -n "${RATEFS_TEST_INSIDE:-}" ] && [ "${RATEFS_TEST_TRANSPORT:-dev}" = dev ] && [ -e $uring_parameter ]; then
+	echo N >"$TMP/enable_uring"
+	mount --bind "$TMP/enable_uring" $uring_parameter || fail "cannot hide $uring_parameter"
 fi
 
 # In `ctl … | grep -q`, grep stops reading at its match; this is not a failure of ratefsctl.

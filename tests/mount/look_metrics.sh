@@ -3,7 +3,7 @@
 # Metrics report what was done, over HTTP and as a file; hostile clients of the exporter do not
 # affect others.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
-requires helper:iogen jq
+requires helper:iogen jq python3
 EXPORTER=${EXPORTER:-$builddir/ratefs-exporter}
 install_bin "$EXPORTER"
 
@@ -58,11 +58,32 @@ awk -v s="$(value ratefs_wait_seconds_sum 'class=""' 'limit="read_bps"')" 'BEGIN
 awk -v s="$(value ratefs_limit_blocking_seconds_total 'limit="read_bps"' 'scope="mount"')" 'BEGIN { exit !(s > 0.4 && s < 60) }' ||
 	fail "time that read_bps refused"
 value ratefs_top_user_wait_seconds "$M" 'user="root"' >/dev/null
+# How long the oldest request has waited, of one that is never admitted, too.
+equal "$(value ratefs_oldest_wait_seconds "$M")" 0
+ok ctl pause 'da"ta' >/dev/null
+stat "$MNT/nothing" >/dev/null 2>&1 &
+waiter=$!
+nap 1200ms
+ctl metrics >"$TMP/later"
+ok ctl resume 'da"ta' >/dev/null
+wait $waiter
+awk '/^ratefs_oldest_wait_seconds/ { exit !($NF > 0.5 && $NF < 60) }' "$TMP/later" || fail "oldest wait: $(grep ratefs_oldest "$TMP/later")"
 if command -v promtool >/dev/null; then
 	ok promtool check metrics <"$TMP/metrics"
 	ok promtool check rules "$srcdir/conf/prometheus/ratefs.rules.yml" >/dev/null
 fi
-ok jq -e '.panels | length > 10' "$srcdir/conf/grafana/ratefs.json" >/dev/null
+# The dashboard: its panels have an id each, lie side by side in 24 columns, and ask the chosen data source.
+board() { ok jq -e "$1" "$srcdir/conf/grafana/ratefs.json" >/dev/null; }
+board '.panels | length > 10'
+board '[.panels[].id] | (unique | length) == length'
+board 'all(.panels[].gridPos; .x >= 0 and .w > 0 and .h > 0 and .x + .w <= 24)'
+# shellcheck disable=SC2016 # of jq and Grafana
+board '[.panels[].gridPos | range(.x; .x + .w) as $x | range(.y; .y + .h) as $y | [$x, $y]] | (unique | length) == length'
+# shellcheck disable=SC2016 # of jq and Grafana
+board '[.panels[], .panels[].targets[], (.templating.list[] | select(.type == "query"))] |
+	all(.datasource == {type: "prometheus", uid: "${datasource}"})'
+board 'all(.panels[].targets; (map(.refId) | unique | length) == length)'
+board 'any(.panels[].targets[]; .expr | contains("ratefs_daemons_failed"))'
 # Every metric that rules and dashboard ask for exists.
 grep -Eoh '\bratefs_[a-z_]+' "$srcdir/conf/prometheus/ratefs.rules.yml" "$srcdir/conf/grafana/ratefs.json" | sort -u >"$TMP/names"
 while read -r name; do
@@ -115,8 +136,43 @@ for i in {1..60}; do
 	esac >&"$sock"
 done
 [ ${#socks[@]} -ge 32 ] || fail "only ${#socks[@]} hostile clients"
+within 20s get /metrics >/dev/null 2>&1 || fail "the exporter does not answer beside hostile clients"
 for sock in "${socks[@]}"; do exec {sock}>&-; done
 within 20s get /metrics >/dev/null 2>&1 || fail "the exporter does not answer after hostile clients"
+# Clients that are never idle, and never finish their requests: more than there are connections.
+python3 - "$PORT" <<'END' &
+import socket, sys, time
+all = []
+for i in range(400):
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10)
+    s.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    all.append(s)
+print("connected", flush=True)
+for i in range(60):
+    time.sleep(0.5)
+    for s in all:
+        try: s.sendall(b"a")
+        except OSError: pass
+END
+slow=$!
+nap 2s
+for i in 1 2 3; do
+	within 5s get /metrics >/dev/null 2>&1 || fail "the exporter does not answer beside clients that are never idle"
+	nap 1s
+done
+kill $slow
+wait $slow 2>/dev/null
+
+# Daemons are asked at most once a second, however many clients ask.
+nap 1s
+get /metrics >"$TMP/once"
+ctl set 'da"ta' read_bps=3M >/dev/null
+get /metrics >"$TMP/twice"
+equal "$(grep -c ' 3145728$' "$TMP/twice")" 0 "a change that is younger than the answer"
+changed() { get /metrics | grep -q 'limit="read_bps"} 3145728$'; }
+within 5s changed || fail "the answer is kept for ever"
+ctl set 'da"ta' read_bps=4M >/dev/null
+nap 1s
 
 # A daemon that does not answer is counted, and delays a scrape only for a limited time.
 kill -STOP "$DAEMON"
@@ -131,6 +187,7 @@ rc=0
 "$RATEFSCTL" metrics >"$TMP/none" 2>"$TMP/none.err" || rc=$?
 equal "$rc $(cat "$TMP/none")" "3 " "exit status and output of metrics without a daemon"
 grep -q 'no running ratefs daemons' "$TMP/none.err" || fail "metrics without a daemon: $(cat "$TMP/none.err")"
+nap 1s
 get /metrics >"$TMP/metrics"
 grep -q '^ratefs_daemons 0$' "$TMP/metrics" || fail "no daemon"
 kill "$exporter"

@@ -133,6 +133,19 @@ must_show 'ended with 0'
 tm kill-server
 unmount_ratefs
 
+# A daemon is found by its process ID whatever the name of its socket.
+mount_ratefs -o iops=100,control=/run/ratefs/other.sock
+tm new-session -d -s top -x 80 -y 24 "$RATEFSCTL top; echo \"ended with \$?\"; sleep 60"
+must_show '^> mnt\.iops '
+type_keys +
+must_show 'set mnt iops=110'
+equal "$(ctl --daemon="$DAEMON" show mnt --json | jq -r .options.iops.value)" 110
+says 'you have no running daemon with process ID 1 ' "$RATEFSCTL" --daemon=1 list
+type_keys q
+must_show 'ended with 0'
+tm kill-server
+unmount_ratefs
+
 # 4,096 keys: all of them are sorted and filtered, with less than 20 ms of CPU per second (measured:
 # 8; twice the bound is allowed for busy machines).  A sanitizer makes the daemon too slow for that many.
 keys=4096

@@ -48,7 +48,7 @@ done
 rates 2 1 2 3
 rates 3 1 2 3
 near "$SUM" "$POOL_RATE" 8 "three hosts"
-equal "$(at "$owner" hlen "$KEY")" 7 "fields of the pool: s l w r and three members"
+equal "$(at "$owner" hlen "$KEY")" 8 "fields of the pool: v s l w r and three members"
 
 # The slot moves to another node (ASK, then MOVED): no host loses its lease.
 quietly at "$other" cluster setslot "$slot" importing "$(id "$owner")"
@@ -61,7 +61,7 @@ done
 rates 2 1 2 3
 [ "$SUM" -le $((POOL_RATE * 107 / 100)) ] || fail "tokens were made up while the key moved: $SUM"
 near "$SUM" "$POOL_RATE" 8 "after the key has moved"
-equal "$(at "$other" hlen "$KEY")" 7 "fields of the pool on its new node"
+equal "$(at "$other" hlen "$KEY")" 8 "fields of the pool on its new node"
 ! grep -E "$LOST" "$TMP"/log[123] || fail "a key that moves costs the lease"
 
 # The node that has the slot now gets a replica and is killed.  The cluster promotes the replica,

@@ -93,6 +93,23 @@ nap 1s
 at_least 2s bash -c "for ((i = 0; i < 60; i++)); do stat --cached=never '$TMP/mb/file'; done" >/dev/null
 ok ctl set pool:p iops=off >/dev/null
 
+# A host with a larger window, whose capacity for the same rate is larger, sets another limit: that of bps stays.
+host_up 3 -o "pool=wide,pool.server=unix:$TMP/p.sock,pool.key=ratefs:{p},pool.bps=4M,pool.window=2s"
+# A limit that this host has not configured is enforced here, too.
+ok ctl set pool:p iops=20 >/dev/null
+within 5s host_said 3 "pool 'wide': iops=20, set by" || fail "host 3 does not know: $(cat "$TMP/log3")"
+nap 500ms
+at_least 2s bash -c "for ((i = 0; i < 60; i++)); do stat --cached=never '$TMP/m3/file'; done" >/dev/null
+burst() { ctl show pool:p -j | jq -r .options.bps_burst.value; }
+was=$(burst)
+ok ctl set pool:wide iops=700 >/dev/null
+within 5s pool_is '[8388608,700]' || fail "set on host 3: $(ctl stats pool:p -j)"
+equal "$(burst)" "$was" "the burst of a limit that was not named"
+ok ctl set pool:wide iops=off >/dev/null
+no_iops() { ctl stats pool:p -j | jq -e '.pools[0].limits.iops == null' >/dev/null; }
+within 5s no_iops || fail "iops is not off: $(ctl stats pool:p -j)"
+host_down 3
+
 # A reload with another limit does the same; after a reload without the pool, its limits no longer
 # apply to the mounts.
 conf 2M

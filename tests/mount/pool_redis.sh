@@ -4,7 +4,8 @@
 # happen.
 POOL_BIND=10.77.0.254
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
-requires jq redis-server redis-cli python3
+! command -v valkey-server >/dev/null || POOL_SERVER=valkey-server # the other tests use Redis
+requires jq "${POOL_SERVER:=redis-server}" redis-cli python3
 
 # A network: a bridge with the server's address, and a cable to each host.
 mkdir -p /run/netns

@@ -61,7 +61,7 @@ promote() {
 during promote
 within 10s mode_is leased || fail "no lease of the promoted replica: $(cat "$TMP/log1")"
 learned 1 || learned 2 || fail "the promoted replica did not learn: $(cat "$TMP/log1")"
-equal "$(at 127.0.0.2 hlen 'ratefs:{farm}')" 6 "fields of the pool: s l w r and two members"
+equal "$(at 127.0.0.2 hlen 'ratefs:{farm}')" 7 "fields of the pool: v s l w r and two members"
 full_rate "after the promotion"
 hosts_down
 at 127.0.0.2 shutdown nosave

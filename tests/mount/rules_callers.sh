@@ -67,6 +67,18 @@ near $((GOT[a] + GOT[b])) $((2 * MIB)) 2 "a class with a reservation and another
 near "${GOT[b]}" $((1280 * 1024)) 2 "a class with a reservation of 1280 KiB/s"
 near "${GOT[a]}" $((768 * 1024)) 2 "what the other class has left"
 
+# The same for operations, of a program beside another one with more weight.
+ok ctl set m bps=off read_bps=off >/dev/null
+ok ctl set m iops=100 >/dev/null
+ok ctl class add m heavy match=comm:alpha weight=9 --before=first
+ok ctl class add m light match=comm:beta reserve.iops=60 --before=first
+together 2 a="as_user alice $BIN/alpha" b="as_user alice $BIN/beta"
+near "${GOT[b]}" $((60 * 16384)) 2 "a program with a reservation of 60 operations"
+near "${GOT[a]}" $((40 * 16384)) 2 "what the program with more weight has left"
+ok ctl class remove m/heavy
+ok ctl class remove m/light
+ok ctl set m iops=off bps=2M read_bps=2M >/dev/null
+
 # Programs.
 ok ctl class remove m/first
 ok ctl class remove m/second
@@ -92,6 +104,14 @@ if make_cgroups one two two/deep three; then
 	near "${GOT[two]}" $((768 * 1024)) 2 "what is left of the parent's share of 1 MiB/s"
 	near "${GOT[three]}" $MIB 2 "one that no rule names"
 	shares_are $((GOT[one] + GOT[two])) "${GOT[three]}" 1 "the parent and the other one"
+	# A reservation of a cgroup whose parent has little weight.
+	ok ctl class remove m/one
+	ok ctl set m bps=2M >/dev/null
+	ok ctl set m/two reserve.bps=1280K >/dev/null
+	ok ctl class add m three "match=cgroup:$(cgroup_path three)" weight=9
+	together 2 two="in_cgroup two/deep shares" three="in_cgroup three shares"
+	near "${GOT[two]}" $((1280 * 1024)) 2 "a cgroup with a reservation of 1280 KiB/s"
+	near "${GOT[three]}" $((768 * 1024)) 2 "what a cgroup with more weight has left"
 	remove_cgroups
 else
 	say "no cgroups"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 # Verbs for tests of rules: concurrent readers, and cgroups.
-LOG_EXPECTED="$LOG_EXPECTED|class '.*' (added|removed)"
+LOG_EXPECTED="$LOG_EXPECTED|class '.*' (added|removed)|all processes are in one cgroup"
 # shellcheck disable=SC2034 # the tests use it
 MIB=1048576
 

@@ -62,7 +62,7 @@ ok ctl class remove m/u6
 printf '%s[class:all]\nread_iops = 10\n[class:low]\nmatch=uid:1003, uid:1002\nparent=all\n[class:u0]\nmatch=uid:1000, uid:1001\nparent=all\n' \
 	"$mounts" >"$CONF"
 out=$(ctl reload) || fail "reload: $out"
-for line in "mount 'm': class 'u2' removed" "mount 'm': class 'low' added" "class 'u0': parent=all, was top"; do
+for line in "mount 'm': class 'u2' removed" "mount 'm': class 'low' added" "class 'm/u0': parent=all, was top"; do
 	grep -qF "$line" <<<"$out" || fail "reload did not say \"$line\": $out"
 done
 # A file with an invalid class is refused as a whole.
@@ -104,6 +104,24 @@ ok ctl class add m late match=uid:8 --before=rest --save >/dev/null
 equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["early","saved","late","rest"]'
 ok ctl reload >/dev/null
 equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved","late","rest"]'
+# A class is paused alone, also if it changes meanwhile, and is shown as paused.
+ok ctl class add m held match=uid:1009 --before=saved >/dev/null
+ctl pause m/held | grep -q '^To continue: ratefsctl resume m/held$' || fail "pause of a class does not say how to continue"
+as_user 1009 head -c1 "$MNT/file" >"$TMP/held" &
+reader=$!
+waits_in_held() { [ "$(ctl stats m/held --json | jq .parked_now)" -ge 1 ]; }
+within 5s waits_in_held || fail "a request of a paused class does not wait"
+ok ctl set m/held weight=3 >/dev/null
+ok timeout 20 head -c1 "$MNT/file" >"$TMP/other"
+! gone "$reader" || fail "a paused class let somebody pass"
+equal "$(ctl show m/held --json | jq -c '[.paused, .paused_by]')" '[true,"class"]'
+equal "$(ctl stats m/held --json | jq .paused)" true
+equal "$(ctl show m --json | jq -c '[.paused, .paused_by]')" '[false,null]'
+ok ctl resume m/held
+within 10s gone "$reader" || fail "resume of a class did not let it pass"
+equal "$(cat "$TMP/held")" 0
+equal "$(ctl show m/held --json | jq .paused)" false
+ok ctl class remove m/held
 ok ctl class remove m/rest
 ok ctl class remove m/late
 ok ctl class remove m/saved

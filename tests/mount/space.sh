@@ -4,6 +4,7 @@
 # set changes them.
 # shellcheck disable=SC2016 # expanded by the shell that runs it
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
+requires python3
 
 df_of() { df --output="$1" -B1 "$MNT" | tail -n 1 | tr -d ' %'; }
 bytes_in() { stat -c %s "$1"; }
@@ -34,9 +35,10 @@ boundary() {
 	# Blocks that are already allocated can be overwritten, even if nothing is left.
 	ok dd if=/dev/zero of="$MNT/big" bs=64k count=10 conv=notrunc status=none
 	refused dd if=/dev/zero of="$MNT/hole" bs=4k count=1 seek=5 conv=notrunc status=none
-	if [ "$BACKING" = tmpfs ]; then # its directories take no blocks
+	if [ "$BACKING" = tmpfs ]; then # its directories and extended attributes take no blocks
 		ok mkdir "$MNT/new"
 		ok rmdir "$MNT/new"
+		ok python3 -c 'import os, sys; os.setxattr(sys.argv[1], "trusted.a", b"x")' "$MNT/big"
 	else
 		refused mkdir "$MNT/new"
 	fi
@@ -111,6 +113,42 @@ exec 9>&-
 counts_exactly "set while mounted"
 fill "$MNT/new"
 equal "$(held)" $((8 << 20)) "set while mounted"
+unmount_ratefs
+rm -rf "${SRC:?}"/* "$TMP/state"
+
+# A file is open in passthrough when the limit is set: the kernel then maps it for later opens, too, and stores into such a
+# mapping reach no daemon.  They are noticed as long as one of these is open.
+truncate -s 20M "$SRC/sparse"
+mount_ratefs
+exec 9<>"$MNT/sparse"
+if [ "$(ctl stats "$MNT" --json | jq .passthrough_handles)" -gt 0 ]; then
+	ctl set "$MNT" size=100M >/dev/null || fail "set"
+	within 5s sh -c '[ "$('"$RATEFSCTL"' stats "$0" --json | jq -r .space.state)" = enforced ]' "$MNT" || fail "not counted"
+	python3 - "$MNT/sparse" "$TMP/go" >"$TMP/said" <<'END' &
+import mmap, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR)
+print("open", flush=True)
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+m = mmap.mmap(fd, 20 << 20)
+for at in range(0, 2 << 20, 4096):
+    m[at] = 1
+print("stored", flush=True)
+time.sleep(1000)
+END
+	mapper=$!
+	within 10s grep -q open "$TMP/said" || fail "python3"
+	exec 9>&-
+	touch "$TMP/go"
+	within 10s grep -q stored "$TMP/said" || fail "python3"
+	within 8s is_exact || fail "stores into a mapping: counted $(space used) bytes; there are $(held)"
+	kill $mapper
+	wait $mapper 2>/dev/null
+else
+	say "no passthrough"
+	exec 9>&-
+	ctl set "$MNT" size=100M >/dev/null || fail "set"
+fi
 unmount_ratefs
 
 # After a crash the tree is scanned again, after a clean end it is not.

@@ -5,7 +5,8 @@
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires python3 helper:spacestorm
-rounds=${RATEFS_ROUNDS:-3}
+seed=${RATEFS_SEED:-$RANDOM} rounds=${RATEFS_ROUNDS:-3}
+say "RATEFS_SEED=$seed"
 
 # --- renames make directories grow; those of ext4 never shrink
 grows() {
@@ -94,8 +95,8 @@ storm() {
 	backing "$1"
 	two_mounts
 	for i in $(seq "$rounds"); do
-		ok spacestorm "$MNT" "$i" 250 3 &
-		ok spacestorm "$TMP/other" $((i + 100)) 250 3
+		ok spacestorm "$MNT" $((seed + i)) 250 3 &
+		ok spacestorm "$TMP/other" $((seed + i + 100)) 250 3
 		wait $! || fail "spacestorm"
 		counts_exactly "$1: two mounts, round $i"
 	done

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# XFS preallocates blocks for files that grow.  They are neither held beyond size nor counted as data.
+# XFS preallocates blocks for files that grow.  They are neither held beyond size nor counted as data.  Nor can a program make it
+# allocate more than it writes.
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
 requires mkfs.xfs python3
 loop_works || skip "no loop devices"
@@ -80,5 +81,32 @@ ok sync "$MNT/f0"
 # Its block map may need a block or two.
 [ "$(held)" -le $(((20 << 20) + 16384)) ] || fail "the source holds $(held) bytes after appending to a file of the last mount"
 counts_exactly "after appending to a file of the last mount"
+rm -f "$MNT"/*
+
+# A hint for the size of extents would let every small write allocate a large extent.
+python3 - "$MNT" "$SRC" <<'END' || fail "hints for the size of extents"
+import fcntl, os, struct, sys
+GET, SET, EXTSZINHERIT = 0x801C581F, 0x401C5820, 0x1000
+mnt, src = sys.argv[1:]
+def hint(path, size):
+    fd = os.open(path, os.O_RDONLY)
+    x = bytearray(28)
+    fcntl.ioctl(fd, GET, x)
+    flags, _, *rest = struct.unpack("IIIII8s", x)
+    flags = flags | EXTSZINHERIT if size else flags & ~EXTSZINHERIT
+    try:
+        fcntl.ioctl(fd, SET, struct.pack("IIIII8s", flags, size, *rest))
+    except PermissionError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+os.mkdir(mnt + "/d")
+assert not hint(mnt + "/d", 16 << 20), "it can be set"
+assert hint(src + "/d", 16 << 20)
+assert hint(mnt + "/d", 16 << 20), "other attributes cannot be changed if there is a hint"
+assert not hint(mnt + "/d", 32 << 20), "it can be changed"
+assert hint(mnt + "/d", 0), "it cannot be removed"
+END
 unmount_ratefs
 unbacking

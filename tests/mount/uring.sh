@@ -118,8 +118,41 @@ daemon_ended_well
 kill -9 "${JOBS[@]}" 2>/dev/null
 rm "$SRC"/large?
 
-# However the mount is ended while requests wait, no caller is left waiting.
+# However the mount is ended while the daemon is stopped, and has not taken requests that were assigned to its entries, no caller
+# is left waiting when it goes on or is killed.
 mountpoint -q /sys/fs/fuse/connections || mount -t fusectl fusectl /sys/fs/fuse/connections
+abort_mount() { echo 1 >"/sys/fs/fuse/connections/$(findmnt -rnM "$MNT" -o MAJ:MIN | cut -d : -f 2)/abort" || fail "abort"; }
+for how in TERM KILL force lazy abort; do
+	uring cache=strict
+	exec 4<"$MNT/file"
+	kill -STOP "$DAEMON"
+	JOBS=()
+	for ((i = 0; i < 40; i++)); do
+		dd bs=4K count=1 <&4 >/dev/null 2>&1 &
+		JOBS+=($!)
+	done
+	exec 4<&-
+	nap 200ms
+	case $how in
+	TERM) kill -TERM "$DAEMON" ;;
+	KILL) kill -KILL "$DAEMON" ;;
+	force) umount -f "$MNT" 2>/dev/null & ;; # waits for the daemon
+	lazy) umount -l "$MNT" & ;;
+	abort) abort_mount & ;;
+	esac
+	nap 200ms
+	kill -CONT "$DAEMON" 2>/dev/null
+	for job in "${JOBS[@]}"; do
+		within 10s gone "$job" || fail "a reader whose request was not taken stays ($how)"
+	done
+	within 10s gone "$DAEMON" || kill -TERM "$DAEMON"
+	within 10s gone "$DAEMON" || fail "the daemon stays, after it was stopped ($how)"
+	wait "$DAEMON" "${JOBS[@]}" 2>/dev/null
+	umount -l "$MNT" 2>/dev/null
+	none_hangs
+done
+
+# However the mount is ended while requests wait, no caller is left waiting.
 for how in TERM KILL force lazy abort; do
 	uring read_bps=16K
 	park_readers 20 --size 64K
@@ -129,7 +162,7 @@ for how in TERM KILL force lazy abort; do
 	KILL) kill -KILL "$DAEMON" ;;
 	force) umount -f "$MNT" 2>/dev/null ;;
 	lazy) umount -l "$MNT" && unpark ;; # the mount ends with its last user
-	abort) echo 1 >"/sys/fs/fuse/connections/$(findmnt -rnM "$MNT" -o MAJ:MIN | cut -d : -f 2)/abort" || fail "abort" ;;
+	abort) abort_mount ;;
 	esac
 	within 10s gone "$DAEMON" || kill -TERM "$DAEMON"
 	within 10s gone "$DAEMON" || fail "the daemon stays ($how)"

@@ -33,8 +33,34 @@ within 20s hanging pread 40 || fail "only $(faultctl "$FAULTS" waiting pread) re
 before 5s stat "$MNT/other" >/dev/null
 before 5s sh -c "echo more >>$MNT/other"
 before 5s ls -l "$MNT" >/dev/null
+# As many as there are workers for a CPU: further readers wait for one, and can be killed.
+iogen --op read --size 4K --clients 60 --threads --count 60 --path "$MNT/file" >"$TMP/out2" &
+slow2=$!
+within 20s hanging pread 60 || fail "only $(faultctl "$FAULTS" waiting pread) reads are at the source"
+start_readers() { # how many
+	for ((i = 0; i < $1; i++)); do
+		dd if="$MNT/file" of=/dev/null bs=4K count=1 status=none 2>/dev/null &
+		readers+=($!)
+	done
+}
+readers_gone() { [ "$(pgrep -cx dd)" -le 4 ]; } # a few may be in the source
+start_readers 40
+nap 200ms
+! gone "${readers[0]}" || fail "a reader got through although the source hangs"
+kill -9 "${readers[@]}"
+within 2s readers_gone || fail "$(pgrep -cx dd) of 40 readers that wait for a worker survive SIGKILL"
+# Killed before the daemon has taken the requests: the kernel does not report it.
+kill -STOP "$DAEMON"
+start_readers 10
+nap 100ms
+kill -9 "${readers[@]}"
+nap 20ms
+kill -CONT "$DAEMON"
+within 2s readers_gone || fail "$(pgrep -cx dd) of 10 readers survive SIGKILL, which they got before the daemon took their requests"
+wait "${readers[@]}" 2>/dev/null
 heal
 ends 10s $slow
+ends 10s $slow2
 settled "after a source that hung"
 
 # The mount ends at the moment when a worker has passed an answer to the ring thread: the answer still reaches the client.

@@ -5,11 +5,13 @@
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/load.sh" || exit 1
 
-parameter=/sys/module/fuse/parameters/enable_uring
-[ -e $parameter ] || skip "this kernel has no FUSE over io_uring"
+# shellcheck disable=SC2154 # of lib.sh
+parameter=$uring_parameter
+[ -e "$parameter" ] || skip "this kernel has no FUSE over io_uring"
+umount "$parameter" 2>/dev/null # that of lib.sh
 exec 9<"$parameter"
 flock 9
-was=$(cat $parameter)
+was=$(cat "$parameter")
 enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }
 put_back() { echo "$was" >"$parameter"; }
 enable Y

@@ -5,7 +5,7 @@
 # request.  While the daemon is stopped, it takes none.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
-requires helper:flood helper:noise helper:oneread helper:reap helper:signalled jq taskset
+requires helper:flood helper:iogen helper:noise helper:oneread helper:reap helper:signalled jq taskset
 
 backing "${URING_BACKING:-tmpfs}"
 head -c 1M /dev/zero >"$SRC/file"
@@ -102,6 +102,20 @@ within 1s grep -q 'error 4' "$TMP/said" || fail "interrupt=any: no EINTR after a
 wait $READER
 exec 4>&-
 stop_ratefs
+# Readers are killed at any moment, among others when their answer is being committed: each request waits about a
+# millisecond.
+uring cache=strict,read_iops=4k,window=1ms
+for ((i = 0; i < 60; i++)); do
+	iogen --op read --size 4K --clients 4 --threads --forever --path "$MNT/file" >/dev/null 2>&1 &
+	READER=$!
+	nap $((RANDOM % 40 + 5))ms
+	kill -KILL $READER
+	within 5s gone $READER || fail "a reader that was killed while it was served stays"
+	wait $READER 2>/dev/null
+done
+[ "$(stat_of '.classes.read | .parked_total > 0 and .ok > 0')" = true ] || fail "nothing waited, or nothing was answered"
+settled "after readers were killed while they were served"
+unmount_ratefs
 uring meta_iops=100,window=20ms,interrupt=any
 out=$(signalled "$MNT" 10) || fail "signalled"
 [[ $out =~ ,\ [1-9][0-9]*\ interrupted ]] || fail "interrupt=any: $out"

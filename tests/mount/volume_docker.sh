@@ -9,46 +9,33 @@ start_plugin --collect-after=3
 says "iops: .x.: " docker volume create -d ratefs -o iops=x bad
 says 'is set by the volume driver' docker volume create -d ratefs -o mountpoint=/etc bad
 says 'not allowed: no source is' docker volume create -d ratefs -o source=/etc bad
+
+# The recipe of README, as it is written there, with an image of this test.
+recipe=$(sed -nE '/^systemctl enable --now ratefs-volume.socket/,/^```/ { s/[ \t]+#.*//; /^(docker|ratefsctl) /p }' "$srcdir/README.md")
+[ "$(wc -l <<<"$recipe")" -ge 5 ] || fail "README has no recipe for Docker: $recipe"
+while read -ra words; do
+	case ${words[*]} in
+	*IMAGE) run -d --name recipe "${words[@]:2:2}" box sleep 1000 >/dev/null || fail "docker run of README" ;;
+	*) ok "${words[@]}" >"$TMP/out" ;;
+	esac
+done <<<"$recipe"
+equal "$(jq -r '.[0].Status.limits.write_bps.rate' "$TMP/out")" 5242880 "write_bps of README's volume"
+ok docker rm -f recipe >/dev/null
+ok docker volume rm box >/dev/null
+
 ok docker volume create -d ratefs -o write_bps=2M -o iops=5k -o fair=cgroup -o cache=strict vol >/dev/null
 
 run -d --name first -v vol:/data box sleep 1000 >/dev/null || fail "docker run"
 
-# --- rates: two containers on one volume share its limit.  8 MiB at 2 MiB/s, of which 100 ms are available immediately.
-fill() { run --rm -v vol:/data box dd if=/dev/zero of=/data/"$1" bs=64k count=64 2>/dev/null; }
-both() {
-	fill a & local a=$!
-	fill b || return 1
-	wait $a
-}
-between 3700ms 60s both
-equal "$(stat -c %s "$STATE"/data/vol-*/[ab] | xargs)" "4194304 4194304"
+two_share_the_rate vol
 
 # fair=cgroup tells the two apart.
 equal "$(ctl stats vol --json | jq -r '[.keys_by_wait[] | select(.kind == "cgroup") | .name] | unique | .[]' |
 	grep -Ec "$PARENT.*/[0-9a-f]{64}$")" 2 "the containers are not told apart: $(ctl stats vol --json | jq -c .keys_by_wait)"
 ctl show vol | grep -Eq '^# cgroups here: v[12]' || fail "show does not say which cgroups: $(ctl show vol)"
 
-# --- space: ENOSPC inside of a container at the block where the volume is full, and not before
-space() {
-	local data full
-	ok docker volume create -d ratefs -o size=8M -o inodes=20 full >/dev/null
-	run --rm -v full:/data box dd if=/dev/zero of=/data/f bs=64k 2>"$TMP/out" && fail "no end of 8 MiB"
-	grep -q 'No space left on device' "$TMP/out" || fail "not ENOSPC: $(cat "$TMP/out")"
-	data=$(echo "$STATE"/data/full-*)
-	full=$(allocated "$data")
-	equal "$full" 8388608 "full with"
-	run --rm -v full:/data box df /data | grep -Eq ' 8192 .* 100% ' || fail "df: $(run --rm -v full:/data box df /data)"
-	# shellcheck disable=SC2016 # for sh
-	run --rm -v full:/data box sh -c 'echo >/data/f; for i in 1 2 3 4 5 6 7 8 9 0; do touch /data/$i /data/a$i || exit 1; done' \
-		2>/dev/null && fail "more than 20 inodes"
-	[ "$(find "$data" | wc -l)" -le 20 ] || fail "$(find "$data" | wc -l) inodes"
-	ok docker volume rm full >/dev/null
-}
-if knows size; then
-	space
-else
-	say "this ratefs has no size=: not tested"
-fi
+full_at_the_block
+open_files_are_bounded
 
 # --- while a container runs: inspect, list, set
 id=$(docker inspect -f '{{.Id}}' first)
@@ -65,28 +52,10 @@ ok ctl class add vol noisy "match=cgroup:/$PARENT/$id, cgroup:/$PARENT/$id/**" w
 between 1800ms 40s docker exec first dd if=/dev/zero of=/data/noisy bs=64k count=32 2>/dev/null
 ok ctl class remove vol/noisy >/dev/null
 refused docker volume rm vol
-refused docker exec first ls "$STATE"	# the source is out of reach
+source_is_out_of_reach vol
 daemon=$(daemon_pid)
 
-# --- a killed writer is gone immediately, although it would have to wait long for its limit: within 50 ms, beside a
-# container that is killed while it sleeps
-ends_in() { # NAME
-	local t0
-	t0=$(now_ms)
-	ok docker kill "$1" >/dev/null
-	within 10s sh -c "! $DOCKER ps -q --no-trunc --filter name=$1 | grep -q ." || fail "the container does not end"
-	MS=$(($(now_ms) - t0))
-}
-ok ctl set vol write_bps=64K >/dev/null
-run -d --name sleeper -v vol:/data box sleep 1000 >/dev/null
-run -d --name slow -v vol:/data box dd if=/dev/zero of=/data/slow bs=1M count=1000 >/dev/null
-nap 1s
-ends_in sleeper
-sleeper=$MS
-ends_in slow
-say "docker kill of a throttled writer took $MS ms, of one that sleeps $sleeper ms"
-[ "$MS" -le $((50 + 2 * sleeper)) ] || fail "a throttled writer was gone after $MS ms, one that sleeps after $sleeper ms"
-ok ctl set vol write_bps=200M >/dev/null
+killed_writer_is_gone vol
 
 # --- the plugin is killed: containers continue; the next call finds everything
 kill_plugin
@@ -104,10 +73,10 @@ docker start first >/dev/null || fail "the container does not start again"
 ok docker exec first stat /data/after-plugin >/dev/null
 equal "$(daemon_pid)" "$daemon" "the daemon has changed"
 
-# --- the daemon is killed: a container that starts has a working volume again
 kill -9 "$daemon"
-ok docker restart -t 0 first >/dev/null
-ok docker exec first touch /data/after-daemon
+ok docker restart -t 0 first >/dev/null # Docker asks for the volume again, so this works immediately
+daemon_dies first
+plugin_dies_in_a_run vol --collect-after=3
 
 # --- the engine is killed, and its containers with it: their references are collected
 init=$(docker inspect -f '{{.State.Pid}}' first)
@@ -119,7 +88,7 @@ vol_is_gone() { ! mountpoint -q "$STATE/mnt/vol"; }
 within 60s vol_is_gone || fail "references of a dead engine are kept: $(cat "$STATE/volumes.json")"
 rm -f "$TMP/docker.pid"
 start_engine || fail "dockerd does not start after a crash"
-docker rm -f first slow sleeper >/dev/null 2>&1
+docker rm -f first >/dev/null 2>&1
 
 # --- remove
 ok docker volume rm vol >/dev/null

@@ -43,6 +43,7 @@ for name in '..' '../../etc' '/etc' 'a/b' 'a b' '-rf' '.hidden' 'a\nb' '[x]' '$(
 	refuses 404 'no such volume' Get "{\"Name\":\"$name\"}"
 	refuses 404 'no such volume' Remove "{\"Name\":\"$name\"}"
 done
+refuses 404 "no such volume: 'aaa" Get "{\"Name\":\"$(printf 'a%.0s' {1..127})ü\"}" # cut in the middle of a character
 refuses 400 "name: 'global'" Create '{"Name":"global"}'
 
 # --- sources
@@ -50,6 +51,7 @@ refuses 400 'not a directory below one that is allowed' Create '{"Name":"bad","O
 ln -s /etc "$TMP/allowed/link"
 refuses 400 'not a directory below' Create "{\"Name\":\"bad\",\"Opts\":{\"source\":\"$TMP/allowed/link\"}}"
 refuses 400 'not a directory below' Create "{\"Name\":\"bad\",\"Opts\":{\"source\":\"$TMP/allowed/../state\"}}"
+refuses 400 'source: is given twice' Create "{\"Name\":\"bad\",\"Opts\":{\"source\":\"$TMP/allowed/box\",\"Source\":\"/etc\"}}"
 asks Create "{\"Name\":\"mine\",\"Opts\":{\"source\":\"$TMP/allowed/box\"}}"
 
 # --- one volume: rates, live changes, status
@@ -119,6 +121,11 @@ for id in $(jq -r '.volumes.box.references | keys[]' "$STATE/volumes.json" | gre
 	asks Unmount "{\"Name\":\"box\",\"ID\":\"$id\"}"
 done
 equal "$(asks Get '{"Name":"box"}' .Volume.Status.references)" 1
+# No tree is left of volumes that do not exist; the driver looks for them when it starts.
+kill_plugin TERM
+start_plugin --allow-source="$TMP/allowed"
+trees_are_gone() { ! find "$STATE/data" "$STATE/trash" -name 'storm*' | grep -q .; }
+within 20s trees_are_gone || fail "trees of killed calls are left: $(ls "$STATE/data" "$STATE/trash")"
 says 'another ratefs-volume uses' "$VOLUME" --state="$STATE" --socket="$TMP/second.sock" --ratefs="$RATEFS"
 
 # --- the daemon is killed: the next mount brings everything back

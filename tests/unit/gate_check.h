@@ -87,7 +87,7 @@ static inline void check_lane(const struct lane *l)
 	const struct lane *up = lane_parent(l);
 	bool empty = lane_empty(l), queued = fq_queued(&l->item);
 	if (empty) {
-		must(!l->blocked && !queued && !l->turn);
+		must(!l->blocked && !queued && !l->had_turn);
 		for (unsigned i = 0; i < RES_INFLIGHT; i++)
 			must(!l->node->res[i] || !resource_held(l->node->res[i], l));
 	} else {

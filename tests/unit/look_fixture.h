@@ -41,7 +41,8 @@ static inline json_t *mount_answer(const struct moment *m)
 			&text,
 			"{\"scope\":\"mount\",\"name\":\"data\",\"mountpoint\":\"/mnt/data\",\"source\":\"/srv\","
 			"\"mounted\":true,\"dry_run\":false,\"paused\":false,\"seconds\":%u,"
-			"\"parked_now\":3,\"parked_bytes_now\":300,\"keys_now\":2,\"passthrough_handles\":1,"
+			"\"parked_now\":3,\"parked_bytes_now\":300,\"keys_now\":2,\"passthrough_handles\":3,\"bypassing_handles\":1,"
+			"\"oldest_wait_ns\":2500000000,"
 			"\"in_source\":{\"stuck\":0},\"inflight\":{\"now\":2},\"open\":{\"now\":7},"
 			"\"classes\":{\"read\":{\"ops\":10,\"bytes\":100},"
 			"\"write\":{\"ops\":%u,\"bytes\":%u,\"parked_total\":40,\"timed_out\":2,"

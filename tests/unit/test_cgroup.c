@@ -35,10 +35,23 @@ START_TEST(on_hybrid_systems_an_unused_v2_does_not_hide_v1)
 {
 	parses_to("2:memory:/docker/1\n1:name=systemd:/a\n0::/\n", "/a");
 	parses_to("2:memory:/docker/1\n0::/\n", "/docker/1");
-	parses_to("2:memory:/docker/1\n0::/system.slice/x\n", "/system.slice/x");
+	parses_to("2:memory:/all\n1:name=systemd:/\n0::/ci/job1\n", "/ci/job1");
 	parses_to("2:memory:/\n0::/\n", "/");
 	ck_assert_str_eq(cgroup_hierarchies("2:cpu:/\n0::/\n"),
-			 "v2, and v1 for processes in its root");
+			 "v1 (systemd's), and v2 for processes in its root");
+}
+END_TEST
+
+/* As Docker with the cgroupfs driver leaves it on Ubuntu 20.04. */
+START_TEST(on_hybrid_systems_containers_are_told_apart_by_v1)
+{
+	parses_to("12:memory:/docker/1\n2:cpu,cpuacct:/docker/1\n1:name=systemd:/docker/1\n"
+		  "0::/system.slice/containerd.service\n",
+		  "/docker/1");
+	parses_to("1:name=systemd:/docker/2\n0::/system.slice/containerd.service\n", "/docker/2");
+	parses_to("5:pids:/user.slice\n1:name=systemd:/user.slice/session-1.scope\n"
+		  "0::/user.slice/session-1.scope\n",
+		  "/user.slice/session-1.scope");
 }
 END_TEST
 
@@ -53,4 +66,5 @@ END_TEST
 
 UNIT_MAIN("cgroup", the_unified_hierarchy_names_a_process,
 	  on_v1_systemd_names_a_process_then_any_controller,
-	  on_hybrid_systems_an_unused_v2_does_not_hide_v1, nonsense_names_nobody)
+	  on_hybrid_systems_an_unused_v2_does_not_hide_v1,
+	  on_hybrid_systems_containers_are_told_apart_by_v1, nonsense_names_nobody)

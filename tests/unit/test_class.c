@@ -790,11 +790,72 @@ START_TEST(a_reservation_holds_against_another_kind_of_operation)
 }
 END_TEST
 
+START_TEST(a_paused_class_holds_its_requests_and_those_of_classes_in_it)
+{
+	struct rule *r[] = {rule("uid:1"), rule("uid:2")};
+	struct gate_class_config c[] = {class_config("outer", r[0]), class_config("inner", r[1])};
+	struct work k[3] = {0};
+	bool within;
+	c[1].parent = "outer";
+	cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	up();
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	ck_assert_int_eq(gate_pause_class(m, "nobody", true), -ENOENT);
+	ck_assert_int_eq(gate_pause_class(m, "outer", true), 0);
+	ck_assert(gate_class_paused(m, "outer", &within) && within);
+	ck_assert(!gate_class_paused(m, "inner", &within) && within);
+	ck_assert_int_eq(work_submit(&w, &k[0], m, COST_READ, KIB, 1), GATE_PARKED);
+	ck_assert_int_eq(work_submit(&w, &k[1], m, COST_META, 0, 2), GATE_PARKED);
+	ck_assert_int_eq(work_submit(&w, &k[2], m, COST_READ, KIB, 3), GATE_GO);
+	c[0].weight = 7; /* a change ends no pause */
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	world_pass(&w, SEC);
+	gate_check(w.gate);
+	ck_assert_int_eq(k[0].fate, PENDING);
+	ck_assert_int_eq(k[1].fate, PENDING);
+	ck_assert_int_eq(gate_pause_class(m, "outer", false), 0);
+	ck_assert_int_eq(k[0].fate, RAN);
+	ck_assert_int_eq(k[1].fate, RAN);
+
+	ck_assert_int_eq(gate_pause_class(m, "inner", true), 0);
+	ck_assert_int_eq(work_submit(&w, &k[1], m, COST_META, 0, 2), GATE_PARKED);
+	ck_assert_int_eq(gate_set_classes(m, c, 1), 0); /* without the class that is paused */
+	ck_assert_int_eq(k[1].fate, RAN);
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	ck_assert(!gate_class_paused(m, "inner", &within) && !within);
+	ck_assert_int_eq(work_submit(&w, &k[1], m, COST_META, 0, 2), GATE_GO);
+	down();
+	rule_free(r[0]);
+	rule_free(r[1]);
+}
+END_TEST
+
+/* Otherwise write-back of a program that has exited would belong to no cgroup, and not count against its limit. */
+START_TEST(openers_are_remembered_if_any_class_has_keys_by_cgroup)
+{
+	struct rule *r = rule("op:write");
+	struct gate_class_config c[] = {class_config("a", r), class_config("b", NULL)};
+	cfg = mount_config();
+	up();
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	ck_assert(!gate_asks_for_openers(m));
+	c[0].fair = FAIR_CGROUP;
+	ck_assert_int_eq(gate_set_classes(m, c, 2), 0);
+	ck_assert(gate_asks_for_openers(m));
+	ck_assert_int_eq(gate_set_classes(m, NULL, 0), 0);
+	ck_assert(!gate_asks_for_openers(m));
+	down();
+	rule_free(r);
+}
+END_TEST
+
 /* --- everything at random --- */
 
 #define CLASSES 5
 #define WORKS	200
 
+static const char *const class_names[CLASSES] = {"a", "b", "c", "d", "e"};
 static uint64_t rng;
 
 static uint64_t pick(uint64_t n)
@@ -818,14 +879,13 @@ static void random_limits(struct limiter_config *c, unsigned percent)
 
 static void random_classes(struct rule *const rules[CLASSES])
 {
-	static const char *const names[CLASSES] = {"a", "b", "c", "d", "e"};
 	struct gate_class_config c[CLASSES];
 	unsigned n = 0, order = (unsigned)pick(CLASSES);
 	for (unsigned i = 0; i < CLASSES; i++) {
 		unsigned k = (i + order) % CLASSES;
 		if (pick(3) == 0)
 			continue;
-		c[n] = class_config(names[k], rules[k]);
+		c[n] = class_config(class_names[k], rules[k]);
 		random_limits(&c[n].limits, 15);
 		random_limits(&c[n].each, pick(3) ? 0 : 20);
 		c[n].each.max_inflight = 0;
@@ -854,7 +914,10 @@ static void random_step(struct work k[WORKS], struct rule *const rules[CLASSES])
 		ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
 		break;
 	case 2:
-		ck_assert_int_eq(gate_pause_mount(m, pick(4) == 0), 0);
+		if (pick(2)) /* there may be no such class */
+			gate_pause_class(m, class_names[pick(CLASSES)], pick(3) == 0);
+		else
+			ck_assert_int_eq(gate_pause_mount(m, pick(4) == 0), 0);
 		break;
 	case 3:
 		if (one->fate == PENDING && one->ends == 0 && one->mount &&
@@ -884,8 +947,8 @@ START_TEST(nobody_is_lost_or_let_through_twice_whatever_changes)
 	static struct work k[WORKS];
 	struct rule *rules[CLASSES] = {rule("uid:1,uid:2"), rule("op:write"), rule("uid:3&op:read"),
 				       rule("gid:0"), rule("uid:4")};
-	rng = unit_seed();
-	for (unsigned run = 0; run < 60; run++) {
+	rng = unit_sched_seed();
+	for (uint64_t run = 0, runs = unit_rounds(60); run < runs; run++) {
 		cfg = mount_config();
 		cfg.fair = pick(2) ? FAIR_UID : FAIR_PROCESS;
 		cfg.max_keys = pick(2) ? 3 : 0;
@@ -933,4 +996,6 @@ UNIT_MAIN("class", each_key_has_a_limit_of_its_own,
 	  a_reservation_below_the_share_changes_nothing,
 	  a_reservation_holds_in_every_interval_and_under_a_wider_limit,
 	  a_reservation_holds_against_another_kind_of_operation,
+	  a_paused_class_holds_its_requests_and_those_of_classes_in_it,
+	  openers_are_remembered_if_any_class_has_keys_by_cgroup,
 	  nobody_is_lost_or_let_through_twice_whatever_changes)

@@ -37,7 +37,7 @@ START_TEST(a_good_file_gives_its_values)
 		      "[fs:data]\nsource = \"/srv/da ta#1\"\nwrite-bps = 5M\n"
 		      "[mount:One]\nfs = data\nmountpoint = /mnt//one/\nfair = uid\nro = yes\n"
 		      "options = noexec,fsname=a\\,b,weight=uid:7=2\n"
-		      "[weights]\nuid:1000 = 4\ncgroup:/CI = 3\n"),
+		      "[weights]\nuid:1000 = 4\ncgroup:/CI = 3\ncgroup:/ci/** = 2\n"),
 		0);
 	ck_assert_uint_eq(c.global.limits.limit[LIMIT_IOPS].rate_per_sec, 1000);
 	ck_assert_uint_eq(c.global.on_mount_error, ON_MOUNT_ERROR_CONTINUE);
@@ -50,7 +50,8 @@ START_TEST(a_good_file_gives_its_values)
 	ck_assert_ptr_nonnull(words_find(&c.mount[0].fuse, "noexec"));
 	ck_assert_str_eq(words_find(&c.mount[0].fuse, "fsname"), "a,b");
 	ck_assert_uint_eq(c.mount[0].weights.n, 1);
-	ck_assert_uint_eq(c.weights.n, 2);
+	ck_assert_uint_eq(c.weights.n, 3);
+	ck_assert_str_eq(c.weights.rule[2].glob, "/ci/**");
 	ck_assert_str_eq(c.weights.text[1], "cgroup:/CI=3");
 	configuration_free(&c);
 }

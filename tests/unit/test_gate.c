@@ -166,7 +166,7 @@ START_TEST(a_request_larger_than_the_capacity_waits_for_a_full_bucket)
 }
 END_TEST
 
-/* The worked example at the top of sched/node.h. */
+/* The worked examples at the top of sched/node.h. */
 START_TEST(a_request_that_waits_at_two_scopes_goes_the_way_of_the_example)
 {
 	struct work first = {0}, other = {0}, a = {0}, b = {0};
@@ -194,7 +194,7 @@ START_TEST(a_request_that_waits_at_two_scopes_goes_the_way_of_the_example)
 
 	world_pass(&w, 500 * MS);
 	ck_assert_ptr_null(mount->lane[lane].blocked);
-	ck_assert_ptr_eq(mount->lane[lane].turn, iops);
+	ck_assert_uint_eq(mount->lane[lane].had_turn, 1U << iops->index);
 	ck_assert_ptr_eq(root->lane[lane].blocked, bps);
 	ck_assert_uint_eq(resource_held(iops, &m->leaf.node.lane[lane]), 1);
 
@@ -202,6 +202,50 @@ START_TEST(a_request_that_waits_at_two_scopes_goes_the_way_of_the_example)
 	ck_assert_uint_eq(a.end_ns - start_ns, 600 * MS);
 	ck_assert_uint_eq(b.end_ns - start_ns, 1500 * MS);
 	gate_mount_free(second);
+	down();
+}
+END_TEST
+
+START_TEST(a_probe_leaves_a_voucher_as_in_the_example)
+{
+	struct work first = {0}, p = {0}, c = {0};
+	with(LIMIT_BPS, 100);
+	up();
+	uint64_t start_ns = w.clock.now;
+	ck_assert_int_eq(ask(&first, COST_READ, 10, 1), GATE_GO);
+	p.job.probe = true;
+	ck_assert_int_eq(ask(&p, COST_READ, 6, 2), GATE_PARKED);
+	ck_assert_int_eq(ask(&c, COST_READ, 6, 3), GATE_PARKED);
+	world_pass(&w, SEC);
+	ck_assert_uint_eq(p.end_ns - start_ns, 60 * MS);
+	ck_assert_uint_eq(c.end_ns - start_ns, 80 * MS);
+	down();
+}
+END_TEST
+
+START_TEST(a_copy_claims_bytes_as_in_the_example)
+{
+	struct work copy = {0}, k[7] = {0};
+	with(LIMIT_READ_BPS, 100);
+	set_limit(&cfg.limits, LIMIT_WRITE_BPS, 100);
+	up();
+	uint64_t start_ns = w.clock.now;
+	ck_assert_int_eq(ask(&k[0], COST_READ, 10, 1), GATE_GO);
+	ck_assert_int_eq(ask(&k[1], COST_WRITE, 10, 2), GATE_GO);
+	ck_assert_int_eq(ask(&k[2], COST_WRITE, 10, 2), GATE_PARKED);
+	ck_assert_int_eq(ask(&copy, COST_COPY, 10, 3), GATE_PARKED);
+	world_until(&w, start_ns + 150 * MS); /* it waits for write_bps */
+	ck_assert_int_eq(k[2].fate, RAN);
+	ck_assert_int_eq(ask(&k[3], COST_READ, 10, 1), GATE_GO);
+	world_until(&w, start_ns + 220 * MS); /* it waits for read_bps */
+	ck_assert_int_eq(ask(&k[4], COST_WRITE, 10, 2), GATE_GO);
+	world_until(&w, start_ns + 260 * MS); /* it waits for write_bps, and claims */
+	ck_assert_int_eq(ask(&k[5], COST_READ, 2, 1), GATE_GO);
+	world_until(&w, start_ns + 300 * MS);
+	ck_assert_int_eq(ask(&k[6], COST_READ, 5, 1), GATE_PARKED);
+	world_pass(&w, SEC);
+	near((double)(copy.end_ns - start_ns), 320 * MS, 0.01);
+	ck_assert_uint_gt(k[6].end_ns, copy.end_ns);
 	down();
 }
 END_TEST
@@ -779,6 +823,7 @@ UNIT_MAIN("gate", unlimited_goes_at_once_and_reads_no_clock,
 	  a_late_wake_up_loses_no_tokens, a_wake_up_much_too_late_counts_five_milliseconds,
 	  wake_ups_are_coalesced, a_request_larger_than_the_capacity_waits_for_a_full_bucket,
 	  a_request_that_waits_at_two_scopes_goes_the_way_of_the_example,
+	  a_probe_leaves_a_voucher_as_in_the_example, a_copy_claims_bytes_as_in_the_example,
 	  a_cancelled_job_spends_nothing, a_cancelled_front_lets_the_next_one_go_at_once,
 	  who_waits_longer_than_max_wait_is_refused, a_new_max_wait_counts_for_those_who_wait,
 	  bounds_on_what_is_parked_refuse_the_rest,

@@ -982,12 +982,11 @@ START_TEST(no_key_of_any_scope_gets_more_than_its_rate_whatever_changes)
 {
 	static struct work k[WORKS];
 	struct rule *rules[DEPTH];
-	const char *rounds = getenv("RATEFS_ROUNDS");
 	for (unsigned i = 0; i < DEPTH; i++)
 		rules[i] = rule(class_rules[i]);
-	rng = unit_seed();
+	rng = unit_sched_seed();
 	checks = 0;
-	for (int run = rounds ? atoi(rounds) : 150; run > 0; run--) {
+	for (uint64_t run = unit_rounds(150); run > 0; run--) {
 		memset(&model, 0, sizeof(model));
 		memset(k, 0, sizeof(k));
 		cfg = mount_config();

@@ -640,7 +640,7 @@ static uint64_t env_number(const char *name, uint64_t otherwise)
 START_TEST(random_schedules_keep_every_promise)
 {
 	static struct sim s;
-	uint64_t rounds = env_number("RATEFS_ROUNDS", ROUNDS), seed = env_number("RATEFS_SEED", 1);
+	uint64_t rounds = unit_rounds(ROUNDS), seed = env_number("RATEFS_SEED", 1);
 	uint64_t released = 0, refused = 0, cancelled = 0, parked = 0, paid = 0, turns = 0;
 	for (uint64_t i = 0; i < rounds; i++) {
 		if (getenv("RATEFS_VERBOSE"))

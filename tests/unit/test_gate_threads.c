@@ -336,6 +336,29 @@ START_TEST(the_pool_grows_while_its_threads_are_stuck)
 }
 END_TEST
 
+START_TEST(a_job_can_be_taken_back_until_a_thread_has_it)
+{
+	static const struct job_ops stuck = {.run = jammed_run}, ops = {.run = count_run};
+	static struct job jammed, jobs[3];
+	atomic_store(&ran, 0);
+	struct workers *w = workers_new(1, NULL);
+	pthread_mutex_lock(&jam);
+	jobs[0].workers = w;
+	ck_assert(!workers_cancel(&jobs[0])); /* it is not in the pool yet */
+	dispatch(w, &jammed, 1, &stuck);
+	dispatch(w, jobs, 3, &ops);
+	while (workers_queued(w) > 3)
+		sched_yield();
+	ck_assert(!workers_cancel(&jammed));
+	ck_assert(workers_cancel(&jobs[1]));
+	ck_assert(!workers_cancel(&jobs[1]));
+	ck_assert_uint_eq(workers_queued(w), 2);
+	pthread_mutex_unlock(&jam);
+	workers_free(w);
+	ck_assert_uint_eq(ran, 3);
+}
+END_TEST
+
 START_TEST(threads_that_cannot_start_are_missing_and_nothing_else)
 {
 	static const struct job_ops ops = {.run = count_run};
@@ -535,7 +558,7 @@ END_TEST
 
 UNIT_MAIN("gate_threads", threads_that_ask_cancel_and_change_limits_lose_nothing,
 	  workers_run_everything_that_is_queued_before_they_end,
-	  the_pool_grows_while_its_threads_are_stuck,
+	  the_pool_grows_while_its_threads_are_stuck, a_job_can_be_taken_back_until_a_thread_has_it,
 	  threads_that_cannot_start_are_missing_and_nothing_else,
 	  the_owner_of_a_pool_hears_of_jobs_for_which_no_thread_can_be_started,
 	  a_pool_whose_threads_all_hang_takes_none_from_another, an_idle_pool_has_no_threads,

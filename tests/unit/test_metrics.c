@@ -28,6 +28,23 @@ static void has(const char *line)
 
 #define OF "{daemon=\"/etc/ratefs.conf\","
 
+START_TEST(scopes_of_a_daemon_that_did_not_answer_to_the_end_are_left_out)
+{
+	struct snapshot *s = snapshot_at(&first);
+	unsigned before = s->scopes;
+	json_t *answer = scope_answer("fs", "lost", &second);
+	ck_assert(snapshot_add(s, PID + 1, answer));
+	json_decref(answer);
+	snapshot_cut(s, before);
+	ck_assert_uint_eq(s->scopes, before);
+	ck_assert_ptr_null(snapshot_find(s, PID + 1, "fs", "lost"));
+	ck_assert_ptr_null(strstr(written(s, 5), "daemon=\"\""));
+	snapshot_free(s);
+	free(text);
+	text = NULL;
+}
+END_TEST
+
 START_TEST(figures_of_a_snapshot_are_written_in_base_units)
 {
 	struct snapshot *s = snapshot_at(&first);
@@ -37,6 +54,7 @@ START_TEST(figures_of_a_snapshot_are_written_in_base_units)
 	has("ratefs_mount_info" OF "mount=\"data\",mountpoint=\"/mnt/data\",source=\"/srv\"} 1");
 	has("ratefs_parked" OF "mount=\"data\"} 3");
 	has("ratefs_bypassing_handles" OF "mount=\"data\"} 1");
+	has("ratefs_oldest_wait_seconds" OF "mount=\"data\"} 2.5");
 	has("ratefs_operations_total" OF "mount=\"data\",op=\"write\"} 100");
 	has("ratefs_bytes_total" OF "mount=\"data\",op=\"write\"} 1000000");
 	has("ratefs_refused_total" OF "mount=\"data\",op=\"write\",reason=\"timed_out\"} 2");
@@ -146,6 +164,7 @@ START_TEST(each_family_is_written_once_with_help_and_type)
 END_TEST
 
 UNIT_MAIN("metrics", figures_of_a_snapshot_are_written_in_base_units,
+	  scopes_of_a_daemon_that_did_not_answer_to_the_end_are_left_out,
 	  a_pool_says_what_is_granted_here_and_how_long_it_was_lost,
 	  waiting_is_a_histogram_whose_buckets_add_up,
 	  of_users_only_those_who_waited_most_are_shown, names_cannot_break_out_of_a_label,

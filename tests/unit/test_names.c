@@ -20,6 +20,9 @@ START_TEST(a_daemon_that_serves_looks_no_name_up)
 	ck_assert_int_eq(names_fd(), -1);
 	ck_assert_int_eq(find("root", &id, &err), -1);
 	ck_assert_str_eq(err.text, "user 'root' cannot be looked up now; give the number");
+	ck_assert(!names_wanted()); /* only a reload can wait for names */
+	names_begin();
+	ck_assert_int_eq(find("root", &id, &err), -1);
 	ck_assert(names_wanted());
 	ck_assert(!names_ask());
 	names_begin();

@@ -453,6 +453,8 @@ START_TEST(weights_may_have_patterns)
 	ck_assert_str_eq(rules[2].glob, "make*");
 	free(rules);
 	says("weight", "comm:=3", "weight: 'comm:=3': the name of the program is missing");
+	says("weight", "uid:99999999999=2",
+	     "weight: '99999999999': out of range; an id is less than 4294967295");
 	says("weight", "3",
 	     "weight: '3': not the weight of a caller; use mount_weight for the share of a mount");
 }

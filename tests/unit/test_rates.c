@@ -26,7 +26,7 @@ START_TEST(a_snapshot_has_what_the_daemon_said)
 	ck_assert_str_eq(m->mountpoint, "/mnt/data");
 	ck_assert_uint_eq(m->mounted, 1);
 	ck_assert_uint_eq(m->in_flight, 2);
-	ck_assert_uint_eq(m->passthrough_handles, 1);
+	ck_assert_uint_eq(m->bypassing_handles, 1);
 	ck_assert_uint_eq(m->ops, 2);
 	ck_assert_uint_eq(m->limits, 4);
 	ck_assert(!m->limit[2].rate && m->limit[2].permits == 8 && m->limit[2].used == 2);

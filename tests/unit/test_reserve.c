@@ -192,11 +192,13 @@ struct scope {
 	const struct caller_of *caller; /* of a leaf */
 	double got;
 };
-static struct scope scope[1 + 2 + MOUNTS * (CLASSES + 2)];
+/* The limit's, two fs; of each mount itself, its classes, and callers outside the classes and beside nested ones. */
+static struct scope scope[1 + 2 + MOUNTS * (1 + CLASSES + 2)];
 static unsigned scopes;
 
 static int scope_add(int up, unsigned weight, uint64_t reserve, const struct caller_of *c)
 {
+	ck_assert_uint_lt(scopes, ARRAY_SIZE(scope));
 	scope[scopes] = (struct scope){up, weight, 0, reserve, c, 0};
 	return (int)scopes++;
 }
@@ -318,7 +320,7 @@ static void random_tree(void)
 
 START_TEST(reservations_hold_and_weights_divide_the_rest_wherever_the_limit_is)
 {
-	rng = unit_seed();
+	rng = unit_sched_seed();
 	for (unsigned i = 0; i < 20; i++)
 		random_tree();
 }

@@ -94,6 +94,19 @@ START_TEST(a_cgroup_is_a_glob_and_two_stars_are_a_subtree)
 }
 END_TEST
 
+/* As /proc/PID/cgroup shows it for a virtual machine of libvirt. */
+START_TEST(a_cgroup_whose_name_systemd_has_escaped_is_written_as_it_is)
+{
+	const struct rule_subject vm = {
+		.cgroup = "/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt"};
+	ck_assert(matches("cgroup:/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt", &vm));
+	ck_assert(matches("cgroup:/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/**", &vm));
+	ck_assert(matches("cgroup:/machine.slice/machine-qemu\\x2d*/**", &vm));
+	ck_assert(!matches("cgroup:/machine.slice/machine-qemu\\x2d2*/**", &vm));
+	ck_assert(rule_glob_matches(true, "/machine.slice/machine-qemu\\x2d*/*", vm.cgroup));
+}
+END_TEST
+
 START_TEST(a_name_is_a_glob)
 {
 	const struct rule_subject s = {.comm = "rsync-ssl"};
@@ -191,6 +204,8 @@ START_TEST(a_rule_that_an_earlier_one_takes_everything_of_is_seen)
 	ck_assert(!covers("uid:1", "gid:1"));
 	ck_assert(covers("cgroup:/ci/**", "cgroup:/ci/a*/**"));
 	ck_assert(covers("cgroup:/ci/**", "cgroup:/ci"));
+	ck_assert(covers("cgroup:/a\\x2db*", "cgroup:/a\\x2dbc"));
+	ck_assert(covers("cgroup:/a\\x2db/**", "cgroup:/a\\x2db/c*"));
 	ck_assert(covers("comm:rs*", "comm:rsync"));
 	ck_assert(covers("comm:rs*", "comm:rsy?c & uid:1"));
 	ck_assert(!covers("cgroup:/ci/*", "cgroup:/ci/**")); /* /ci itself, and /ci/a/b */
@@ -202,7 +217,8 @@ END_TEST
 
 UNIT_MAIN("rule", users_groups_and_operations_match_by_number_or_name, a_copy_is_a_read_and_a_write,
 	  an_operation_on_extended_attributes_is_a_metadata_operation, all_matches_every_request,
-	  a_cgroup_is_a_glob_and_two_stars_are_a_subtree, a_name_is_a_glob,
+	  a_cgroup_is_a_glob_and_two_stars_are_a_subtree,
+	  a_cgroup_whose_name_systemd_has_escaped_is_written_as_it_is, a_name_is_a_glob,
 	  a_problem_says_what_is_wrong_and_what_to_write,
 	  a_match_that_no_request_can_meet_is_refused,
 	  a_rule_that_an_earlier_one_takes_everything_of_is_seen)

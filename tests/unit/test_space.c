@@ -563,6 +563,37 @@ START_TEST(a_file_without_a_name_goes_with_its_last_handle)
 }
 END_TEST
 
+START_TEST(a_deleted_file_that_is_held_goes_when_it_is_released)
+{
+	static const struct fhandle none;
+	struct space_table t;
+	table_init(&t);
+	struct space_slot *s = table_get_new(&t, DEV, 1, 4096);
+	table_opened(&t, s, false, &none);
+	const struct slot_stat st = stat_of(4096, UINT64_MAX, true);
+	struct slot_victim v = {0};
+	ck_assert(table_remove_begin(&t, DEV, 1, &st, &v));
+	table_hold(&t, v.slot, 5);
+	table_remove_end(&t, &v, true, 5);
+	table_closed(&t, s, false, 6);
+	ck_assert_int_eq(t.bytes.used, 4096);
+	ck_assert_int_eq(t.inodes.used, 1);
+	ck_assert_uint_eq(t.held, 1);
+	ck_assert_uint_eq(t.held_ns, 5);
+	table_scan_begin(&t, false); /* which does not find it in the tree */
+	table_scan_visited(&t);
+	table_scan_end(&t, 0, 0);
+	ck_assert_int_eq(t.bytes.used, 4096);
+	ck_assert_int_eq(t.inodes.used, 1);
+	table_release(&t, s, 7);
+	ck_assert_int_eq(t.bytes.used, 0);
+	ck_assert_int_eq(t.inodes.used, 0);
+	ck_assert_uint_eq(t.held, 0);
+	ck_assert_uint_eq(t.slots, 0);
+	table_destroy(&t);
+}
+END_TEST
+
 START_TEST(a_file_whose_size_equals_its_blocks_may_still_have_holes)
 {
 	struct space_table t;
@@ -781,6 +812,7 @@ UNIT_MAIN("space", a_reservation_fits_up_to_the_limit_and_not_beyond, no_limit_a
 	  preallocated_blocks_that_will_be_freed_are_excess_even_of_a_closed_file,
 	  all_blocks_of_a_closed_file_that_cannot_be_found_again_count,
 	  a_file_without_a_name_goes_with_its_last_handle,
+	  a_deleted_file_that_is_held_goes_when_it_is_released,
 	  a_file_whose_size_equals_its_blocks_may_still_have_holes,
 	  a_write_beyond_a_hole_leaves_what_is_known_of_the_blocks_before_it,
 	  a_new_file_with_the_number_of_a_removed_one_is_another_file,

@@ -87,8 +87,10 @@ static struct handle *open_file(struct fs *fs, uint64_t id, int flags)
 
 static void close_file(struct fs *fs, struct handle *h)
 {
+	struct inode *inode = h->inode;
 	handle_close_mode(fs, h);
 	handle_free(fs, h);
+	inode_unref(fs, inode, 1);
 }
 
 static void holds(struct fs *fs, uint64_t id, const char *text)

@@ -256,7 +256,7 @@ START_TEST(a_value_is_typed_and_may_be_given_up)
 	up();
 	ck_assert_int_eq(press("=5Mx"), TOP_REDRAW);
 	draw(24, 80);
-	find(24, "new value of the limit: 5Mx_");
+	find(24, "new value of data/backup.write_bps: 5Mx_");
 	top_key(&v, &d, TOP_KEY_BACKSPACE, &set);
 	ck_assert_int_eq(press("\n"), TOP_SET);
 	ck_assert_str_eq(set.value, "5M");
@@ -291,6 +291,7 @@ START_TEST(without_any_limit_nothing_is_changed)
 	b->scope[0].limits = 0;
 	b->scope[0].space_limit = 0;
 	data();
+	ck_assert_int_eq(press("+"), TOP_REDRAW); /* the one that was selected is gone */
 	ck_assert_int_eq(press("+"), TOP_NOTHING);
 	press("=5\n");
 	ck_assert_int_eq(v.mode, TOP_WATCH);
@@ -313,6 +314,60 @@ START_TEST(the_selected_limit_stays_selected_when_others_come_and_go)
 	data();
 	draw(24, 80);
 	find(24, "> data.each.iops");
+	down();
+}
+END_TEST
+
+static void remove_first_limit(void)
+{
+	memmove(&b->scope[0].limit[0], &b->scope[0].limit[1], 3 * sizeof(b->scope[0].limit[0]));
+	b->scope[0].limits--;
+	data();
+}
+
+START_TEST(a_value_is_not_set_if_its_limit_is_gone_when_it_has_been_typed)
+{
+	up();
+	press("=10"); /* data/backup.write_bps, selected from the start */
+	remove_first_limit();
+	draw(24, 80);
+	find(24, "new value of data/backup.write_bps: 10_");
+	ck_assert_int_eq(press("\n"), TOP_REDRAW);
+	ck_assert_int_eq(v.mode, TOP_WATCH);
+	draw(24, 80);
+	find(24, "nothing was changed: data/backup.write_bps is gone");
+	find(24, "> data.each.iops");
+	ck_assert_int_eq(press("=10\n"), TOP_SET); /* now for the one that the screen shows */
+	ck_assert_str_eq(set.option, "each.iops");
+	down();
+}
+END_TEST
+
+START_TEST(plus_and_minus_do_nothing_once_if_the_selected_limit_is_gone)
+{
+	up();
+	remove_first_limit();
+	ck_assert_int_eq(press("+"), TOP_REDRAW);
+	ck_assert_ptr_nonnull(strstr(v.message, "data/backup.write_bps is gone"));
+	ck_assert_int_eq(press("-"), TOP_SET);
+	ck_assert_str_eq(set.option, "each.iops");
+	remove_first_limit();
+	ck_assert_int_eq(press("="), TOP_REDRAW);
+	ck_assert_int_eq(v.mode, TOP_WATCH);
+	down();
+}
+END_TEST
+
+/* The same limit of a daemon that was restarted, for example. */
+START_TEST(a_limit_of_the_same_name_in_another_daemon_is_another_one)
+{
+	up();
+	press("=10");
+	for (unsigned i = 0; i < b->scopes; i++)
+		b->scope[i].daemon = PID + 1;
+	data();
+	ck_assert_int_eq(press("\n"), TOP_REDRAW);
+	ck_assert_ptr_nonnull(strstr(v.message, "nothing was changed"));
 	down();
 }
 END_TEST
@@ -430,6 +485,9 @@ UNIT_MAIN("top", a_terminal_of_80_by_24_shows_limits_and_keys, a_wider_terminal_
 	  a_value_is_typed_and_may_be_given_up, q_quits_but_can_be_typed,
 	  without_any_limit_nothing_is_changed,
 	  the_selected_limit_stays_selected_when_others_come_and_go,
+	  a_value_is_not_set_if_its_limit_is_gone_when_it_has_been_typed,
+	  plus_and_minus_do_nothing_once_if_the_selected_limit_is_gone,
+	  a_limit_of_the_same_name_in_another_daemon_is_another_one,
 	  a_limit_that_was_turned_off_stays_selected_and_can_be_set_again,
 	  space_of_an_fs_is_not_shown_again_for_its_mounts,
 	  a_pool_shows_what_is_granted_here_and_who_takes_part,

@@ -2,8 +2,10 @@
 /* ratefs-volume, with a table of functions in the place of the daemon. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,8 +22,10 @@
 struct fake {
 	bool mount_fails, in_use, check_fails, shows_another;
 	int pending; /* this many calls find the mount still being made */
+	uint64_t requests;
 	unsigned mounts, unmounts;
 	char mounted[64]; /* the last one */
+	char checked[1000];
 };
 
 static int fake_mount(void *ctx, const char *name, struct error *err)
@@ -52,9 +56,16 @@ static json_t *fake_status(void *ctx, const char *name)
 	return json_pack("{si}", "waiting", 3);
 }
 
+static uint64_t fake_requests(void *ctx, const char *name)
+{
+	const struct fake *f = ctx;
+	return f->requests;
+}
+
 static int fake_check(void *ctx, const char *text, struct error *err)
 {
 	struct fake *f = ctx;
+	snprintf(f->checked, sizeof(f->checked), "%s", text);
 	return f->check_fails ? error_set(err, "iops: 'x': not a number") : 0;
 }
 
@@ -64,8 +75,8 @@ static bool fake_shows(void *ctx, const char *name, const struct stat *directory
 	return !f->shows_another;
 }
 
-static const struct volume_daemon_ops fake_ops = {fake_mount, fake_unmount, fake_status, fake_shows,
-						  fake_check};
+static const struct volume_daemon_ops fake_ops = {fake_mount,	 fake_unmount, fake_status,
+						  fake_requests, fake_shows,   fake_check};
 
 /* --- a plugin in a directory of its own ------------------------------------------------------- */
 
@@ -87,6 +98,7 @@ static void open_volumes(struct world *w)
 				.daemon = &fake_ops,
 				.daemon_ctx = &w->fake};
 	ck_assert_msg(volumes_open(&w->v, &err) == 0, "%s", err.text);
+	ck_assert_msg(volumes_begin(&w->v, &err) == 0, "%s", err.text);
 	ck_assert(volume_options_parse(&w->v.known, "iops\tmount\trate\tOPS\toff\n"
 						    "ro\tmount\tfuse-flag\t\tno\n"));
 }
@@ -239,6 +251,10 @@ START_TEST(a_source_is_not_nested_in_another_and_is_checked_again_at_mount)
 	snprintf(body, sizeof(body), "{\"Name\":\"b\",\"Opts\":{\"source\":\"%s\"}}", w.source);
 	ck_assert_uint_eq(call(&w, CREATE, body), 400);
 	ck_assert_ptr_nonnull(strstr(said("Err"), "overlaps"));
+	snprintf(body, sizeof(body),
+		 "{\"Name\":\"b\",\"Opts\":{\"source\":\"%s\",\"Source\":\"/etc\"}}", path);
+	ck_assert_uint_eq(call(&w, CREATE, body), 400);
+	ck_assert_str_eq(said("Err"), "source: is given twice");
 	snprintf(body, sizeof(body), "{\"Name\":\"b\",\"Opts\":{\"Source\":\"%s\"}}", path);
 	ck_assert_uint_eq(call(&w, CREATE, body), 200); /* shared */
 	/* replaced for a moment, while the daemon opened it */
@@ -319,6 +335,83 @@ START_TEST(the_control_socket_goes_into_the_administrators_global_section)
 }
 END_TEST
 
+static unsigned occurrences(const char *text, const char *part)
+{
+	unsigned n = 0;
+	for (; (text = strstr(text, part)); text++)
+		n++;
+	return n;
+}
+
+START_TEST(volumes_with_one_source_share_one_fs)
+{
+	struct world w;
+	char body[400], source[100];
+	setup(&w);
+	snprintf(source, sizeof(source), "source = \"%s\"", w.source);
+	for (int i = 0; i < 2; i++) {
+		snprintf(body, sizeof(body), "{\"Name\":\"%c\",\"Opts\":{\"source\":\"%s\"}}",
+			 'a' + i, w.source);
+		ck_assert_uint_eq(call(&w, CREATE, body), 200);
+		snprintf(body, sizeof(body), "{\"Name\":\"%c\",\"ID\":\"1\"}", 'a' + i);
+		ck_assert_uint_eq(call(&w, MOUNT, body), 200);
+	}
+	AUTO_FREE char *both = conf_of(&w);
+	ck_assert_uint_eq(occurrences(both, "[fs:s"), 1);
+	ck_assert_uint_eq(occurrences(both, source), 1);
+	ck_assert_uint_eq(occurrences(both, "\nfs = \"s"), 2);
+	/* --save may have changed it */
+	struct error err = ERROR_INIT;
+	char path[100];
+	AUTO_FREE char *changed = NULL;
+	char *at = strstr(both, source);
+	ck_assert_int_gt(asprintf(&changed, "%.*siops = \"7\"\n%s", (int)(at - both), both, at), 0);
+	snprintf(path, sizeof(path), "%s/ratefs.conf", w.state);
+	ck_assert_int_eq(volume_write_file(path, changed, SYNC_DATA, &err), 0);
+	ck_assert_uint_eq(call(&w, UNMOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	AUTO_FREE char *one = conf_of(&w);
+	ck_assert_uint_eq(occurrences(one, "iops = \"7\""), 1);
+	ck_assert_uint_eq(occurrences(one, "[mount:v"), 1);
+	ck_assert_uint_eq(call(&w, UNMOUNT, "{\"Name\":\"b\",\"ID\":\"1\"}"), 200);
+	AUTO_FREE char *none = conf_of(&w);
+	ck_assert_uint_eq(occurrences(none, "[fs:s"), 0);
+	teardown(&w);
+}
+END_TEST
+
+START_TEST(options_are_checked_together_with_what_the_administrator_wrote)
+{
+	struct world w;
+	char path[100];
+	struct error err = ERROR_INIT;
+	setup(&w);
+	snprintf(path, sizeof(path), "%s/volume.conf", w.dir);
+	ck_assert_int_eq(volume_write_file(path, "[pool:farm]\nbps = 1G\n", SYNC_DATA, &err), 0);
+	w.v.setup.head = path;
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\",\"Opts\":{\"pool\":\"farm\"}}"), 200);
+	ck_assert_ptr_nonnull(strstr(w.fake.checked, "[pool:farm]"));
+	ck_assert_ptr_nonnull(strstr(w.fake.checked, "pool = \"farm\""));
+	w.v.setup.head = "/nonexistent";
+	teardown(&w);
+}
+END_TEST
+
+START_TEST(the_options_of_a_volume_have_an_end)
+{
+	struct world w;
+	char body[8000];
+	setup(&w);
+	int n = snprintf(body, sizeof(body), "{\"Name\":\"a\",\"Opts\":{");
+	for (int i = 0; i < 6; i++)
+		n += snprintf(body + n, sizeof(body) - n, "%s\"x%d\":\"%0700d\"", i ? "," : "", i,
+			      0);
+	snprintf(body + n, sizeof(body) - n, "}}");
+	ck_assert_uint_eq(call(&w, CREATE, body), 400);
+	ck_assert_str_eq(said("Err"), "the options of a volume are longer than 4096 bytes");
+	teardown(&w);
+}
+END_TEST
+
 START_TEST(problems_are_told_without_the_name_of_a_file)
 {
 	AUTO_FREE char *text =
@@ -326,6 +419,9 @@ START_TEST(problems_are_told_without_the_name_of_a_file)
 				     "ratefs: /x/check.conf:9: [mount:v1] unknown "
 				     "option 'foo'\n");
 	ck_assert_str_eq(text, "iops: bad; unknown option 'foo'");
+	AUTO_FREE char *head =
+		volume_conf_problems("ratefs: /x/check.conf:2: [global] iops: bad\n");
+	ck_assert_str_eq(head, "[global] iops: bad");
 }
 END_TEST
 
@@ -558,6 +654,127 @@ START_TEST(references_without_a_container_are_dropped_at_the_second_look)
 }
 END_TEST
 
+static const char podman[] =
+	"{\"Name\":\"a\",\"ID\":"
+	"\"2f73349cfc4630255319c6c8dfc1b46a8996ace9d14d8e07563b165915918ec2\"}";
+
+START_TEST(references_that_podman_counts_itself_are_never_dropped)
+{
+	struct world w;
+	setup(&w);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, MOUNT, podman), 200);
+	for (int i = 0; i < 4; i++)
+		volumes_collect(&w.v);
+	ck_assert_uint_eq(w.fake.unmounts, 0);
+	ck_assert_uint_eq(call(&w, UNMOUNT, podman), 200);
+	ck_assert_uint_eq(w.fake.unmounts, 1);
+	teardown(&w);
+}
+END_TEST
+
+START_TEST(a_volume_with_requests_is_not_deserted)
+{
+	struct world w;
+	setup(&w);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	for (int i = 0; i < 4; i++) {
+		w.fake.requests++; /* Docker copies the image's files to a new volume */
+		volumes_collect(&w.v);
+	}
+	ck_assert_uint_eq(w.fake.unmounts, 0);
+	volumes_collect(&w.v);
+	ck_assert_uint_eq(w.fake.unmounts, 1);
+	teardown(&w);
+}
+END_TEST
+
+START_TEST(references_are_kept_while_the_volume_cannot_be_unmounted)
+{
+	struct world w;
+	setup(&w);
+	log_set_level(LOG_LEVEL_ERROR);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	w.fake.in_use = true;
+	volumes_collect(&w.v);
+	volumes_collect(&w.v);
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 409);
+	ck_assert_str_eq(said("Err"), "volume 'a' is in use by 1 container");
+	w.fake.in_use = false;
+	volumes_collect(&w.v);
+	ck_assert_uint_eq(w.fake.unmounts, 1);
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 200);
+	teardown(&w);
+}
+END_TEST
+
+START_TEST(references_do_not_survive_a_boot)
+{
+	struct world w;
+	struct error err = ERROR_INIT;
+	setup(&w);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, MOUNT, podman), 200);
+	json_t *copy = volume_state_begin(&w.v.state);
+	json_object_set_new(copy, "boot", json_string("another"));
+	ck_assert_int_eq(volume_state_commit(&w.v.state, copy, SYNC_DATA, &err), 0);
+	volumes_close(&w.v);
+	open_volumes(&w);
+	w.fake.mounts = 0;
+	volumes_recover(&w.v);
+	ck_assert_uint_eq(w.fake.mounts, 0);
+	AUTO_FREE char *conf = conf_of(&w);
+	ck_assert_ptr_null(strstr(conf, "[mount:"));
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 200);
+	teardown(&w);
+}
+END_TEST
+
+START_TEST(a_tree_that_a_killed_plugin_left_is_deleted)
+{
+	static const char *const names[] = {"data/a-1", "data/gone-2", "data/new-5", "data/plain",
+					    "data/x-",	"data/b-1",    "data/new-4"};
+	static const bool stay[] = {true, false, true, true, true, false, false};
+	struct world w;
+	char path[200];
+	struct stat st;
+	setup(&w);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"b\"}"), 200);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"c\"}"), 200);
+	for (unsigned i = 1; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", w.state, names[i]);
+		ck_assert_int_eq(mkdir(path, 0755), 0);
+	}
+	volumes_recover(&w.v);
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", w.state, names[i]);
+		ck_assert_msg((stat(path, &st) == 0) == stay[i], "%s", names[i]);
+	}
+	teardown(&w);
+}
+END_TEST
+
+START_TEST(an_error_is_told_even_if_its_text_is_cut_in_a_character)
+{
+	struct world w;
+	char body[400], name[200];
+	setup(&w);
+	memset(name, 'a', 127);
+	snprintf(name + 127, sizeof(name) - 127, "\xc3\xbc");
+	snprintf(body, sizeof(body), "{\"Name\":\"%s\"}", name);
+	ck_assert_uint_eq(call(&w, GET, body), 404);
+	ck_assert_ptr_nonnull(strstr(said("Err"), "no such volume: 'aaa"));
+	ck_assert_uint_eq(call(&w, REMOVE, body), 404);
+	ck_assert_ptr_nonnull(strstr(said("Err"), "no such volume: 'aaa"));
+	ck_assert_uint_eq(call(&w, GET, "{\"Name\":\"\xc3\xbc\"}"), 404);
+	ck_assert_str_eq(said("Err"), "no such volume: '\xc3\xbc'");
+	teardown(&w);
+}
+END_TEST
+
 /* --- containers and trees --------------------------------------------------------------------- */
 
 #define ID "9b6f18ff0f6d745b101fb65bb9a5e8857c4adda0b32b954ac53b2de901d720c5"
@@ -584,6 +801,21 @@ START_TEST(ratefs_mounts_are_found_in_mountinfo)
 	ck_assert_str_eq(m.where, "/data");
 	ck_assert_str_eq(m.source, "ratefs-volume:box");
 	ck_assert(!container_mount_parse(other, &m));
+	char escaped[] = "36 35 0:57 / /a\\040b\\134c rw - fuse.ratefs x rw\n";
+	ck_assert(container_mount_parse(escaped, &m));
+	ck_assert_str_eq(m.where, "/a b\\c");
+}
+END_TEST
+
+START_TEST(a_copy_of_the_hosts_tree_is_not_a_use)
+{
+	struct container_mount m = {.where = "/rootfs/var/lib/v/mnt/box"};
+	ck_assert(container_mount_is_hosts(&m, "/var/lib/v/mnt/box"));
+	ck_assert(!container_mount_is_hosts(&m, "/var/lib/v/mnt/bo"));
+	m.where = "/var/lib/v/mnt/box";
+	ck_assert(container_mount_is_hosts(&m, "/var/lib/v/mnt/box"));
+	m.where = "/data";
+	ck_assert(!container_mount_is_hosts(&m, "/var/lib/v/mnt/box"));
 }
 END_TEST
 
@@ -611,6 +843,42 @@ START_TEST(a_tree_is_deleted_however_deep_and_links_are_not_followed)
 }
 END_TEST
 
+static bool make_immutable(int fd, bool on)
+{
+	int flags;
+	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+		return false;
+	flags = on ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+/* The directories are too deep to be deleted where they are, and the lowest cannot be moved.  Only root can make it so, and not
+ * on every filesystem. */
+START_TEST(deleting_a_tree_ends_even_if_a_directory_cannot_be_moved)
+{
+	char dir[] = "/tmp/test_tree.XXXXXX";
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	AUTO_FD lowest = -1;
+	int at = open(dir, O_RDONLY | O_DIRECTORY);
+	for (int depth = 1; depth <= 201; depth++) {
+		UNIT_REQUIRE(mkdirat(at, "a", 0755) == 0);
+		int next = openat(at, "a", O_RDONLY | O_DIRECTORY);
+		if (depth == 201)
+			lowest = at;
+		else
+			close(at);
+		at = next;
+	}
+	close(at);
+	bool stays = make_immutable(lowest, true);
+	ck_assert_int_eq(volume_tree_delete(AT_FDCWD, dir), stays ? -EPERM : 0);
+	if (stays) {
+		ck_assert(make_immutable(lowest, false));
+		ck_assert_int_eq(volume_tree_delete(AT_FDCWD, dir), 0);
+	}
+}
+END_TEST
+
 UNIT_MAIN("volume", a_name_is_one_harmless_word,
 	  an_option_stays_in_its_line_and_off_what_is_the_drivers,
 	  a_source_lies_below_an_allowed_directory_whatever_links_say,
@@ -618,12 +886,22 @@ UNIT_MAIN("volume", a_name_is_one_harmless_word,
 	  a_flag_needs_no_value_and_others_do,
 	  what_set_save_changed_is_kept_while_others_come_and_when_the_volume_goes,
 	  the_control_socket_goes_into_the_administrators_global_section,
-	  problems_are_told_without_the_name_of_a_file, a_volume_lives_from_create_to_remove,
+	  volumes_with_one_source_share_one_fs,
+	  options_are_checked_together_with_what_the_administrator_wrote,
+	  the_options_of_a_volume_have_an_end, problems_are_told_without_the_name_of_a_file,
+	  an_error_is_told_even_if_its_text_is_cut_in_a_character,
+	  a_volume_lives_from_create_to_remove,
 	  a_volume_is_unmounted_when_the_last_of_its_users_has_gone,
 	  what_cannot_be_created_leaves_nothing, a_failed_mount_leaves_no_reference,
 	  a_slow_mount_is_waited_for_but_not_for_ever, a_mount_that_does_not_go_is_tried_again,
 	  references_survive_a_restart_and_are_mounted_again,
 	  a_state_that_cannot_be_read_is_not_replaced, a_full_disk_changes_nothing,
 	  references_without_a_container_are_dropped_at_the_second_look,
-	  the_id_of_a_container_is_found_in_its_cgroups, ratefs_mounts_are_found_in_mountinfo,
-	  a_tree_is_deleted_however_deep_and_links_are_not_followed)
+	  references_that_podman_counts_itself_are_never_dropped,
+	  a_volume_with_requests_is_not_deserted,
+	  references_are_kept_while_the_volume_cannot_be_unmounted,
+	  references_do_not_survive_a_boot, a_tree_that_a_killed_plugin_left_is_deleted,
+	  a_copy_of_the_hosts_tree_is_not_a_use, the_id_of_a_container_is_found_in_its_cgroups,
+	  ratefs_mounts_are_found_in_mountinfo,
+	  a_tree_is_deleted_however_deep_and_links_are_not_followed,
+	  deleting_a_tree_ends_even_if_a_directory_cannot_be_moved)

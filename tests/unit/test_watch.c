@@ -123,6 +123,28 @@ START_TEST(all_threads_of_a_process_get_their_look_in_time_that_is_left)
 }
 END_TEST
 
+START_TEST(one_look_is_enough_for_callers_that_depend_on_their_process_only)
+{
+	setup();
+	for (int i = 0; i < MANY; i++) {
+		many[i].by_process = true;
+		watch_add(&w, &many[i], 1, 100, false, 0);
+	}
+	ck_assert_ptr_nonnull(watch_next(&w, true, WATCH_EVERY_NS));
+	ck_assert_ptr_null(watch_next(&w, true, WATCH_EVERY_NS));
+	/* The kernel reports a signal of one of them: that one has to be looked at. */
+	watch_add(&w, &many[7], 1, 0, true, WATCH_EVERY_NS);
+	ck_assert_ptr_eq(watch_next(&w, true, WATCH_EVERY_NS), &many[7]);
+	watch_stays(&w, &many[7], 100, WATCH_EVERY_NS);
+	ck_assert_int_ge(looks_before(&many[7], 2 * WATCH_EVERY_NS), 0);
+	/* When it has gone, one look is enough again. */
+	watch_remove(&w, &many[7]);
+	ck_assert_ptr_nonnull(watch_next(&w, true, 3 * WATCH_EVERY_NS));
+	ck_assert_ptr_null(watch_next(&w, true, 3 * WATCH_EVERY_NS));
+	teardown();
+}
+END_TEST
+
 START_TEST(who_is_fresh_does_not_keep_the_others_of_its_user_from_their_look)
 {
 	setup();
@@ -202,6 +224,7 @@ UNIT_MAIN("watch", nobody_is_due_before_the_time, fresh_callers_need_not_be_due,
 	  many_fresh_callers_of_one_user_do_not_delay_another_user,
 	  many_threads_of_one_process_do_not_delay_another_process_of_the_user,
 	  all_threads_of_a_process_get_their_look_in_time_that_is_left,
+	  one_look_is_enough_for_callers_that_depend_on_their_process_only,
 	  who_is_fresh_does_not_keep_the_others_of_its_user_from_their_look,
 	  the_callers_of_a_killed_process_leave_without_a_look,
 	  who_waits_for_the_end_of_its_process_is_not_taken_along_by_a_signal,

@@ -294,7 +294,7 @@ static void check_members(unsigned at, enum where where)
 
 START_TEST(siblings_of_random_trees_differ_by_at_most_two_requests)
 {
-	rng = unit_seed();
+	rng = unit_sched_seed();
 	checks = 0;
 	for (unsigned run = 0; run < 60; run++) {
 		enum where where = run % WHERES;

@@ -4,12 +4,14 @@
  *	START_TEST(a_sentence_about_the_module) { ... } END_TEST
  *	UNIT_MAIN("bucket", a_sentence_about_the_module, another_one)
  *
- * Random numbers in tests start from unit_seed, so that they are the same in every run; UNIT_SEED=n
- * in the environment gives others. */
+ * Random numbers in tests start from unit_seed, so that they are the same in every run; UNIT_SEED=n in the environment gives
+ * others, and SCHED_SEED=n in those of the scheduler.  RATEFS_ROUNDS=n sets how often random changes of a gate are tried (test_class, test_gate_outer, test_gate_random):
+ * RATEFS_ROUNDS=200000 takes hours. */
 #ifndef UNIT_UNIT_H
 #define UNIT_UNIT_H
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/util.h"
@@ -19,6 +21,22 @@ static inline uint64_t unit_seed(void)
 	const char *text = getenv("UNIT_SEED");
 	uint64_t seed = text ? strtoull(text, NULL, 0) : 20240229;
 	return seed ? seed : 1;
+}
+
+/* For tests of the scheduler, which begin elsewhere in each run of scripts/test. */
+static inline uint64_t unit_sched_seed(void)
+{
+	const char *text = getenv("SCHED_SEED");
+	uint64_t seed = text ? strtoull(text, NULL, 0) : unit_seed();
+	printf("# SCHED_SEED=%llu\n", (unsigned long long)seed);
+	fflush(stdout); /* before a test fails */
+	return seed ? seed : 1;
+}
+
+static inline uint64_t unit_rounds(uint64_t usual)
+{
+	const char *text = getenv("RATEFS_ROUNDS");
+	return text ? strtoull(text, NULL, 0) : usual;
 }
 
 static inline uint64_t unit_random(uint64_t *x) /* xorshift64* */

@@ -2,6 +2,7 @@
 /* Preloaded into the daemon: backing calls fail, stop short, dawdle or hang as the table in the file $FAULTS says.
  * Most are calls that the mirror makes on its tree.  Messages on /dev/fuse are never touched; "wake" and "io_uring_enter"
  * are calls of the threads that take requests from io_uring. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -181,9 +183,20 @@ WRAP(int, symlinkat, "symlinkat", NULL, (const char *target, int fd, const char 
      (target, fd, name))
 WRAP(int, fstatat64, "fstatat", NULL, (int fd, const char *name, struct stat64 *st, int flags),
      (fd, name, st, flags))
+WRAP(int, fstatvfs64, "fstatvfs", NULL, (int fd, struct statvfs64 *st), (fd, st))
 WRAP(int, open_by_handle_at, "open_by_handle_at", NULL, (int fd, struct file_handle *h, int flags),
      (fd, h, flags))
 WRAP(int, __openat64_2, "openat", NULL, (int fd, const char *name, int flags), (fd, name, flags))
+
+WRAP(int, statx, "statx", NULL,
+     (int fd, const char *name, int flags, unsigned mask, struct statx *st),
+     (fd, name, flags, mask, st))
+
+static void *static_slot_readdir64;
+struct dirent64 *readdir64(DIR *dir)
+{
+	return strikes("readdir", NULL) ? NULL : REAL(readdir64)(dir);
+}
 
 static void *static_slot_openat64;
 int openat64(int fd, const char *name, int flags, ...)
@@ -195,6 +208,19 @@ int openat64(int fd, const char *name, int flags, ...)
 	if (strikes("openat", NULL))
 		return -1;
 	return REAL(openat64)(fd, name, flags, mode);
+}
+
+/* Looking at a caller. */
+static void *static_slot_open64;
+int open64(const char *name, int flags, ...)
+{
+	va_list ap;
+	va_start(ap, flags);
+	mode_t mode = va_arg(ap, mode_t);
+	va_end(ap);
+	if (strncmp(name, "/proc/", 6) == 0 && strikes("proc", NULL))
+		return -1;
+	return REAL(open64)(name, flags, mode);
 }
 
 /* The buffers of threads; allocators take what they need without this name. */

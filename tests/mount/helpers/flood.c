@@ -3,6 +3,7 @@
  *
  *	flood hold FILE N	N threads read FILE for ever.  On a line of standard input each gets a
  *				signal that it handles; then prints "signalled" and goes on.
+ *	flood fstat FILE N	the same, but they ask for its attributes.
  *	flood try FILE N	the same, but threads that get an error end, and "N errors" is printed for them all
  *				on that line of standard input.
  *	flood kill FILE N	N times: a child reads FILE and waits in it, handles a signal, and is killed
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -47,13 +49,14 @@ static void handle_signal(void)
 	sigaction(SIGUSR1, &sa, NULL);
 }
 
-static int file, errors_are_counted;
+static int file, errors_are_counted, asks_attributes;
 static _Atomic int errors;
 
 static void *read_for_ever(void *arg)
 {
 	char c;
-	while (pread(file, &c, 1, 0) >= 0)
+	struct stat st;
+	while (asks_attributes ? fstat(file, &st) == 0 : pread(file, &c, 1, 0) >= 0)
 		;
 	if (errors_are_counted) {
 		errors++;
@@ -140,9 +143,10 @@ int main(int argc, char **argv)
 	int n = argc == 4 ? atoi(argv[3]) : 0;
 	file = n > 0 ? open(argv[2], O_RDONLY) : -1;
 	if (file < 0) {
-		fprintf(stderr, "usage: flood hold|try|kill FILE N\n");
+		fprintf(stderr, "usage: flood hold|fstat|try|kill FILE N\n");
 		return 2;
 	}
 	errors_are_counted = strcmp(argv[1], "try") == 0;
-	return errors_are_counted || strcmp(argv[1], "hold") == 0 ? hold(n) : measure(n);
+	asks_attributes = strcmp(argv[1], "fstat") == 0;
+	return strcmp(argv[1], "kill") == 0 ? measure(n) : hold(n);
 }

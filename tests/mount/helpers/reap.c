@@ -94,6 +94,14 @@ static void prepare_aio(struct victim *v)
 		die("cannot prepare", "aio");
 }
 
+/* Without O_DIRECT.  If the daemon wants direct I/O, the kernel does it asynchronously nevertheless. */
+static void prepare_plain_aio(struct victim *v)
+{
+	prepare(v);
+	if (syscall(SYS_io_setup, 1, &v->aio) < 0)
+		die("cannot prepare", "aio");
+}
+
 static void prepare_ring(struct victim *v)
 {
 	memset(&v->ring_at, 0, sizeof(v->ring_at));
@@ -162,10 +170,10 @@ static void op_read(struct victim *v)
 		die("cannot read", v->path);
 }
 
-/* The kernel does not let go of a process before its asynchronous reads are answered. */
-static void op_aio(struct victim *v)
+/* The kernel does not let go of a process before its asynchronous transfers are answered. */
+static void submit(struct victim *v, uint16_t opcode)
 {
-	struct iocb cb = {.aio_lio_opcode = IOCB_CMD_PREAD,
+	struct iocb cb = {.aio_lio_opcode = opcode,
 			  .aio_fildes = (uint32_t)v->fd,
 			  .aio_buf = (uintptr_t)v->buf,
 			  .aio_nbytes = 65536};
@@ -174,6 +182,16 @@ static void op_aio(struct victim *v)
 	if (syscall(SYS_io_submit, v->aio, 1, list) != 1 ||
 	    syscall(SYS_io_getevents, v->aio, 1, 1, &done, NULL) != 1)
 		_exit(1);
+}
+
+static void op_aio(struct victim *v)
+{
+	submit(v, IOCB_CMD_PREAD);
+}
+
+static void op_aio_write(struct victim *v)
+{
+	submit(v, IOCB_CMD_PWRITE);
 }
 
 static void ring_read(struct victim *v, uint8_t flags)
@@ -326,6 +344,8 @@ static const struct op {
 	{"direct-read", prepare_direct, op_read},
 	{"direct-write", prepare_direct, op_write},
 	{"aio", prepare_aio, op_aio},
+	{"aio-plain", prepare_plain_aio, op_aio},
+	{"aio-plain-write", prepare_plain_aio, op_aio_write},
 	{"mmap", prepare_mmap, op_mmap},
 	{"write", prepare, op_write},
 	{"open", prepare, op_open},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Random changes of a tree by several processes at a time, of every kind that takes or frees space.
  *
- *	spacestorm DIRECTORY SEED OPERATIONS [WRITERS]
+ *	spacestorm DIRECTORY SEED OPERATIONS [WRITERS [still]]
  *
+ * still: directories keep their names.
  * All of them work on the same few names.  Full disks, and names that another one has just taken or removed, are part of
  * the game; anything that says that the filesystem is broken (EIO and the like) is not, and ends it with exit 1. */
 #define _GNU_SOURCE
@@ -16,15 +17,18 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #define NAMES	       12
 #define DIRS	       4
+#define SUBDIRS	       3
 #define SIZE_MAX_BYTES (1U << 20)
 
 static uint64_t state;
+static bool still;
 static char buf[256 << 10];
 
 static uint32_t rnd(uint32_t n)
@@ -45,15 +49,34 @@ static void broken(const char *what)
 		}
 }
 
+static char *text(void)
+{
+	static char texts[4][32];
+	static unsigned turn;
+	return texts[turn++ % 4];
+}
+
 static const char *name(void)
 {
-	static char text[4][32];
-	static unsigned turn;
-	char *t = text[turn++ % 4];
-	if (rnd(3))
-		snprintf(t, sizeof(text[0]), "f%u", rnd(NAMES));
+	char *t = text();
+	unsigned where = rnd(6), f = rnd(NAMES);
+	if (where > 1)
+		snprintf(t, 32, "f%u", f);
+	else if (where)
+		snprintf(t, 32, "d%u/f%u", rnd(DIRS), f);
 	else
-		snprintf(t, sizeof(text[0]), "d%u/f%u", rnd(DIRS), rnd(NAMES));
+		snprintf(t, 32, "d%u/sub%u/f%u", rnd(DIRS), rnd(SUBDIRS), f);
+	return t;
+}
+
+/* A directory that may be missing, or (always) one that is not. */
+static const char *dir_name(bool always)
+{
+	char *t = text();
+	if (always)
+		snprintf(t, 32, "d%u", rnd(DIRS));
+	else
+		snprintf(t, 32, "d%u/sub%u", rnd(DIRS), rnd(SUBDIRS));
 	return t;
 }
 
@@ -164,10 +187,34 @@ static void op_symlink(void)
 
 static void op_dir(void)
 {
-	char path[40];
-	snprintf(path, sizeof(path), "d%u/sub%u", rnd(DIRS), rnd(3));
-	if ((rnd(2) ? mkdir(path, 0755) : rmdir(path)) < 0)
+	const char *path = dir_name(false);
+	if ((rnd(3) ? mkdir(path, 0755) : rmdir(path)) < 0)
 		broken("mkdir or rmdir");
+}
+
+/* With everything in them. */
+static void op_rename_dir(void)
+{
+	if (still)
+		return;
+	bool always = !rnd(3);
+	unsigned flags = always || !rnd(4) ? RENAME_EXCHANGE : 0;
+	if (renameat2(AT_FDCWD, dir_name(always), AT_FDCWD, dir_name(always), flags) < 0)
+		broken("rename of a directory");
+}
+
+static void op_whiteout(void)
+{
+	if (renameat2(AT_FDCWD, name(), AT_FDCWD, name(), RENAME_WHITEOUT) < 0)
+		broken("whiteout");
+}
+
+/* No FIFO: opening one would wait. */
+static void op_mknod(void)
+{
+	static const mode_t types[] = {S_IFREG, S_IFSOCK, S_IFCHR};
+	if (mknod(name(), types[rnd(3)] | 0644, makedev(0, 0)) < 0)
+		broken("mknod");
 }
 
 /* Many names make a directory grow. */
@@ -186,9 +233,32 @@ static void op_crowd(void)
 	}
 }
 
+/* An ACL with so many entries that it does not fit into an inode, or a short one.  New files inherit that of a directory. */
+static void op_acl(void)
+{
+	static const struct {
+		uint16_t tag, perm;
+	} plain[] = {{0x01, 6}, {0x04, 4}, {0x10, 7}, {0x20, 4}};
+	unsigned users = rnd(2) ? 2 : 100, n = 0;
+	uint32_t value[1 + 2 * (4 + 100)] = {2};
+	for (unsigned i = 0; i < 4; i++) {
+		value[1 + 2 * n] = plain[i].tag | (uint32_t)plain[i].perm << 16;
+		value[2 + 2 * n++] = UINT32_MAX;
+		for (unsigned u = 0; i == 0 && u < users; u++) {
+			value[1 + 2 * n] = 0x02 | 4U << 16;
+			value[2 + 2 * n++] = 5000 + u;
+		}
+	}
+	const char *where = rnd(3) ? dir_name(true) : name();
+	const char *which = rnd(2) ? "system.posix_acl_default" : "system.posix_acl_access";
+	if (rnd(2) ? setxattr(where, which, value, 4 + 8 * n, 0) < 0
+		   : removexattr(where, which) < 0)
+		broken("ACL");
+}
+
 static void op_xattr(void)
 {
-	const char *n = name();
+	const char *n = rnd(4) ? name() : dir_name(rnd(2));
 	if (rnd(3) ? setxattr(n, "user.a", buf, rnd(2) ? 20 : 3000, 0) < 0
 		   : removexattr(n, "user.a") < 0)
 		broken("xattr");
@@ -224,6 +294,22 @@ static void op_deleted(void)
 	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 65536) < 0)
 		broken("fallocate");
 	close(fd);
+}
+
+/* Without an open file: an fd of O_PATH keeps it. */
+static void op_held(void)
+{
+	static int held[8];
+	static unsigned turn;
+	const char *n = name();
+	int *fd = &held[turn++ % 8];
+	if (*fd)
+		close(*fd);
+	*fd = open(n, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (*fd < 0)
+		*fd = 0;
+	else if (unlink(n) < 0)
+		broken("unlink");
 }
 
 static void op_copy(void)
@@ -263,9 +349,11 @@ static void op_map(void)
 static void storm(unsigned n)
 {
 	static void (*const ops[])(void) = {
-		op_write,  op_write,   op_write,   op_append, op_append,  op_truncate, op_fallocate,
-		op_unlink, op_unlink,  op_rename,  op_link,   op_symlink, op_dir,      op_crowd,
-		op_xattr,  op_tmpfile, op_deleted, op_copy,   op_map,	  op_exchange};
+		op_write,     op_write,	   op_write,  op_append,     op_append,	  op_truncate,
+		op_fallocate, op_unlink,   op_unlink, op_rename,     op_link,	  op_symlink,
+		op_dir,	      op_crowd,	   op_xattr,  op_tmpfile,    op_deleted,  op_copy,
+		op_map,	      op_exchange, op_dir,    op_rename_dir, op_whiteout, op_mknod,
+		op_acl,	      op_held};
 	while (n--)
 		ops[rnd(sizeof(ops) / sizeof(ops[0]))]();
 }
@@ -273,11 +361,12 @@ static void storm(unsigned n)
 int main(int argc, char **argv)
 {
 	if (argc < 4 || chdir(argv[1]) < 0) {
-		fprintf(stderr, "usage: spacestorm DIRECTORY SEED OPERATIONS [WRITERS]\n");
+		fprintf(stderr, "usage: spacestorm DIRECTORY SEED OPERATIONS [WRITERS [still]]\n");
 		return 2;
 	}
 	unsigned writers = argc > 4 ? (unsigned)atoi(argv[4]) : 4;
 	int rc = 0, status;
+	still = argc > 5;
 	memset(buf, 'x', sizeof(buf));
 	for (unsigned d = 0; d < DIRS; d++) {
 		char path[16];

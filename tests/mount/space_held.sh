@@ -1,0 +1,172 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# A deleted file is counted as long as anything refers to it: an fd of O_PATH, a working directory.  One that nothing refers to
+# makes room immediately.
+. "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
+requires python3
+
+# hoard WHAT: tries to store 8 MiB five times, and keeps each file by an fd of O_PATH only, without a name.  Prints how many files it
+# could store, and waits.
+hoard() {
+	exec python3 - "$MNT" "$1" <<'END'
+import os, sys, time
+mnt, what = sys.argv[1:]
+held = []
+def fill(fd):
+    left = 8 << 20
+    while left:
+        left -= os.write(fd, bytes(min(left, 1 << 20)))
+for i in range(5):
+    name = mnt + "/f"
+    fd = -1
+    try:
+        if what == "tmpfile":
+            fd = os.open(mnt, os.O_TMPFILE | os.O_WRONLY, 0o600)
+            held.append(os.open("/proc/self/fd/%d" % fd, os.O_PATH))
+            fill(fd)
+        else:
+            fd = os.open(name, os.O_CREAT | os.O_WRONLY)
+            fill(fd)
+            held.append(os.open(name, os.O_PATH))
+    except OSError as e:
+        print(i, e.strerror, flush=True)
+        if fd >= 0:
+            os.ftruncate(fd, 0)
+            os.close(fd)
+        break
+    if what != "closed_later":
+        os.close(fd)
+    if what == "rename":
+        os.close(os.open(mnt + "/small", os.O_CREAT | os.O_WRONLY))
+        os.rename(mnt + "/small", name)
+    elif what != "tmpfile":
+        os.unlink(name)
+    if what == "closed_later":
+        os.close(fd)
+else:
+    print("all", flush=True)
+time.sleep(1000)
+END
+}
+says_so() { [ -s "$TMP/said" ]; }
+is_freed() { [ "$(space used)" -lt $((2 << 20)) ]; }
+refuses() { # WHAT
+	: >"$TMP/said"
+	hoard "$1" >"$TMP/said" 2>&1 &
+	local hoarder=$!
+	within 60s says_so || fail "$1: it never ends"
+	grep -q "^1 No space left" "$TMP/said" || fail "$BACKING, $1: stored with size=10M, 8 MiB each: $(cat "$TMP/said")"
+	[ "$(space used)" -ge $((8 << 20)) ] || fail "$BACKING, $1: a file held by O_PATH is not counted"
+	# Nor does a rescan lose it, which does not see it.
+	ok ctl rescan "$MNT"
+	within 10s scan_is_over || fail "the rescan does not end"
+	[ "$(space used)" -ge $((8 << 20)) ] || fail "$BACKING, $1: a rescan forgets a file held by O_PATH"
+	kill $hoarder
+	wait $hoarder 2>/dev/null
+	within 10s is_freed || fail "$BACKING, $1: $(space used) bytes are counted after the last fd was closed"
+	rm -f "$MNT"/*
+	counts_exactly "$1"
+}
+scan_is_over() { [ "$(space rescanning)" = false ]; }
+
+# A name that was given to a file held only by O_PATH stays counted.
+linked() {
+	python3 - "$MNT" <<'END' || fail "python3"
+import ctypes, os, sys
+fd = os.open(sys.argv[1], os.O_TMPFILE | os.O_WRONLY, 0o600)
+os.write(fd, bytes(1 << 20))
+held = os.open("/proc/self/fd/%d" % fd, os.O_PATH)
+os.close(fd)
+AT_FDCWD, AT_SYMLINK_FOLLOW = -100, 0x400
+path, name = b"/proc/self/fd/%d" % held, os.fsencode(sys.argv[1] + "/linked")
+assert ctypes.CDLL(None).linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
+END
+	counts_exactly "$BACKING, linked"
+	rm "$MNT/linked"
+}
+
+# Deleting a file makes room for the next one, whatever is deleted.
+replaced() {
+	python3 - "$MNT" <<'END' || fail "$BACKING: what was deleted made no room"
+import os, sys, time
+os.chdir(sys.argv[1])
+data = bytes(9 << 20)
+for i in range(60):
+    fd = os.open("big", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    n = os.write(fd, data)
+    while n < len(data):
+        n += os.write(fd, data[n:])
+    os.close(fd)
+    if i % 2:
+        os.unlink("big")
+    else:
+        os.close(os.open("small", os.O_CREAT | os.O_WRONLY))
+        os.rename("small", "big")
+        os.unlink("big")
+END
+}
+
+# Directories that nobody can enter any more take inodes.
+inodes() {
+	python3 - "$MNT" <<'END' >"$TMP/said" || fail "python3"
+import os, sys
+os.chdir(sys.argv[1])
+made = 0
+held = []
+try:
+    for i in range(100):
+        os.mkdir("d")
+        held.append(os.open("d", os.O_PATH))
+        os.rmdir("d")
+        made += 1
+except OSError as e:
+    print(made, e.strerror)
+for fd in held:
+    os.close(fd)
+for i in range(100):  # one after the other
+    os.mkdir("d")
+    os.rmdir("d")
+END
+	grep -q "No space left" "$TMP/said" || fail "$BACKING: 100 deleted directories with inodes=20"
+}
+
+each() {
+	mount_ratefs -o size=10M,inodes=20
+	refuses unlink
+	refuses closed_later
+	refuses rename
+	refuses tmpfile
+	linked
+	replaced
+	inodes
+	within 10s is_exact || fail "$BACKING: counted $(space used), $(space inodes_used); there are $(held), $(names_held)"
+	unmount_ratefs
+	mount_ratefs -o size=10M
+	equal "$(space scans)" 0 "the total of the last time was to be used"
+	counts_exactly "$BACKING, mounted again"
+	unmount_ratefs
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
+on_each_counted each
+
+# A limit that is set later counts what is held already.
+backing tmpfs
+mount_ratefs
+head -c 8M /dev/zero >"$MNT/f"
+python3 -c 'import os, sys, time
+fd = os.open(sys.argv[1], os.O_PATH)
+os.unlink(sys.argv[1])
+print("held", flush=True)
+time.sleep(1000)' "$MNT/f" >"$TMP/said" &
+hoarder=$!
+within 20s grep -q held "$TMP/said" || fail "python3"
+ok ctl set "$MNT" size=10M >/dev/null
+enforced() { [ "$(space state)" = enforced ]; }
+within 10s enforced || fail "not counted"
+dd if=/dev/zero of="$MNT/new" bs=1M count=4 2>/dev/null && fail "8 MiB are held, and 4 more fit into 10"
+kill $hoarder
+wait $hoarder 2>/dev/null
+within 10s is_exact || fail "counted $(space used) bytes; there are $(held)"
+ok dd if=/dev/zero of="$MNT/new" bs=1M count=9 status=none
+unmount_ratefs
+unbacking
