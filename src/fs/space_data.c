@@ -125,7 +125,7 @@ static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const str
 	struct space_count *c = &op->sp->table.bytes;
 	struct map_range r = {from, *to, op->sp->block, cap_of(op, st)};
 	uint64_t limit = space_bytes_limit(fs), missing = map_missing(fd, &r);
-	if (space_reserve_soon(op->sp, c, missing, limit)) {
+	if (space_reserve_soon(fs, c, missing, limit)) {
 		op->bytes = missing;
 		return 0;
 	}

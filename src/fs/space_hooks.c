@@ -2,6 +2,7 @@
 #include "fs/space_hooks_internal.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <time.h>
 
@@ -10,11 +11,14 @@
 #include "fs/inode_table.h"
 #include "fs/request.h"
 
-/* How long the kernel may take to forget a deleted file, and how many requests wait for that at the same time.  Others are
- * refused immediately, so that threads remain for other requests. */
-#define FORGET_NS     (100 * NSEC_PER_MSEC)
-#define FORGET_NAP_NS (NSEC_PER_MSEC / 5)
-#define WAITING_MAX   4
+/* While deleted files are held, a request that does not fit waits for the kernel to forget them: a moment in any case, longer
+ * if files were deleted or forgotten lately, or while the kernel has messages that nobody has read.  At most WAITING_MAX
+ * requests wait at the same time.  Others are refused immediately, so that threads remain for other requests. */
+#define FORGET_MIN_NS  (50 * NSEC_PER_MSEC)
+#define FORGET_LATE_NS (100 * NSEC_PER_MSEC)
+#define FORGET_MAX_NS  (2 * NSEC_PER_SEC)
+#define FORGET_NAP_NS  (NSEC_PER_MSEC / 5)
+#define WAITING_MAX    4
 
 #define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
@@ -49,11 +53,22 @@ static uint64_t inodes_limit(const struct fs *fs)
 			     atomic_load_explicit(&fs->limit_inodes, memory_order_relaxed));
 }
 
-/* Deleted files that nobody uses are held until the kernel's message arrives that it has forgotten them. */
-static bool is_forgetting(struct space_table *t, uint64_t now_ns)
+/* True: the kernel has a message for the daemon, perhaps that it has forgotten a file. */
+static bool has_unread(const struct fs *fs)
 {
-	return atomic_load_explicit(&t->held, memory_order_acquire) &&
-	       now_ns - atomic_load_explicit(&t->held_ns, memory_order_relaxed) < FORGET_NS;
+	struct pollfd dev = {.fd = fs->dev_fd, .events = POLLIN};
+	return fs->dev_fd >= 0 && poll(&dev, 1, 0) == 1 && dev.revents == POLLIN;
+}
+
+/* Deleted files that nobody uses are held until the kernel's message arrives that it has forgotten them. */
+static bool is_forgetting(const struct fs *fs, uint64_t since_ns, uint64_t now_ns)
+{
+	struct space_table *t = &fs->cfg.space->table;
+	uint64_t waited_ns = now_ns - since_ns;
+	if (!atomic_load_explicit(&t->held, memory_order_acquire) || waited_ns >= FORGET_MAX_NS)
+		return false;
+	uint64_t held_ns = atomic_load_explicit(&t->held_ns, memory_order_relaxed);
+	return waited_ns < FORGET_MIN_NS || now_ns < held_ns + FORGET_LATE_NS || has_unread(fs);
 }
 
 bool space_may_wait(const struct fs *fs)
@@ -62,16 +77,17 @@ bool space_may_wait(const struct fs *fs)
 	       atomic_load_explicit(&fs->cfg.space->table.held, memory_order_relaxed);
 }
 
-bool space_reserve_soon(struct space *sp, struct space_count *c, uint64_t n, uint64_t limit)
+bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit)
 {
 	const struct timespec nap = {.tv_nsec = FORGET_NAP_NS};
+	struct space *sp = fs->cfg.space;
 	bool fits = space_reserve(c, n, 0, limit);
 	if (fits)
 		return true;
 	uint64_t since_ns = monotonic_ns(), now_ns = since_ns;
 	bool soon = atomic_fetch_add(&sp->waiting, 1) < WAITING_MAX && !never_waits;
 	while (!fits && soon) {
-		soon = is_forgetting(&sp->table, now_ns) && now_ns - since_ns < FORGET_NS;
+		soon = is_forgetting(fs, since_ns, now_ns);
 		fits = space_reserve(c, n, 0, limit);
 		if (!fits && soon)
 			nanosleep(&nap, NULL);
@@ -183,11 +199,11 @@ static int begin_with(struct space_op *op, struct fs *fs, struct inode *inode, i
 	int res = op->slot ? base_of(op, fs, inode, fd) : 0;
 	if (S_ISREG(inode->type))
 		space_begin_change(op, CHANGE_ANY);
-	if (res == 0 && !space_reserve_soon(sp, &sp->table.bytes, bytes, space_bytes_limit(fs)))
+	if (res == 0 && !space_reserve_soon(fs, &sp->table.bytes, bytes, space_bytes_limit(fs)))
 		res = space_refuse(fs);
 	else if (res == 0)
 		op->bytes = bytes;
-	if (res == 0 && !space_reserve_soon(sp, &sp->table.inodes, inodes, inodes_limit(fs)))
+	if (res == 0 && !space_reserve_soon(fs, &sp->table.inodes, inodes, inodes_limit(fs)))
 		res = space_refuse(fs);
 	else if (res == 0)
 		op->inodes = inodes;

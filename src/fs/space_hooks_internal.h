@@ -16,7 +16,7 @@ static inline uint64_t space_end_of(const struct space *sp, const struct stat *s
 }
 /* Reserves n.  If that does not fit because a file that was deleted a moment ago is still counted, waits for that.
  * False: it does not fit. */
-bool space_reserve_soon(struct space *sp, struct space_count *c, uint64_t n, uint64_t limit);
+bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit);
 /* The operation changes the blocks of its file from now on, until space_end. */
 void space_begin_change(struct space_op *op, enum slot_change c);
 /* Undoes what a begin has done so far; returns res. */

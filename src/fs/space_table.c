@@ -283,6 +283,7 @@ void table_hold(struct space_table *t, struct space_slot *s, uint64_t now_ns)
 void table_release(struct space_table *t, struct space_slot *s, uint64_t now_ns)
 {
 	table_closed(t, s, false, now_ns);
+	atomic_store_explicit(&t->held_ns, now_ns, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&t->held, 1, memory_order_release);
 }
 

@@ -97,7 +97,7 @@ struct space_table {
 	struct space_shard shard[SPACE_SHARDS];
 	struct space_count bytes, inodes;
 	_Atomic uint64_t slots, idle, bypassing, pending, held;
-	_Atomic uint64_t held_ns; /* when a file was last held */
+	_Atomic uint64_t held_ns; /* when a file was last held or released */
 	_Atomic int64_t excess;	  /* preallocated bytes that are not counted; see table_settle */
 	_Atomic uint64_t
 		drops; /* slots dropped so far: stats of files without a slot may be outdated */
