@@ -244,7 +244,7 @@ enum proto_code daemons_locate(struct daemons *d, const char *target, struct dae
 	if (n > 1)
 		error_set(
 			err,
-			"'%s': %u daemons have it; choose one with --daemon=PID (see 'ratefsctl list')",
+			"'%s': %u daemons have this target; choose one with --daemon=PID (see 'ratefsctl list')",
 			target, n);
 	else if (is_path(target))
 		error_set(err,

@@ -64,7 +64,7 @@ const struct command *command_find(const char *name)
 const char *command_nearest(const char *name)
 {
 	const char *nearest = NULL;
-	unsigned best = 3; /* a larger distance is not a typo */
+	unsigned best = strlen(name) < 4 ? 2 : 3; /* a larger distance is not a typo */
 	for (unsigned i = 0; i < n_commands; i++) {
 		unsigned d = text_distance(name, commands[i].name);
 		if (d < best) {
