@@ -38,6 +38,11 @@ for target in "$MNT/file" "$MNT/no/such/file" "$MNT/../mnt/." "$TMP/to-file" "$T
 done
 (cd "$MNT" && ctl stats . >/dev/null && ctl show ./file >/dev/null) || fail "'.' is not found"
 (cd "$MNT" && code 3 ctl stats file) || exit 1
+# A class that was mistyped is not taken for a file, even where ./slow is the mount.
+ln -s "$MNT" "$TMP/slow"
+(cd "$TMP" && says "'slow' has no class 'x'; .* write ./slow/x for a path" ctl set slow/x iops=7) || exit 1
+(cd "$TMP" && ok ctl stats ./slow/x && ok ctl stats slow/ && ok ctl stats slow/a/b) >/dev/null || exit 1
+ctl show slow | grep -Eq '^iops +7 ' && fail "a mistyped class changed the mount"
 says 'is neither on a mount of your daemons nor a MOUNT' ctl stats "$TMP"
 says "'abc' is neither a process ID nor a path" ctl -d abc list
 says 'is not the control socket of a ratefs daemon' ctl -d /etc/passwd list
