@@ -230,6 +230,22 @@ static unsigned ask_for(struct daemons *d, char *name, struct daemon_ref **found
 	return n;
 }
 
+/* True: `target` is "slow/x", and there is a target "slow", which has no class x.  A file ./slow/x would be on that mount,
+ * but a class that was mistyped must not select the whole mount. */
+static bool lacks_class(struct daemons *d, const char *target, struct error *err)
+{
+	const char *class = strchr(target, '/');
+	AUTO_FREE char *mount = class ? strndup(target, (size_t)(class - target)) : NULL;
+	struct daemon_ref *ignored;
+	if (!mount || !*mount || strcmp(mount, ".") == 0 || strcmp(mount, "..") == 0 || !class[1] ||
+	    strchr(class + 1, '/') || !ask_all(d, mount, &ignored))
+		return false;
+	error_set(err,
+		  "'%s' has no class '%s'; see 'ratefsctl class list %s', or write ./%s for a path",
+		  mount, class + 1, mount, target);
+	return true;
+}
+
 enum proto_code daemons_locate(struct daemons *d, const char *target, struct daemon_ref **found,
 			       char **name, struct error *err)
 {
@@ -237,6 +253,8 @@ enum proto_code daemons_locate(struct daemons *d, const char *target, struct dae
 	unsigned n = ask_for(d, strdup(target), found, name);
 	if (n == 0 && path)
 		n = ask_for(d, strdup(path), found, name);
+	if (n == 0 && lacks_class(d, target, err))
+		return PROTO_NO_TARGET;
 	if (n == 0 && path && is_path(target))
 		n = ask_for(d, locate_mountpoint(path), found, name);
 	if (n == 1)
@@ -244,7 +262,7 @@ enum proto_code daemons_locate(struct daemons *d, const char *target, struct dae
 	if (n > 1)
 		error_set(
 			err,
-			"'%s': %u daemons have it; choose one with --daemon=PID (see 'ratefsctl list')",
+			"'%s': %u daemons have this target; choose one with --daemon=PID (see 'ratefsctl list')",
 			target, n);
 	else if (is_path(target))
 		error_set(err,

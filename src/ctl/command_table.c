@@ -14,21 +14,22 @@ const struct command commands[] = {
 	{"show", "TARGET", "--json", "show the options of a target and the limits that apply", 1, 1,
 	 run_on_target, "show", render_show},
 	{"set", "TARGET KEY=VALUE...", "--save",
-	 "change options immediately; --save: also in the configuration file", 2, MANY,
+	 "change options immediately; --save: in the configuration file, too", 2, MANY,
 	 run_on_target, "set", render_set},
 	{"stats", "[TARGET]", "--json", "show who waited, how long, and for which limit", 0, 1,
 	 run_on_mounts, "stats", render_stats},
 	{"top", "[TARGET]", "", "live view of who waits for which limit; can change limits", 0, 1,
 	 run_top, NULL, NULL},
-	{"watch", "[TARGET]", "--json", "print the same as lines, every second; --json: statistics",
-	 0, 1, run_watch, "stats", NULL},
+	{"watch", "[TARGET]", "--json",
+	 "print what top shows as lines, every second; --json: statistics", 0, 1, run_watch,
+	 "stats", NULL},
 	{"metrics", "", "", "print the statistics of all daemons for Prometheus", 0, 0, run_metrics,
 	 NULL, NULL},
 	{"trace", "[TARGET]", "--json",
 	 "print requests that wait or are refused, and changes, as they happen", 0, 1, run_trace,
 	 NULL, NULL},
 	{"reload", "[TARGET]", "--force",
-	 "reload the configuration file; --force: even if that ends a mount in use", 0, 1,
+	 "reload the configuration file; --force: even if that unmounts a mount in use", 0, 1,
 	 run_everywhere, "reload", NULL},
 	{"mount", "NAME", "", "mount NAME from the configuration file", 1, 1, run_on_target,
 	 "mount", NULL},
@@ -63,7 +64,7 @@ const struct command *command_find(const char *name)
 const char *command_nearest(const char *name)
 {
 	const char *nearest = NULL;
-	unsigned best = 3; /* a larger distance is not a typo */
+	unsigned best = strlen(name) < 4 ? 2 : 3; /* a larger distance is not a typo */
 	for (unsigned i = 0; i < n_commands; i++) {
 		unsigned d = text_distance(name, commands[i].name);
 		if (d < best) {

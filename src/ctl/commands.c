@@ -211,7 +211,7 @@ static int check_file(struct ctl *c, struct daemon_ref *d, const char *target)
 	if (!file || !*file)
 		return ctl_complain(
 			PROTO_NO_FILE,
-			"nothing was changed: the target has no configuration file to save to");
+			"nothing was changed: the target has no configuration file to save to; leave --save out");
 	if (check_new_section(c, file, &err) == 0)
 		return 0;
 	error_prefix(&err, "nothing was changed");

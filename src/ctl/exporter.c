@@ -205,7 +205,7 @@ static int serve(struct exporter *e)
 
 static void help(void)
 {
-	printf("usage: ratefs-exporter [options]\n\n"
+	printf("usage: ratefs-exporter [OPTION...]\n\n"
 	       "Serves metrics of running ratefs daemons to Prometheus, at /metrics.\n\n"
 	       "  -l, --listen=ADDRESS:PORT  where to listen (default " LISTEN_DEFAULT ")\n"
 	       "  -d, --daemon=PID|PATH      this daemon only (its process id or socket)\n"
@@ -215,12 +215,19 @@ static void help(void)
 	       METRICS_USERS_DEFAULT);
 }
 
+static int misused(const char *before, const char *arg, const char *after)
+{
+	struct error err = ERROR_INIT;
+	error_set(&err, "%s'%s'%s", before, arg, after);
+	return complain(err.text, 2);
+}
+
 static int parse_users(const char *text, unsigned *users)
 {
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || n > USERS_MAX)
-		return complain("--users takes a number from 0 to 100", 2);
+		return misused("--users: ", text, " is not a number from 0 to 100");
 	*users = (unsigned)n;
 	return -1;
 }
@@ -234,7 +241,8 @@ static int parse(struct exporter *e, int argc, char **argv)
 		{"version", no_argument, NULL, 'V'},	  {NULL, 0, NULL, 0},
 	};
 	int flag, rc = -1;
-	while (rc < 0 && (flag = getopt_long(argc, argv, "l:d:u:hV", names, NULL)) != -1) {
+	opterr = 0;
+	while (rc < 0 && (flag = getopt_long(argc, argv, ":l:d:u:hV", names, NULL)) != -1) {
 		switch (flag) {
 		case 'l':
 			e->listen = optarg;
@@ -251,12 +259,17 @@ static int parse(struct exporter *e, int argc, char **argv)
 		case 'V':
 			printf("ratefs-exporter %s\n", PACKAGE_VERSION);
 			return 0;
+		case ':':
+			return misused("", argv[optind - 1],
+				       " needs a value; see ratefs-exporter --help");
 		default:
-			return 2;
+			return misused("unknown flag ", argv[optind - 1],
+				       "; see ratefs-exporter --help");
 		}
 	}
 	if (rc < 0 && optind < argc)
-		return complain("takes no arguments; see ratefs-exporter --help", 2);
+		return misused("unexpected argument ", argv[optind],
+			       "; see ratefs-exporter --help");
 	return rc;
 }
 

@@ -171,6 +171,9 @@ static enum proto_code connect_path(struct daemons *d, const char *path, struct 
 static enum proto_code connect_all(struct daemons *d, const char *pid, struct error *err)
 {
 	char dir[RUNTIME_DIR_MAX];
+	if (pid && (!*pid || strspn(pid, "0123456789") != strlen(pid)))
+		return none(err, "--daemon: '%s' is neither a process ID nor a path with a '/'",
+			    pid);
 	if (runtime_dir(dir, sizeof(dir), err) < 0)
 		return PROTO_NO_TARGET;
 	if (access(dir, F_OK) == 0 && runtime_dir_check(dir, err) < 0)

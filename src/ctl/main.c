@@ -58,6 +58,18 @@ static int parse_min_wait(struct ctl *c)
 	return -1;
 }
 
+static int complain_about_flag(int flag, const char *arg)
+{
+	struct error err = ERROR_INIT;
+	if (flag == ':')
+		error_set(&err, "'%s' needs a value; see ratefsctl --help", arg);
+	else if (strncmp(arg, "--", 2) == 0)
+		error_set(&err, "unknown flag '%s'; see ratefsctl --help", arg);
+	else
+		error_set(&err, "unknown flag '-%c'; see ratefsctl --help", optopt);
+	return ctl_complain(PROTO_BAD_ARGUMENT, err.text);
+}
+
 /* -1: continue; otherwise the exit code. */
 static int parse_flags(struct ctl *c, int argc, char **argv)
 {
@@ -75,7 +87,8 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 		{NULL, 0, NULL, 0},
 	};
 	int flag;
-	while ((flag = getopt_long(argc, argv, "d:jhV", names, NULL)) != -1) {
+	opterr = 0;
+	while ((flag = getopt_long(argc, argv, ":d:jhV", names, NULL)) != -1) {
 		switch (flag) {
 		case 'd':
 			c->which = optarg;
@@ -109,7 +122,7 @@ static int parse_flags(struct ctl *c, int argc, char **argv)
 			dump_commands();
 			return 0;
 		default:
-			return proto_exit_status(PROTO_BAD_ARGUMENT);
+			return complain_about_flag(flag, argv[optind - 1]);
 		}
 	}
 	return -1;

@@ -347,10 +347,25 @@ static bool make_paths_absolute(struct settings *pool)
 	return true;
 }
 
+/* On the command line, a pool that is named must be described there, too. */
+static int refuse_unknown_pool(const struct configuration *c, struct error *err)
+{
+	const struct settings *scope[] = {&c->mount[0], &c->fs[0], &c->global};
+	for (unsigned i = 0; i < ARRAY_SIZE(scope); i++)
+		if (names_a_pool(scope[i]))
+			return error_set(err,
+					 "pool: '%s' needs a server and a limit; give "
+					 "pool.server=ADDRESS and, for example, pool.bps=BYTES too",
+					 scope[i]->pool);
+	return 0;
+}
+
 /* The pool of -o pool.server=...: the mount takes part, unless a wider scope does. */
 static int take_pool(struct configuration *c, struct error *err)
 {
 	struct settings *pool = c->pool, *m = &c->mount[0];
+	if (!c->n_pools && refuse_unknown_pool(c, err) < 0)
+		return -1;
 	if (c->n_pools) {
 		if (!(pool->name = name_of_pool(c)) || !make_paths_absolute(pool))
 			return error_set(err, "out of memory");
@@ -401,12 +416,12 @@ static int finish(struct cmdline *c, const struct batches *b, char **place, int 
 		return take_names(&c->config, err);
 	}
 	if (n > 0)
-		return error_set(err,
-				 "-c FILE and '%s' exclude each other: the file names the mounts",
-				 place[0]);
+		return error_set(
+			err, "unexpected argument '%s'; with -c FILE, the file says what to mount",
+			place[0]);
 	if (memcmp(b, &nothing, sizeof(nothing)) != 0)
-		return error_set(err,
-				 "-c FILE and -o exclude each other: write options into the file");
+		return error_set(
+			err, "-o cannot be combined with -c FILE; write the options into the file");
 	return 0;
 }
 

@@ -43,7 +43,7 @@
 	ROWS("iops", LIMIT_IOPS, "OPS", "COUNT",                                                   \
 	     "operations per second; includes metadata unless meta_iops is set"),                  \
 		ROWS("meta_iops", LIMIT_META_IOPS, "OPS", "COUNT",                                 \
-		     "metadata operations and opens per second, not charged to iops then"),        \
+		     "metadata operations and opens per second; if set, not charged to iops"),     \
 		ROWS("read_iops", LIMIT_READ_IOPS, "OPS", "COUNT", "reads per second"),            \
 		ROWS("write_iops", LIMIT_WRITE_IOPS, "OPS", "COUNT", "writes per second"),         \
 		ROWS("bps", LIMIT_BPS, "BYTES", "BYTES",                                           \
@@ -104,10 +104,10 @@ const struct option_def options[] = {
 	       "open files and directories; further opens fail with ENFILE"),
 
 	{"pool", OPTION_TEXT, LIMITED, true, 0, FIELD(pool), "NAME|none", "none",
-	 "the [pool:NAME] whose limits hold here too, together with other hosts", 0, 0, NULL,
+	 "the [pool:NAME] whose limits, shared with other hosts, apply here, too", 0, 0, NULL,
 	 false},
 	POOL_TEXT("server", server, "redis[s]://HOST[:PORT][/DB]|unix:/PATH", "",
-		  "who divides the limits of the pool between its members"),
+		  "what divides the limits of the pool among its members"),
 	POOL_TEXT("key", key, "TEXT", "ratefs:{NAME}", "the pool's key on the server"),
 	POOL_TEXT("auth_file", auth_file, "FILE", "",
 		  "holds PASSWORD or USER:PASSWORD for the server; only its owner may read it"),
@@ -118,9 +118,9 @@ const struct option_def options[] = {
 	POOL_TEXT("tls_key", tls_key, "FILE", "", "its private key, if it is not in the same file"),
 	NUMBER("lease", OPTION_DURATION, lease_ns, IN_POOL, "TIME", "500ms",
 	       POOL_LEASE_MIN_MS *NSEC_PER_MSEC, POOL_LEASE_MAX_MS *NSEC_PER_MSEC,
-	       "how long a share of the pool is good for without another word of the server"),
+	       "how long a share stays valid without another answer from the server"),
 	CHOICE("on_lost", on_lost, IN_POOL, true, "share|stop|open", "share",
-	       "without the server: an equal share, nothing, or no limit of the pool"),
+	       "without a lease: an equal share, nothing, or no limit by the pool"),
 	NUMBER("pool_weight", OPTION_COUNT, pool_weight, IN_POOL, "COUNT", "1", 1, POOL_WEIGHT_MAX,
 	       "share of this host against the other members of the pool"),
 
@@ -137,9 +137,9 @@ const struct option_def options[] = {
 	CHOICE("interrupt", interrupt, IN_MOUNT, true, "fatal|any", "fatal",
 	       "which signals end a wait: only those that kill the caller, or all"),
 	CHOICE("nonblock", nonblock, IN_MOUNT, true, "eagain|wait", "eagain",
-	       "whether O_NONBLOCK reads and writes fail or wait when limited"),
+	       "whether O_NONBLOCK reads and writes over a limit fail or wait"),
 	CHOICE("fair", fair, IN_MOUNT | IN_CLASS, true, "none|handle|process|uid|gid|cgroup",
-	       "process", "what fair shares belong to"),
+	       "process", "who gets fair shares: each open file, process, user, ..."),
 	{"weight", OPTION_WEIGHTS, IN_MOUNT | IN_CLASS, true, 0, FIELD(weights),
 	 "[N+]KIND:ID=N[+...]", "",
 	 "larger shares, for example uid:1000=4+cgroup:/ci/**=2; N: of the class", 0, 0, NULL,
@@ -149,14 +149,14 @@ const struct option_def options[] = {
 	NUMBER("max_keys", OPTION_COUNT, max_keys, IN_MOUNT | IN_CLASS, "COUNT", "4096", 1, 1 << 20,
 	       "how many processes, users, ... are tracked separately"),
 	{"dry_run", OPTION_BOOL, IN_MOUNT, true, 0, FIELD(dry_run), "yes|no", "no",
-	 "admit everything, and count what would have waited", 0, 0, NULL, false},
+	 "admit everything, and count the requests that would have waited", 0, 0, NULL, false},
 
 	NUMBER("size", OPTION_BYTES, size_bytes, IN_FS | IN_MOUNT, "BYTES", "off", 0, 1ULL << 60,
-	       "what the tree may hold; more fails with ENOSPC"),
+	       "how much the source may hold; requests that need more fail with ENOSPC"),
 	NUMBER("inodes", OPTION_COUNT, inodes, IN_FS | IN_MOUNT, "COUNT", "off", 0, 1ULL << 53,
-	       "files and directories that the tree may hold; more fail with ENOSPC"),
+	       "how many files and directories the source may hold; creating more fails with ENOSPC"),
 	CHOICE("on_quota", on_quota, IN_FS | IN_MOUNT, true, "enospc|edquot", "enospc",
-	       "the error of what does not fit into size or inodes"),
+	       "the error for requests that exceed size or inodes"),
 
 	LATENCY("latency", LATENCY_ALL, "how long the device takes for each operation"),
 	LATENCY("read_latency", LATENCY_READ, "the same for reads, instead of latency"),
@@ -193,9 +193,9 @@ const struct option_def options[] = {
 		"guaranteed minimum of operations per second"),
 
 	CHOICE("cache", cache, IN_MOUNT, false, "auto|strict|page", "auto",
-	       "auto: no cache for what is limited; strict: no caches; page: page cache"),
+	       "auto: the page cache unless data is limited; strict: no caches; page: the page cache"),
 	CHOICE("transport", transport, IN_MOUNT, false, "auto|dev|uring", "auto",
-	       "how requests come from the kernel; auto: io_uring for a local source if the kernel has it enabled, else /dev/fuse"),
+	       "how requests get from the kernel to ratefs; auto: by io_uring for a local source if the kernel has it enabled, else by /dev/fuse"),
 	{"attr_timeout", OPTION_TIMEOUT, IN_MOUNT, false, 0, FIELD(attr_timeout_ns), "TIME|auto",
 	 "auto", "how long the kernel caches attributes; auto: 1s, or 0 if cache=strict", 0, 0,
 	 NULL, false},
@@ -203,12 +203,14 @@ const struct option_def options[] = {
 	 "auto", "how long the kernel caches names; auto: 1s, or 0 if cache=strict", 0, 0, NULL,
 	 false},
 
-	TEXT("source", source, IN_FS | IN_MOUNT, true, "DIRECTORY", "", "the directory to show"),
-	TEXT("mountpoint", mountpoint, IN_MOUNT, true, "DIRECTORY", "", "where to mount it"),
+	TEXT("source", source, IN_FS | IN_MOUNT, true, "DIRECTORY", "",
+	     "the directory to mount (only in files)"),
+	TEXT("mountpoint", mountpoint, IN_MOUNT, true, "DIRECTORY", "",
+	     "where to mount it (only in files)"),
 	TEXT("name", name, IN_MOUNT, false, "NAME", "last part of the mountpoint",
 	     "name of the mount for ratefsctl"),
 	TEXT("fs", fs, IN_MOUNT, true, "NAME", "",
-	     "the [fs:NAME] section whose source and limits it uses"),
+	     "the [fs:NAME] section whose source and limits the mount uses (only in files)"),
 	{"options", OPTION_LIST, IN_MOUNT, false, 0, 0, "OPTION[,...]", "",
 	 "several options, written as after -o", 0, 0, NULL, true},
 
@@ -227,9 +229,10 @@ const struct option_def options[] = {
 	     "the kernel checks permissions (default with allow_other)"),
 	FLAG("auto_unmount", NULL, "unmount when the daemon dies"),
 	FLAG("suid", "nosuid",
-	     "set-user-ID bits are honoured (default for root if the source does)"),
+	     "set-user-ID bits are honoured (default for root if the source honours them)"),
 	FLAG("nosuid", "suid", "set-user-ID bits are ignored"),
-	FLAG("dev", "nodev", "device files can be opened (default for root if on the source)"),
+	FLAG("dev", "nodev",
+	     "device files can be opened (default for root if the source allows it)"),
 	FLAG("nodev", "dev", "device files cannot be opened"),
 	FLAG("exec", "noexec", "programs may be run (default)"),
 	FLAG("noexec", "exec", "programs cannot be run"),

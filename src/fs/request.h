@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A request of the kernel, from its arrival to the reply.
+/* A request from the kernel, from its arrival to the reply.
  *
  *	kernel ─▶ transport_dev.c   reads the message
  *	            ▼
  *	          request_parse     its row in opcodes.c, arguments, handle, caller, cost
  *	            ▼
- *	          admit.c           is it admitted?  no: request_keep, parked.c; later a worker continues with it
+ *	          admit.c           may it proceed now?  no: request_keep, parked.c; later a worker continues with it
  *	            ▼ yes
  *	          op->run           the backing call (ops_*.c)
  *	            ▼
@@ -45,8 +45,8 @@ struct request;
 /* A transport: how requests arrive and are answered.  No other code depends on the kind of transport. */
 struct transport {
 	const char *name;
-	/* Sends an error (-errno) or `n` pieces of data.  0 or -errno; -ENOENT: the caller no longer
-	 * waits, and got no answer. */
+	/* Sends an error (-errno) or `n` pieces of data.  0 or -errno; -ENOENT: the caller had already given up, and the
+	 * kernel dropped the answer. */
 	int (*reply)(struct request *r, int error, const struct iovec *data, unsigned n);
 	/* Answers a read of `size` bytes at `off` directly from the file, without a copy.  Returns the bytes sent, or
 	 * -1: nothing was sent, read into a buffer instead.  NULL: not supported. */
@@ -61,11 +61,13 @@ struct transport {
 	 * passes it to a worker. */
 	bool (*may_block)(struct request *r);
 	void (*defer)(struct request *r);
-	/* Interrupts may get lost, so the callers of parked requests are checked for signals. */
+	/* The kernel does not always report that a caller was interrupted, so the callers of parked requests are checked
+	 * for signals. */
 	bool misses_signals;
 };
 
-/* Added to the errno of an operation that size or inodes do not permit, up to reply_status: a full disk has the same errno. */
+/* Added to the errno of an operation that the options size or inodes refuse, and removed by reply_status: without it, the
+ * error could not be told from that of a full disk, which has the same errno. */
 #define SPACE_REFUSAL 4096
 
 struct request {
@@ -86,14 +88,14 @@ struct request {
 	/* A real read(2) or write(2) on a direct-I/O handle: may be answered short or with EAGAIN.
 	 * Page faults and write-back may not: a page fault would get SIGBUS, write-back would lose data. */
 	bool transfer;
-	bool nonblock;	/* a transfer on a handle that is O_NONBLOCK now */
+	bool nonblock;	/* a transfer on a handle on which O_NONBLOCK is set now */
 	bool in_blocks; /* O_DIRECT: the backing file accepts whole blocks only */
 	/* O_DIRECT or a transfer: it may be asynchronous (AIO, io_uring).  Then the kernel sends no interrupt when the
 	 * caller dies, and the caller does not exit before the request is answered. */
 	bool no_interrupt;
 	bool refusable; /* may be answered with an error; false for page faults and write-back */
-	/* The thread must not block.  An operation that would sets `again` instead of an answer, before it has changed
-	 * anything, and another thread carries it out. */
+	/* no_wait: the thread must not block.  An operation that would block sets `again` instead of replying, before it has
+	 * changed anything; another thread then carries it out. */
 	bool no_wait, again;
 
 	/* Its admission and its result. */
@@ -104,8 +106,8 @@ struct request {
 	bool no_space;			  /* it was refused because of size or inodes */
 	uint32_t umask;			  /* of the caller, if the request creates something */
 	char *buffer;			  /* transport->room, while it runs */
-	uint64_t bytes_moved; /* by read, write, copy; of a listing, of extended attributes */
-	int error;	      /* errno of the reply, 0 on success */
+	uint64_t bytes_moved;		  /* of data, of a listing, or of extended attributes */
+	int error;			  /* errno of the reply, 0 on success */
 
 	/* While it is parked; see parked.c. */
 	struct job job;
@@ -115,9 +117,9 @@ struct request {
 	uint64_t switches; /* how often its caller had slept at the last look that found it in D state */
 	bool entering, interrupted;
 	bool deferred; /* it was not parked, but passed to a worker by a thread that must not block */
-	bool leaving; /* its caller does not wait any more, but it could not be cancelled yet */
+	bool leaving; /* its caller no longer waits, but the request could not be cancelled yet */
 	_Atomic bool running; /* a worker has it: it cannot be cancelled any more */
-	bool sure;	      /* the kernel reports the next signal of its caller */
+	bool sure;	      /* the kernel will report the next signal of its caller */
 };
 
 /* A message in one piece: header, arguments, payload. */
@@ -140,7 +142,7 @@ struct device_access request_access(const struct request *r);
 /* Shortens a transfer. */
 void request_shorten(struct request *r, uint64_t bytes);
 
-/* Carries it out on this thread and returns what it did not use of its grant. */
+/* Carries the request out on this thread, and returns to the gate what it did not use of its grant. */
 void request_run(struct request *r);
 
 static inline struct request *request_keep(struct request *r, bool payload)

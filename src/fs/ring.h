@@ -10,10 +10,10 @@
  * that handles it, by the gate while it is parked, or by the worker that carries it out.  When the last hold is dropped,
  * the answer is committed, which also fetches the next request.
  *
- * A ring thread must not block; workers carry out what may.  A worker has a small ring of its own: it commits its answer
- * itself, and thereby takes the entry over.  The kernel uses the entry that was committed last first, so the next request
- * of this CPU goes straight to the worker, and a load of requests that may block costs no more thread switches than with
- * /dev/fuse.  While a worker carries out a request, it has no entry in the kernel, so nothing is stuck behind it; requests
+ * A ring thread must not block; workers carry out requests that may.  A worker has a small ring of its own: it commits its
+ * answer itself, and thereby takes the entry over.  Of the entries that wait, the kernel first uses the one that was committed
+ * last, so the next request of this CPU goes straight to the worker, and a load of requests that may block costs no more
+ * thread switches than with /dev/fuse.  While a worker carries out a request, it has no entry in the kernel, so nothing is stuck behind it; requests
  * that arrive meanwhile go to other workers that have one, or to the ring thread.
  *
  *	rings.c			threads, start and end
@@ -60,11 +60,12 @@ struct entry {
 
 struct ring {
 	struct fs_mount *mount;
-	struct ring *main; /* of a worker: the ring of its CPU; NULL: this is one */
+	struct ring
+		*main; /* of a worker's ring: the main ring of its CPU; NULL: this is a main ring */
 	unsigned queue;
 	struct uring u;
 	unsigned n_waiting; /* entries in the kernel that wait for a request; a worker has at most one */
-	struct entry *current; /* of a worker: whose request it carries out */
+	struct entry *current; /* of a worker: the entry whose request it carries out */
 	unsigned easy; /* consecutive requests that the ring thread might have carried out itself */
 
 	/* Of a main ring only. */
@@ -72,21 +73,22 @@ struct ring {
 	pthread_t thread;
 	bool started;
 	int wake_fd;
-	bool hears_wake_fd; /* it returns from waiting if another thread writes to wake_fd */
+	bool hears_wake_fd; /* the thread returns from ring_wait if another thread writes to wake_fd */
 	_Atomic(struct entry *) answered; /* by other threads */
 	struct workers *workers;	  /* carry out what may block, on the same CPU */
-	/* Workers that have a ring, and how many may, so that others remain for what the ring thread passes on. */
+	/* How many workers have a ring, and how many may have one: others must remain for requests that the ring thread
+	 * passes on. */
 	_Atomic unsigned n_worker_rings;
 	unsigned worker_rings_max;
-	/* Of these, those that have an entry in the kernel, or handle its request. */
+	/* How many of these have an entry in the kernel, or carry out its request. */
 	_Atomic unsigned n_armed;
 	struct chunk *chunks;
 	struct entry *unused; /* not registered yet */
-	/* Entries that wait in the kernel and have memory, those used last first: see ring_memory.c. */
+	/* Entries that wait in the kernel and have memory, the one that was used last first; see ring_memory.c. */
 	struct list committed, idle;
 	size_t idle_bytes; /* of both */
 	size_t keep_bytes,
-		most_bytes; /* how much of it stays, and how much it may be for a while */
+		most_bytes; /* how much memory stays, and how much there may be for a while */
 	_Atomic bool has_surplus;
 	unsigned n_made;
 	unsigned spares; /* how many entries should wait */
@@ -115,9 +117,9 @@ extern _Thread_local struct ring *ring_self; /* NULL: neither a ring thread nor 
 
 /* Takes requests until ring->stop. */
 void ring_serve(struct ring *ring);
-/* Submits, and waits for a completion.  False: this is impossible, and the mount ends. */
+/* Submits, and waits for a completion.  False: the ring no longer works, and the mount ends. */
 bool ring_wait(struct ring *ring);
-/* Handles what has arrived.  True: there was a request. */
+/* Handles all completions that have arrived.  True: one of them was a request. */
 bool ring_handle_completions(struct ring *ring);
 
 /* rings.c: the calling thread runs on this CPU from now on. */
@@ -128,7 +130,7 @@ void ring_settle_on(unsigned cpu);
 /* After this many requests in a row that the ring thread can usually carry out itself, it does. */
 #define RING_EASY_MAX 8
 
-/* The pool of a main ring. */
+/* Creates the workers of a main ring. */
 struct workers *ring_workers_new(struct ring *ring, unsigned max);
 /* Commits the answer to ring_self->current, if `e` is that, through the ring of the worker that calls it.  False: it must
  * not; the ring thread commits. */
@@ -141,10 +143,10 @@ bool ring_worker_commits(struct entry *e);
 bool ring_make_entries(struct ring *ring);
 /* Registers entries until enough wait in the kernel. */
 void ring_keep_spares(struct ring *ring);
-/* True: a request may keep its entry.  If no more entries can be made, the last ones must not all be held by requests that
- * wait: those that need not wait would be stuck behind them. */
+/* True: a request that has to wait may keep its entry.  If no more entries can be made, waiting requests must not hold all
+ * of them: requests that need not wait would be stuck behind them. */
 bool ring_can_spare(struct ring *ring);
-/* Answers, and makes the entry wait for another request. */
+/* Sends the answer, and makes the entry wait for another request. */
 void ring_commit(struct ring *ring, struct entry *e);
 /* Passes an entry to its ring thread, which commits it.  Callable from any thread. */
 void ring_hand_back(struct entry *e);
@@ -167,11 +169,11 @@ void ring_free_entries(struct ring *ring); /* of a ring that is closed */
 	4096U /* bytes of a payload that are released only while a request waits that has none: a page */
 
 void ring_memory_init(struct ring *ring, unsigned n_rings);
-/* So much of the payload, from its start, has been written to. */
+/* The first `bytes` of the payload have been written to. */
 void entry_touched(struct entry *e, size_t bytes);
-/* Releases the rest, of a request that is about to wait. */
+/* Releases the memory of the payload after the first `bytes`.  For requests that are about to wait. */
 void entry_needs_only(struct entry *e, size_t bytes);
-/* The entry waits in the kernel (when the ring has been submitted); it came back. */
+/* The entry will wait in the kernel as soon as the ring is submitted; it has come back from there. */
 void ring_entry_leaves(struct ring *ring, struct entry *e);
 void ring_entry_returns(struct ring *ring, struct entry *e);
 /* Call after the ring was submitted, before completions are handled. */

@@ -8,7 +8,7 @@
  *	  │                            ╱  ┌─┘
  *	  │   used (one word) ────────────┘       a grant moves it up, a refund down
  *	  │                      ╱                at most `capacity` below the supply: what would
- *	  └───────────────────────────▶ time      overflow is lost; one-time burst is counted apart
+ *	  └───────────────────────────▶ time      overflow is lost; one-time burst is counted separately
  *
  * Units    tokens as the caller counts them; times in ns of one monotonic clock.
  * Locking  safe from any thread and lock-free, except: call init before other threads see the
@@ -20,7 +20,7 @@
  * A request larger than the capacity waits for a full bucket, is charged in full and leaves debt.  One-time
  * burst is spent last and never comes back.  A request for no tokens is granted unless the bucket is in debt.
  * If the clock is set back, the supply shrinks until the clock has caught up; no tokens are
- * created.  No counter overflows in centuries. */
+ * created.  No counter overflows within centuries. */
 #ifndef LIMIT_BUCKET_H
 #define LIMIT_BUCKET_H
 
@@ -62,8 +62,8 @@ struct bucket {
 	_Alignas(CACHE_LINE) _Atomic uint64_t used;
 	_Atomic uint64_t once_left;
 	_Atomic uint64_t once; /* as configured */
-	/* How many waiters must not be overtaken.  The scheduler sets it; chain_try refuses unless
-	 * it is 0. */
+	/* The number of waiters that newcomers must not overtake.  The scheduler sets it; chain_try
+	 * refuses unless it is 0. */
 	_Atomic uint32_t waiters;
 
 	/* line[seq & 1] is in force.  A change writes the other one and then increments `seq`, so readers

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The server of a pool, in memory; follows the same rules as pool.lua, which runs in Redis.
- * Pure: time is an argument.  One thread.
- * Cost  a call searches for its member; the levels take a pass over all: at every call with few members, else every lease/4. */
+/* The server of a pool, in memory.  It follows the same rules as pool.lua, which runs in Redis.
+ *
+ * Locking  none: one thread.  Time is an argument.
+ * Cost     each call searches the members for the one that calls.  Computing the levels takes a pass over all members; it is
+ *          done at every call in pools of up to POOL_FEW members, and four times per lease in larger ones. */
 #ifndef POOL_SERVER_H
 #define POOL_SERVER_H
 
@@ -33,14 +35,14 @@ struct pool_server {
 	int64_t learn_until_us;
 	int64_t computed_us; /* when the levels were computed */
 	struct pool_level level[POOL_LIMITS];
-	uint64_t charged[POOL_LIMITS]; /* of all members */
+	uint64_t charged[POOL_LIMITS]; /* the sum over all members */
 };
 
 void pool_server_init(struct pool_server *s);
 void pool_server_free(struct pool_server *s);
 
-/* Answers a call at now_us, by a clock that somebody may set.  `doubtful`: data may have been lost
- * since the last call.  If memory runs out, the answer is POOL_FULL. */
+/* Answers a call at now_us, the time of a clock that may be set back or forward.  `doubtful`: data may
+ * have been lost since the last call.  If memory runs out, the answer is POOL_FULL. */
 void pool_serve(struct pool_server *s, const struct pool_call *call, int64_t now_us, bool doubtful,
 		struct pool_answer *out);
 

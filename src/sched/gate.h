@@ -84,8 +84,8 @@ struct gate_class_config {
 struct gate *gate_new(const struct clock *clock, void (*dispatch)(void *ctx, struct list *ready),
 		      void *ctx);
 void gate_free(struct gate *g); /* no mounts and no fs may be left */
-/* Sets how callers are looked up.  Call before the first request; without it, each thread counts
- * as a process. */
+/* Sets how callers are looked up.  Call before the first request.  Without it, each thread is
+ * treated as a process. */
 void gate_set_caller_ops(struct gate *g, const struct caller_ops *ops);
 
 /* Creates scopes.  NULL: out of memory.  An fs must outlive its mounts. */
@@ -168,8 +168,8 @@ enum gate_verdict {
 	GATE_PARKED,	  /* the gate owns it now; the caller must not touch it any more */
 	GATE_WOULD_BLOCK, /* not now */
 	GATE_FULL,	  /* max_inflight with on_full=reject */
-	/* max_parked or max_parked_bytes is reached; for a key that has as much parked as there is
-	 * room left, already at three quarters of it */
+	/* max_parked or max_parked_bytes is reached.  Once three quarters of either are in use, also
+	 * for keys that already have as much parked as there is room left */
 	GATE_NO_ROOM,
 	GATE_MISCONFIGURED,
 };
@@ -227,8 +227,8 @@ bool gate_has_no_room(struct gate_mount *m, struct job *job);
 uint64_t gate_no_room_delay_ns(const struct gate_mount *m);
 #define GATE_NO_ROOM_DELAY_NS (100 * NSEC_PER_MSEC)
 
-/* True: the job was parked and belongs to the caller again.  It needs no gate_done; its tokens are
- * unspent, or spent if it was in the device.  False: it is being passed to run or refuse.  Call
+/* True: the job was parked and belongs to the caller again.  It needs no gate_done; it has spent no
+ * tokens, unless it was in the device.  False: the job is being passed to run or refuse.  Call
  * only while the job cannot be freed: the fs layer holds its table lock, which is also taken to
  * end a job. */
 bool gate_cancel(struct gate *g, struct job *job);
@@ -273,7 +273,7 @@ struct scope_way;
 const struct scope_way *gate_open_try(struct gate_mount *m, const struct caller *caller);
 void gate_open_release(const struct scope_way *way);
 
-/* Copies statistics.  Operations that need the gate's lock wait no longer than the copy takes. */
+/* Copies statistics.  Holds the gate's lock only while it copies. */
 void gate_stats_global(struct gate *g, struct scope_stats *out);
 void gate_stats_fs(struct gate_fs *fs, struct scope_stats *out);
 void gate_stats_mount(struct gate_mount *m, struct scope_stats *out);

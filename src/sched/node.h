@@ -9,8 +9,8 @@
  *	       │  └ key   ▤        ▤        the lane of a key: a FIFO of jobs, or a queue of
  *	       └ key      ▤        ▤        several FIFOs (part.c)
  *
- * Every scope is a struct node with limits and a weight; all but keys also have permits and a
- * pause. A request enters the tree at a leaf (a mount or one of its classes) under a key (the
+ * Every scope is a struct node with limits and a weight; all but keys also have permits and can be
+ * paused.  A request enters the tree at a leaf (a mount or one of its classes) under a key (the
  * process, user, … whose share it uses), and every node from the key to the root must admit it.
  * Kinds of operations (enum cost_class) that are subject to the same kinds of limits everywhere
  * share a lane; lanes delay each other only where they share a bucket.
@@ -77,7 +77,8 @@
 /* Meta and OpenClose are subject to the same limits everywhere. */
 #define LANES (COST_CLASSES - 1)
 
-/* What can make a node refuse: its buckets by kind and role, its permits, its pause. */
+/* The resources of a node, each of which can refuse a request: its buckets by kind and role, its permits,
+ * its pause. */
 enum { RES_INFLIGHT = LIMIT_KINDS * BUCKET_ROLES, RES_PAUSE, RESOURCES };
 
 struct node;
@@ -89,8 +90,8 @@ struct resource {
 	uint16_t index;	       /* in node->res */
 	bool bytes;
 	uint32_t lanes; /* bit per lane that uses it */
-	/* struct lane, first in line first; if the line is divided: those that need not queue, and
-	 * the first of the others */
+	/* struct lane, in the order of the line.  If the line is divided: lanes that had their turn
+	 * and need not queue again, and the first of the others */
 	struct list waiters;
 	struct line *line; /* the rest of the line, if it is divided (line.c); or NULL */
 	/* in gate->due: the earliest time at which the first waiter may be able to proceed */
@@ -371,8 +372,8 @@ void reserve_serve(struct node *n, const struct cost *c, uint64_t at_ns);
 /* The lane waits at the resource: where it belongs by its tag or its share, or behind the others.
  * */
 void line_join(struct resource *r, struct lane *l, uint64_t at_ns);
-/* The lane that is served next: the first in line, but before it those with a reservation that is
- * late, the earliest date first. Something must be waiting. */
+/* The lane that is served next: the one whose reservation has been due the longest, if any is due;
+ * otherwise the first in line.  Something must be waiting. */
 struct lane *line_next(struct resource *r, uint64_t at_ns);
 /* The lane has its turn, for so many tokens.  Call line_leave next. */
 void line_serve(struct resource *r, const struct lane *l, uint64_t tokens);
@@ -420,8 +421,8 @@ static inline bool resource_is_shared(const struct resource *r)
 	       (r->node->kind == SCOPE_KEY && r->node->parent->branch->n_children);
 }
 
-/* A cost in the unit of the fair queues: time on the tightest limit of the node and its ancestors.
- * */
+/* A cost in the unit of the fair queues: the time that it takes on the tightest limit of the node and its ancestors.
+ */
 uint64_t turn_cost(const struct node *n, const struct job *j);
 uint64_t turn_cost_of(const struct node *n, const struct cost *c);
 

@@ -38,7 +38,13 @@ for target in "$MNT/file" "$MNT/no/such/file" "$MNT/../mnt/." "$TMP/to-file" "$T
 done
 (cd "$MNT" && ctl stats . >/dev/null && ctl show ./file >/dev/null) || fail "'.' is not found"
 (cd "$MNT" && code 3 ctl stats file) || exit 1
+# A class that was mistyped is not taken for a file, even where ./slow is the mount.
+ln -s "$MNT" "$TMP/slow"
+(cd "$TMP" && says "'slow' has no class 'x'; .* write ./slow/x for a path" ctl set slow/x iops=7) || exit 1
+(cd "$TMP" && ok ctl stats ./slow/x && ok ctl stats slow/ && ok ctl stats slow/a/b) >/dev/null || exit 1
+ctl show slow | grep -Eq '^iops +7 ' && fail "a mistyped class changed the mount"
 says 'is neither on a mount of your daemons nor a MOUNT' ctl stats "$TMP"
+says "'abc' is neither a process ID nor a path" ctl -d abc list
 says 'is not the control socket of a ratefs daemon' ctl -d /etc/passwd list
 code 3 ctl stats nowhere
 code 3 ctl stats fs:nowhere
@@ -136,7 +142,10 @@ equal "$(jq -s length "$TMP/watch")" 3 "views in two and a half seconds"
 code 2 ctl
 code 2 ctl nonsense
 says "unknown command 'lst'; did you mean 'list'" ctl lst
+says "unknown command 'foo'; see ratefsctl --help" ctl foo
 says "'class' needs add, remove or list" ctl class
+says "ratefsctl: unknown flag '--colour'; see ratefsctl --help" ctl --colour
+says "ratefsctl: '-d' needs a value; see ratefsctl --help" ctl -d
 code 2 ctl set slow
 code 2 ctl stats slow --save
 code 2 ctl pause slow --json
@@ -152,7 +161,7 @@ mkdir "$TMP/other"
 equal "$(ctl list --json | jq '.daemons | length')" 2
 ok ctl set other iops=77 >/dev/null
 equal "$(value iops other) $(value iops slow)" "77 5k"
-says "'global': 2 daemons have it" ctl show global
+says "'global': 2 daemons have this target" ctl show global
 pid=$(ctl list --json | jq '.daemons[] | select(.mounts[0].name == "other").pid')
 ok ctl --daemon="$pid" show global >/dev/null
 equal "$(ctl stats --json | jq -r .name | sort | tr '\n' ' ')" "other slow " "stats without a target"

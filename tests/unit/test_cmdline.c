@@ -87,6 +87,9 @@ START_TEST(a_pool_is_called_what_the_mount_calls_it_or_like_its_key)
 	     "pool: already takes part in pool 'a' by [global]");
 	says("ratefs /usr /tmp -o pool.server=redis://h,pool.bps=1M,pool=a,fs.pool=b",
 	     "pool: there is no [pool:b]");
+	says("ratefs /usr /tmp -o bps=1M,fs.pool=b",
+	     "pool: 'b' needs a server and a limit; give pool.server=ADDRESS and, for example, "
+	     "pool.bps=BYTES too");
 }
 END_TEST
 
@@ -143,9 +146,9 @@ START_TEST(wrong_usage_is_told_in_a_line)
 	says("ratefs /usr", "needs SOURCE and MOUNTPOINT, or -c FILE; see ratefs --help");
 	says("ratefs /usr /tmp /var", "unexpected argument '/var'; see ratefs --help");
 	says("ratefs -c /etc/x /usr",
-	     "-c FILE and '/usr' exclude each other: the file names the mounts");
+	     "unexpected argument '/usr'; with -c FILE, the file says what to mount");
 	says("ratefs -c /etc/x -o iops=3",
-	     "-c FILE and -o exclude each other: write options into the file");
+	     "-o cannot be combined with -c FILE; write the options into the file");
 	says("ratefs --check", "--check needs -c FILE");
 	says("ratefs -Q", "unknown flag '-Q'; see ratefs --help");
 	says("ratefs --nonsense", "unknown flag '--nonsense'; see ratefs --help");
