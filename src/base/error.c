@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define BEFORE_REMEDY "; "
 
 /* The length of the formatted text before the remedy; 0: there is no remedy.  The format is

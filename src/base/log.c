@@ -11,6 +11,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static _Atomic enum log_level level_max = LOG_LEVEL_INFO;
 static atomic_bool use_syslog;
 static pthread_mutex_t fd_lock = PTHREAD_MUTEX_INITIALIZER;

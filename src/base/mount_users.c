@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/util.h"
+#include "base/text.h"
 #include "base/mountinfo.h"
 
 struct search {

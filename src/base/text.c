@@ -80,6 +80,40 @@ char *text_utf8(const char *text)
 	return copy;
 }
 
+/* The character of n bytes at p. */
+static uint32_t utf8_decode(const unsigned char *p, int n)
+{
+	uint32_t c = n == 1 ? *p : *p & (0x7fU >> n);
+	for (int i = 1; i < n; i++)
+		c = c << 6 | (p[i] & 0x3f);
+	return c;
+}
+
+static bool is_safe(uint32_t c)
+{
+	bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+	bool breaks = c == 0x2028 || c == 0x2029;
+	bool turns = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+		     (c >= 0x2066 && c <= 0x2069);
+	return !control && !breaks && !turns;
+}
+
+void make_one_line(char *text)
+{
+	char *to = text;
+	for (const unsigned char *p = (const unsigned char *)text; *p;) {
+		int n = utf8_length(p);
+		if (n && is_safe(utf8_decode(p, n))) {
+			memmove(to, p, (size_t)n);
+			to += n;
+		} else {
+			*to++ = '?';
+		}
+		p += n ? n : 1;
+	}
+	*to = '\0';
+}
+
 /* --- amounts -------------------------------------------------------------------------------- */
 
 char *text_amount(double n, double base, char buf[TEXT_AMOUNT_MAX])

@@ -12,6 +12,10 @@
 unsigned text_distance(const char *typed, const char *known);
 
 bool text_is_utf8(const char *text);
+/* Makes untrusted text safe to print as one line of a terminal: '?' replaces line breaks, control codes (also those
+ * above ASCII, such as U+009B, which begins an escape sequence), characters that change the direction of writing, and bytes
+ * that are not valid UTF-8. */
+void make_one_line(char *text);
 /* A copy, to be freed, with every byte that is not valid UTF-8 replaced by U+FFFD. */
 char *text_utf8(const char *text);
 

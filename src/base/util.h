@@ -49,12 +49,4 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Makes untrusted text safe to print as one line: replaces line breaks and terminal control codes. */
-static inline void make_one_line(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
-}
-
 #endif

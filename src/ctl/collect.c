@@ -20,15 +20,29 @@ struct asked {
 	struct error err;
 };
 
-/* False: the daemon does not answer.  A scope that was removed meanwhile is left out. */
-static bool ask_stats(struct asked *a, const char *target, unsigned keys)
+static enum proto_code call_stats(struct asked *a, const char *target, unsigned keys, bool watch,
+				  json_t **answer)
 {
-	json_t *request = request_new("stats", target), *answer = NULL;
+	json_t *request = request_new("stats", target);
 	if (request) {
 		json_object_set_new(request, "keys", json_integer(keys));
 		json_object_set_new(request, "table", json_true());
+		if (watch)
+			json_object_set_new(request, "watch", json_true());
 	}
-	enum proto_code code = daemon_call(a->daemon, request, &answer, &a->err);
+	return daemon_call(a->daemon, request, answer, &a->err);
+}
+
+/* False: the daemon does not answer.  A scope that was removed meanwhile is left out. */
+static bool ask_stats(struct asked *a, const char *target, unsigned keys)
+{
+	json_t *answer = NULL;
+	bool watch = a->o->watch && keys;
+	enum proto_code code = call_stats(a, target, keys, watch, &answer);
+	if (code == PROTO_BAD_ARGUMENT && watch) { /* an older daemon */
+		json_decref(answer);
+		code = call_stats(a, target, keys, false, &answer);
+	}
 	if (code == PROTO_OK)
 		a->memory = snapshot_add(a->snapshot, a->pid, answer) && a->memory;
 	bool answered = code == PROTO_OK || answer;

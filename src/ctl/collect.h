@@ -12,6 +12,7 @@ struct collect_options {
 	const char *which; /* the daemon's process ID or socket; NULL: all of this user */
 	const char *mount; /* only this mount and its classes; NULL: all */
 	unsigned keys;	   /* at most this many of each mount */
+	bool watch;	   /* also those that have not waited, and what all of their requests did */
 	int patience_ms;   /* how long to wait for a daemon that does not answer */
 };
 

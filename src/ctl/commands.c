@@ -149,9 +149,16 @@ static int save(const struct ctl *c, const json_t *answer)
 	return ctl_complain(PROTO_FAILED, err.text);
 }
 
+/* The names of programs may contain control codes above ASCII, which a terminal must not get; escaped, they mean the same. */
+void ctl_put_json(const json_t *json)
+{
+	json_dumpf(json, stdout,
+		   PROTO_DUMP_FLAGS | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0));
+}
+
 static void put_json(const json_t *json)
 {
-	json_dumpf(json, stdout, PROTO_DUMP_FLAGS);
+	ctl_put_json(json);
 	putchar('\n');
 }
 
@@ -308,7 +315,7 @@ static bool list_one(struct ctl *c, json_t *answer, bool first)
 	render_prepare(answer, !c->json);
 	if (c->json) {
 		fputs(first ? "{\"daemons\":[" : ",", stdout);
-		json_dumpf(answer, stdout, PROTO_DUMP_FLAGS);
+		ctl_put_json(answer);
 		return false;
 	}
 	if (c->command->render) {

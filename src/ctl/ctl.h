@@ -42,6 +42,8 @@ const char *command_nearest(const char *name);	      /* the most similar name, o
 
 /* Prints the message on stderr; returns the exit status. */
 int ctl_complain(enum proto_code code, const char *text);
+/* Prints an object on stdout, without a newline. */
+void ctl_put_json(const json_t *json);
 /* Prints a line for each daemon that does not answer.  Returns the exit status: 0 if there is none. */
 int ctl_silent(const struct ctl *c);
 /* daemons_locate for the first word of the command line; complains if that fails. */

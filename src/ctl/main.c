@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ratefsctl: inspects and controls running ratefs daemons. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +185,19 @@ static int run(struct ctl *c)
 	return rc;
 }
 
+/* The exit status: 1 if the output could not be written although everything else was done. */
+static int end_output(int rc)
+{
+	struct error err = ERROR_INIT;
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return rc;
+	error_set(&err, "cannot write the output%s%s", errno ? ": " : "",
+		  errno ? strerror(errno) : "");
+	int failed = ctl_complain(PROTO_FAILED, err.text);
+	return rc ? rc : failed;
+}
+
 int main(int argc, char **argv)
 {
 	struct ctl c = {0};
@@ -193,7 +207,5 @@ int main(int argc, char **argv)
 		rc = parse_command(&c, argc - optind, argv + optind);
 	if (rc < 0)
 		rc = run(&c);
-	if (fflush(stdout) != 0 && rc == 0)
-		rc = proto_exit_status(PROTO_FAILED);
-	return rc;
+	return end_output(rc);
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/monotonic.h"
+#include "base/text.h"
 #include "config.h"
 #include "ctl/pool_link.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "base/text.h"
 #include "ctl/pool_link.h"
 #include "ctl/pool_script.h"
 #include "ctl/pool_tls.h"

@@ -4,15 +4,21 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/ini_lines.h"
+
+#define LOCK_TRIES    100
+#define LOCK_PAUSE_NS 50000000 /* 5 s in total */
 
 /* --- editing -------------------------------------------------------------------------------- */
 
@@ -205,12 +211,36 @@ static int write_text(const char *path, const char *text, const struct stat *st)
 	return fchmod(fd, st->st_mode & 07777) < 0 || fsync(fd) < 0 ? -1 : 0;
 }
 
+/* Locks the directory of the file, because the file itself is replaced.  Anybody who can read the directory could lock it
+ * for ever, so we wait only for a few seconds.  -EWOULDBLOCK: still locked; a filesystem without locks is not an error. */
+static int lock_directory(const char *real)
+{
+	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+	AUTO_FREE char *dir = strdup(real);
+	if (!dir)
+		return -ENOMEM;
+	AUTO_FD fd = open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++) {
+		if (i == LOCK_TRIES)
+			return -EWOULDBLOCK;
+		nanosleep(&pause, NULL);
+	}
+	return take_fd(&fd);
+}
+
 int save_file(const char *path, struct save_section section, const struct save_value *v, unsigned n,
 	      struct error *err)
 {
 	struct stat st;
 	AUTO_FREE char *real = realpath(path, NULL); /* keeps a symbolic link */
 	AUTO_FREE char *temporary = NULL;
+	AUTO_FD lock = real ? lock_directory(real) : -1;
+	if (lock == -EWOULDBLOCK || lock == -ENOMEM)
+		return error_set(err, "%s: %s", path,
+				 lock == -ENOMEM ? "out of memory"
+						 : "another process has locked its directory");
 	AUTO_FREE char *old = real ? read_text(real, &st) : NULL;
 	if (!old)
 		return error_set(err, "%s: %s", path, strerror(errno));

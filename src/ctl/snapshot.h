@@ -40,7 +40,9 @@ struct snap_limit {
 struct snap_key {
 	const char *kind, *command, *class;
 	const char *limit; /* the limit that it waits for now, or waited for longest */
-	uint64_t id, uid, ops, bytes, parked_now, wait_ns, would_wait_ns, oldest_ns;
+	uint64_t id, uid, parked_now, wait_ns, would_wait_ns, oldest_ns;
+	uint64_t ops,
+		bytes; /* of all its requests if keys are watched; else of those that had to wait */
 };
 
 /* Wait times of one class for one limit. */

@@ -9,7 +9,7 @@
 /* The column of each figure; -1: the daemon does not send it. */
 struct places {
 	int kind, id, uid, name, class, ops, bytes, parked_now, wait_ns, would_wait_ns, oldest_ns,
-		limit;
+		limit, done_ops, done_bytes;
 };
 
 static int place_of(const json_t *columns, const char *name)
@@ -37,6 +37,8 @@ static struct places read_places(const json_t *columns)
 		.would_wait_ns = place_of(columns, "would_wait_ns"),
 		.oldest_ns = place_of(columns, "oldest_ns"),
 		.limit = place_of(columns, "limit"),
+		.done_ops = place_of(columns, "done_ops"),
+		.done_bytes = place_of(columns, "done_bytes"),
 	};
 }
 
@@ -74,8 +76,12 @@ static bool read_limits(struct snap_scope *s, const json_t *limits)
 bool snapshot_read_keys(struct snap_scope *s, const json_t *table)
 {
 	const json_t *rows = get_part(table, "rows"), *texts = get_part(table, "text"), *row;
-	const struct places at = read_places(get_part(table, "columns"));
+	struct places at = read_places(get_part(table, "columns"));
 	size_t i;
+	if (at.done_ops >= 0 && at.done_bytes >= 0) {
+		at.ops = at.done_ops;
+		at.bytes = at.done_bytes;
+	}
 	s->key = calloc(json_array_size(rows) + 1, sizeof(*s->key));
 	if (!s->key || !read_limits(s, get_part(table, "limits")))
 		return false;

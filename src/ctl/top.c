@@ -321,7 +321,7 @@ static enum proto_code choose(struct ctl *c, struct collect_options *o, char **n
 static int run_view(struct ctl *c, bool plain)
 {
 	AUTO_FREE char *name = NULL;
-	struct top t = {.from = {.which = c->which, .keys = KEYS_MAX}};
+	struct top t = {.from = {.which = c->which, .keys = KEYS_MAX, .watch = true}};
 	t.from.patience_ms = c->daemons.n_silent ? COLLECT_AGAIN_MS : CLIENT_PATIENCE_MS;
 	enum proto_code code = choose(c, &t.from, &name);
 	if (code)

@@ -360,8 +360,8 @@ static void draw_keys(const struct top_view *v, const struct top_data *d, struct
 	}
 	if (!d->keys && rows)
 		set_line(&line[0], STYLE_PLAIN,
-			 *v->filter ? "nobody who matches the filter has waited"
-				    : "nobody has waited",
+			 *v->filter ? "nobody who matches the filter makes requests"
+				    : "nobody makes requests",
 			 columns);
 }
 
@@ -411,7 +411,7 @@ static void draw_help(struct top_line *line, unsigned rows, unsigned columns)
 		"SPACE    used part of size and inodes; 'counts': not yet enforced",
 		"POOL     part of a limit over many hosts that is granted here, and its members",
 		"WAIT     share of the time in which requests of the key waited, FOR this limit",
-		"OPS/S, BYTES/S of a key include only requests that had to wait",
+		"OPS/S, BYTES/S of a key: all of its requests, including those that did not wait",
 		"QUEUE    requests that wait now; OLDEST: how long the first of them has waited",
 		"",
 		"s S      next and previous order        /  show only keys that contain a text",

@@ -108,8 +108,8 @@ static void put_change(const json_t *event, FILE *out)
 static void put_event(const struct ctl *c, json_t *event, FILE *out)
 {
 	if (c->json) {
-		json_dumpf(event, out, PROTO_DUMP_FLAGS);
-		fputc('\n', out);
+		ctl_put_json(event);
+		putchar('\n');
 		return;
 	}
 	render_prepare(event, true);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "base/util.h"
 
 /* Fills the reply, or err.  Returns an HTTP status. */

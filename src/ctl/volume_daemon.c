@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "ctl/client.h"
 #include "ctl/volume_run.h"

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "ctl/volume_check.h"
 #include "ctl/volume_probe.h"
 #include "ctl/volumes_internal.h"

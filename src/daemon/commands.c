@@ -174,6 +174,7 @@ static const struct member {
 	{"before", JSON_STRING, NEEDS_CLASS, 0},
 	{"keys", JSON_INTEGER, MAY_KEYS, 0},
 	{"table", JSON_TRUE, MAY_KEYS, 0},
+	{"watch", JSON_TRUE, MAY_KEYS, 0},
 	{"key", JSON_STRING, MAY_FILTER, 0}, /* or a number */
 	{"min_wait_ns", JSON_INTEGER, MAY_FILTER, 0},
 };
@@ -267,9 +268,11 @@ static struct stats_keys keys_of(const json_t *request)
 {
 	const json_t *keys = json_object_get(request, "keys");
 	json_int_t n = keys ? json_integer_value(keys) : STATS_TOP_KEYS;
+	bool table = json_is_true(json_object_get(request, "table"));
 	return (struct stats_keys){
 		.most = n > STATS_MAX_KEYS ? STATS_MAX_KEYS : (unsigned)n,
-		.table = json_is_true(json_object_get(request, "table")),
+		.table = table,
+		.watch = table && json_is_true(json_object_get(request, "watch")),
 	};
 }
 

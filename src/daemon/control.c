@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon/commands.h"
 #include "daemon/control_socket.h"
+#include "daemon/key_watch.h"
 #include "daemon/registry.h"
 #include "proto/proto.h"
 
@@ -400,11 +401,12 @@ static void tick(void *ctx)
 {
 	struct control *c = ctx;
 	c->now_s++;
+	key_watch_tick(c->registry);
 	if (c->deaf) {
 		c->deaf = false;
 		loop_watch(c->loop, &c->listener, EPOLLIN);
-	} else if (!c->n_clients) {
-		c->loop->tick = NULL; /* without clients the loop need not wake up */
+	} else if (!c->n_clients && !key_watch_is_on(c->registry)) {
+		c->loop->tick = NULL; /* the loop need not wake up */
 		return;
 	}
 	list_for_each_safe (it, &c->clients) {

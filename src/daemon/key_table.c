@@ -10,15 +10,18 @@
 #include "proto/proto.h"
 
 /* The columns, in the order in which put_row puts them. */
-static const char *const columns[] = {"kind",	 "id",	      "uid",   "name",
-				      "class",	 "ops",	      "bytes", "parked_now",
-				      "wait_ns", "oldest_ns", "limit", "would_wait_ns"};
+static const char *const columns[] = {
+	"kind",	    "id",	  "uid",     "name",	  "class", "ops",
+	"bytes",    "parked_now", "wait_ns", "oldest_ns", "limit", "would_wait_ns",
+	"done_ops", "done_bytes"}; /* the last two if the keys are watched */
+#define WATCHED 2
 
 struct table {
 	struct json_out text, limits, rows;
 	json_t *index; /* text → its position in `text` */
 	const struct waited_limit **limit;
 	unsigned n_limits;
+	unsigned columns;
 };
 
 static json_int_t index_of_text(struct table *t, const char *text)
@@ -72,13 +75,15 @@ static void put_row(struct table *t, const struct key_stats *k)
 		(json_int_t)min_u64(k->oldest_ns, INT64_MAX),
 		index_of_limit(t, k),
 		(json_int_t)min_u64(k->would_wait_ns, INT64_MAX),
+		(json_int_t)min_u64(k->done_ops, INT64_MAX),
+		(json_int_t)min_u64(k->done_bytes, INT64_MAX),
 	};
 	struct json_out row = put_array(t->rows, NULL);
-	for (unsigned i = 0; i < ARRAY_SIZE(value); i++)
+	for (unsigned i = 0; i < t->columns; i++)
 		put_i64(row, NULL, value[i]);
 }
 
-void put_key_table(struct json_out o, const struct key_stats *k, unsigned n)
+void put_key_table(struct json_out o, const struct key_stats *k, unsigned n, bool watched)
 {
 	struct json_out table = put_object(o, "key_table"), names = put_array(table, "columns");
 	AUTO_JSON *index = json_object();
@@ -88,12 +93,13 @@ void put_key_table(struct json_out o, const struct key_stats *k, unsigned n)
 			  put_array(table, "rows"),
 			  index,
 			  limit,
-			  0};
+			  0,
+			  ARRAY_SIZE(columns) - (watched ? 0 : WATCHED)};
 	if (!index || !limit) {
 		*o.failed = true;
 		return;
 	}
-	for (unsigned i = 0; i < ARRAY_SIZE(columns); i++)
+	for (unsigned i = 0; i < t.columns; i++)
 		put_text(names, NULL, columns[i]);
 	for (unsigned i = 0; i < n; i++)
 		put_row(&t, &k[i]);

@@ -90,6 +90,7 @@ struct registry {
 	struct stepper *stepper;
 	int wake_fd;
 	struct traces *traces; /* subscribers to events; NULL: there is no control socket */
+	unsigned watch_left_s; /* see daemon/key_watch.h; 0: nobody looks */
 };
 
 /* Makes the registry empty, so that registry_free can be called. */

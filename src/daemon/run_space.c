@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/mountinfo.h"
+#include "base/text.h"
 #include "daemon/privileges.h"
 #include "daemon/serve_mount.h"
 #include "fs/attach.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/key_watch.h"
 #include "daemon/limits_out.h"
 #include "daemon/served_space.h"
 #include "fs/cgroup.h"
@@ -162,6 +163,8 @@ unsigned stats_merge_keys(struct key_stats *k, unsigned n)
 		}
 		last->ops += k[i].ops;
 		last->bytes += k[i].bytes;
+		last->done_ops += k[i].done_ops;
+		last->done_bytes += k[i].done_bytes;
 		last->parked += k[i].parked;
 		last->parked_now += k[i].parked_now;
 		last->wait_ns += k[i].wait_ns;
@@ -329,13 +332,24 @@ static void put_key_lists(struct json_out o, struct key_stats *keys, unsigned n,
 	put_keys(put_array(o, "keys_by_use"), keys, min_u64(n, min_u64(most, STATS_TOP_KEYS)));
 }
 
-static void put_longest_waits(struct json_out o, struct key_stats *keys, unsigned n, unsigned most)
+static void put_longest_waits(struct json_out o, struct key_stats *keys, unsigned n,
+			      const struct stats_keys *show)
 {
-	if (n > most) {
+	if (n > show->most) {
 		qsort(keys, n, sizeof(*keys), by_wait);
-		qsort(keys, most, sizeof(*keys), by_key);
+		qsort(keys, show->most, sizeof(*keys), by_key);
 	}
-	put_key_table(o, keys, min_u64(n, most));
+	put_key_table(o, keys, min_u64(n, show->most), show->watch);
+}
+
+/* Drops keys that have not waited; they are there because somebody else watches.  Returns how many are left. */
+static unsigned drop_idle(struct key_stats *k, unsigned n)
+{
+	unsigned kept = 0;
+	for (unsigned i = 0; i < n; i++)
+		if (k[i].parked || k[i].parked_now || k[i].would_wait)
+			k[kept++] = k[i];
+	return kept;
 }
 
 /* The keys of all mounts of the scope; the same key in several mounts is merged. */
@@ -347,6 +361,8 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 	AUTO_FREE struct key_stats *keys = NULL;
 	if (!show->most)
 		return;
+	if (show->watch)
+		key_watch_look(r, t);
 	list_for_each (it, &r->mounts) {
 		const struct served_mount *m = list_entry(it, struct served_mount, link);
 		room += in_scope(t, m) ? gate_count_keys(m->gate_mount) : 0;
@@ -363,11 +379,13 @@ static void put_all_keys(struct json_out o, struct registry *r, const struct tar
 					     keys + n, room - n);
 	}
 	n = stats_merge_keys(keys, n);
+	if (!show->watch)
+		n = drop_idle(keys, n);
 	for (unsigned i = 0; i < n; i++)
 		oldest_ns = max_u64(oldest_ns, keys[i].oldest_ns);
 	put_u64(o, "oldest_wait_ns", oldest_ns);
 	if (show->table)
-		put_longest_waits(o, keys, n, show->most);
+		put_longest_waits(o, keys, n, show);
 	else
 		put_key_lists(o, keys, n, show->most);
 }

@@ -15,6 +15,7 @@ struct stats_keys {
 	unsigned most; /* how many to show, those that waited longest first; 0: none */
 	bool table; /* as rows of "key_table", in the order of their ids; else as two lists of objects: those that
 			* waited longest, and those that moved most */
+	bool watch; /* with `table`: also keys that have not waited, and what all of their requests did */
 };
 void put_stats(struct json_out o, struct registry *r, const struct target *t,
 	       const struct stats_keys *keys);
@@ -33,10 +34,10 @@ void put_scope_stats(struct json_out o, const struct scope_stats *s);
 const char *stats_key_name(const struct key_stats *k, char path[STATS_NAME_MAX]);
 /* key_table.c: {"columns":[…],"rows":[[…],…],"text":[…],"limits":[…]}; kind, name and class are indexes into "text", the limit
  * (that the key waits for, or waited for longest) into "limits". */
-void put_key_table(struct json_out o, const struct key_stats *k, unsigned n);
-/* Merges equal keys in place, which also sorts them by id; returns how many are left. */
+void put_key_table(struct json_out o, const struct key_stats *k, unsigned n, bool watched);
 /* What the key stands for: "uid", "process", …; "shared" past max_keys. */
 const char *key_kind(const struct key_stats *k);
+/* Merges equal keys in place, which also sorts them by id; returns how many are left. */
 unsigned stats_merge_keys(struct key_stats *k, unsigned n);
 
 #endif

@@ -204,7 +204,8 @@ static enum gate_verdict go_dry(const struct caller *caller, struct grant *grant
 	/* tokens or permits may have been taken and returned, so others may proceed */
 	wake_all(f->node.gate, grant, ALL);
 	count_dry_wait(f, caller, c, &why, now_ns);
-	keys_unpin(grant);
+	for (unsigned i = 0; i < grant->keys; i++)
+		grant->key[i].chain = NULL; /* nothing was taken */
 	grant->chain = NULL;
 	return GATE_GO;
 }
@@ -241,15 +242,20 @@ static bool must_queue(const struct grant *grant)
 	return waiting & 1U << grant->cost.cls;
 }
 
-/* Finds the keys whose limits apply, and pins them until the request is settled. */
+/* Finds the keys whose limits apply, or the one for which the request is counted, and pins them until the request is
+ * settled. */
 static void find_keys(struct grant *grant, const struct caller *c, uint64_t *now_ns)
 {
-	const struct leaf *f = grant->leaf;
-	if (!(atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << grant->cost.cls))
+	struct leaf *f = grant->leaf;
+	bool watched = leaf_is_watched(f);
+	if (!(atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << grant->cost.cls) &&
+	    !watched)
 		return;
 	if (!*now_ns)
 		*now_ns = clock_now(f->node.gate->clock);
 	keys_pin(grant, c, *now_ns);
+	if (watched && key_needs_name(grant->key[0].key, *now_ns))
+		key_introduce(f, grant->key[0].key, c, grant->cost.cls, *now_ns);
 }
 
 /* least 0: everything or nothing. */
@@ -390,6 +396,8 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 	leaf_count(f, cls, counters[outcome], 1);
 	if (outcome == OUTCOME_ERROR)
 		leaf_count(f, cls, COUNT_ERRORS, 1);
+	if (grant->keys && leaf_is_watched(f))
+		key_did(grant->key[0].key, grant->cost.ops, moved);
 	for (unsigned i = 0; i < grant->keys; i++) {
 		if (grant->key[i].chain)
 			settle(f, grant->key[i].chain, charged, moved);

@@ -289,6 +289,9 @@ unsigned gate_limits_class(struct gate_mount *m, const char *name, struct scope_
  * key is a snapshot of a different moment. */
 unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_stats *out,
 			 unsigned n);
+/* From now on, or no longer, also counts requests of keys that need not wait (key_stats.done_ops), which costs a look-up of
+ * the key for each request.  Classes that are added later are not watched. */
+void gate_watch_keys(struct gate_mount *m, bool on);
 /* How many keys a mount and its classes have now, including those that callers share past max_keys. */
 unsigned gate_count_keys(struct gate_mount *m);
 /* How long requests waited, by limit: requests that belong to no class (class NULL), or to one

@@ -114,7 +114,7 @@ static void fill_grant(struct job *j, struct leaf *f, struct key *key)
 		return;
 	grant->chain = leaf_limits(f, j->cost.cls);
 	grant->key[0].key = key;
-	if (!j->outer_keys && !key->node.own[j->cost.cls])
+	if (!j->outer_keys && !key->node.own[j->cost.cls] && !leaf_is_watched(f))
 		return;
 	for (; grant->keys <= j->outer_keys; grant->keys++) {
 		struct granted_key *k = &grant->key[grant->keys];

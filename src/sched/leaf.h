@@ -27,19 +27,23 @@ struct key {
 	uint64_t parked_bytes; /* memory that they hold */
 	uint64_t parked_below; /* number of parked jobs of classes for which it is an outer key */
 	struct account *accounts;
-	uint64_t ops, bytes;
+	uint64_t ops, bytes; /* of requests that had to wait */
+	_Atomic uint64_t done_ops,
+		done_bytes; /* of all that have ended while the leaf was watched */
+	uint64_t done_seen,
+		active_ns; /* done_ops when it was last looked at; when it had grown then */
 	struct key_sum {
 		uint64_t n, ns, max_ns;
-	} waited, would_wait;	 /* in dry runs: would have waited */
-	uint32_t uid;		 /* of the last caller that had to wait */
-	uint64_t described_ns;	 /* when its name was last looked up; 0: never */
-	char name[KEY_NAME_MAX]; /* of the cgroup, or of the program that waited last */
+	} waited, would_wait;	       /* in dry runs: would have waited */
+	uint32_t uid;		       /* of the last caller that had to wait */
+	_Atomic uint64_t described_ns; /* when its name was last looked up; 0: never */
+	char name[KEY_NAME_MAX];       /* of the cgroup, or of the program that waited last */
 	struct key_wait {
 		uint8_t row; /* of leaf->wait_row; 0: unused */
 		bool dry;    /* would have waited */
 		uint64_t ns;
 	} waits[KEY_WAITS]; /* the limits that it waited for longest; others are dropped */
-	/* used if the leaf, or a scope above it, has limits for each key: */
+	/* used if the leaf, or a scope above it, has limits for each key, or while the leaf is watched: */
 	_Atomic uint32_t pins;	  /* grants, jobs and vouchers that refer to it */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked */
 	_Atomic(struct key_limits *) limits;
@@ -115,6 +119,7 @@ struct leaf {
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked here */
 	_Atomic uint32_t each; /* bit per class: keys here or in a scope above have limits for it */
 	_Atomic uint32_t each_here; /* bit per class: keys here have limits for it */
+	_Atomic bool watched;	    /* requests that need not wait are counted by key, too */
 	_Atomic int fair;	    /* enum fair_kind */
 	_Atomic(const struct scope_way *) way;
 	struct gate_mount *mount;
@@ -226,6 +231,11 @@ static inline bool leaf_limits_class(const struct leaf *f, enum cost_class cls)
 	       (atomic_load_explicit(&f->each, memory_order_relaxed) & 1U << cls);
 }
 
+static inline bool leaf_is_watched(const struct leaf *f)
+{
+	return atomic_load_explicit(&f->watched, memory_order_relaxed);
+}
+
 /* A grant begins to refer to the leaf, or ceases to. */
 static inline void leaf_grant_begin(struct leaf *f)
 {
@@ -296,6 +306,12 @@ static inline void key_unpin(struct key *key)
 {
 	atomic_fetch_sub_explicit(&key->pins, 1, memory_order_release);
 }
+/* A request of the key, whose leaf is watched, has ended. */
+static inline void key_did(struct key *key, uint64_t ops, uint64_t bytes)
+{
+	atomic_fetch_add_explicit(&key->done_ops, ops, memory_order_relaxed);
+	atomic_fetch_add_explicit(&key->done_bytes, bytes, memory_order_relaxed);
+}
 /* Finds the keys of a caller whose limits apply to the request, in grant->leaf and above it, and
  * pins them.  Call without gate->lock. */
 void keys_pin(struct grant *grant, const struct caller *c, uint64_t now_ns);
@@ -345,6 +361,9 @@ bool key_needs_name(const struct key *key, uint64_t now_ns);
  * without gate->lock. */
 void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 		  uint64_t now_ns);
+/* The same for a key of a watched leaf, which need not have waited; also notes the caller's user. */
+void key_introduce(struct leaf *f, struct key *key, const struct caller *c, enum cost_class cls,
+		   uint64_t now_ns);
 
 /* wait_clock.c: how long a request waited for each limit */
 /* The resource that stops the lane: its own, or that of the nearest blocked lane above it.  NULL: none. */

@@ -269,7 +269,9 @@ unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_
 
 static void key_reset(struct key *key, void *arg)
 {
-	key->ops = key->bytes = 0;
+	key->ops = key->bytes = key->done_seen = 0;
+	atomic_store(&key->done_ops, 0);
+	atomic_store(&key->done_bytes, 0);
 	key->waited = key->would_wait = (struct key_sum){0};
 	memset(key->waits, 0, sizeof(key->waits));
 }

@@ -117,6 +117,8 @@ struct key_stats {
 	uint64_t oldest_ns;	       /* how long its oldest waiting request has waited */
 	uint64_t ops,
 		bytes; /* of its requests that had to wait (in dry runs: would have had to) and were admitted */
+	uint64_t done_ops,
+		done_bytes; /* of all its requests that have ended while its mount was watched */
 	uint64_t parked, parked_now;
 	uint64_t wait_ns, max_wait_ns;
 	uint64_t would_wait, would_wait_ns, max_would_wait_ns; /* the same in dry runs */

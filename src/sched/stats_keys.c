@@ -10,6 +10,7 @@
 
 #define SLICE_BUCKETS  256
 #define SLICE_PAUSE_NS (20 * NSEC_PER_USEC)
+#define KEY_ACTIVE_NS  (3 * NSEC_PER_SEC)
 
 struct key_copy {
 	struct key_stats *key;
@@ -89,9 +90,32 @@ static void copy_waits(struct key_stats *k, const struct key *key, uint64_t now_
 	}
 }
 
-static void copy_key(struct key_copy *c, const struct key *key)
+/* True: requests of the key have ended since the leaf is watched, and not long ago.  Otherwise its count starts at zero
+ * again, because programs that look at it have forgotten the key meanwhile. */
+static bool is_active(struct key *key, uint64_t now_ns)
 {
-	if (key->parked == key->parked_own && !key->waited.n && !key->would_wait.n)
+	uint64_t ops = atomic_load_explicit(&key->done_ops, memory_order_relaxed);
+	if (ops != key->done_seen) {
+		key->done_seen = ops;
+		key->active_ns = now_ns;
+	}
+	if (ops && now_ns - key->active_ns <= KEY_ACTIVE_NS)
+		return true;
+	atomic_store_explicit(&key->done_ops, 0, memory_order_relaxed);
+	atomic_store_explicit(&key->done_bytes, 0, memory_order_relaxed);
+	key->done_seen = 0;
+	return false;
+}
+
+static bool has_waited(const struct key *key)
+{
+	return key->parked != key->parked_own || key->waited.n || key->would_wait.n;
+}
+
+static void copy_key(struct key_copy *c, struct key *key)
+{
+	bool watched = leaf_is_watched(node_leaf(key->node.parent));
+	if (!has_waited(key) && !(watched && is_active(key, c->now_ns)))
 		return;
 	struct key_stats *k = &c->key[c->n++];
 	*k = (struct key_stats){
@@ -100,6 +124,8 @@ static void copy_key(struct key_copy *c, const struct key *key)
 		.weight = key->node.weight,
 		.ops = key->ops,
 		.bytes = key->bytes,
+		.done_ops = atomic_load_explicit(&key->done_ops, memory_order_relaxed),
+		.done_bytes = atomic_load_explicit(&key->done_bytes, memory_order_relaxed),
 		.parked = key->waited.n,
 		.parked_now = key->parked - key->parked_own,
 		.wait_ns = key->waited.ns,
@@ -126,7 +152,7 @@ static size_t chain_length(const struct key *key)
 
 /* False: all have been copied.  If the table has grown, it is copied again from the start, because
  * keys have moved; tables grow only a few times. */
-static bool copy_slice_locked(struct key_copy *c, const struct keys *k)
+static bool copy_slice_locked(struct key_copy *c, struct keys *k)
 {
 	if (c->n_table != k->n_table) {
 		c->n_table = k->n_table;
@@ -138,7 +164,7 @@ static bool copy_slice_locked(struct key_copy *c, const struct keys *k)
 	for (unsigned i = 0; i < SLICE_BUCKETS && c->at < c->n_table; i++, c->at++) {
 		if (c->n + chain_length(k->table[c->at]) > c->room)
 			return true;
-		for (const struct key *key = k->table[c->at]; key; key = key->next)
+		for (struct key *key = k->table[c->at]; key; key = key->next)
 			copy_key(c, key);
 	}
 	return c->at < c->n_table;
@@ -194,7 +220,7 @@ static void copy_keys(struct gate_mount *m, const char *class, struct key_copy *
 	for (unsigned i = 0; make_room(c, 2 * SLICE_BUCKETS);) {
 		gate_lock(g);
 		c->now_ns = clock_now(g->clock);
-		const struct leaf *f = leaf_at(m, class, i);
+		struct leaf *f = leaf_at(m, class, i);
 		bool more = f && copy_slice_locked(c, &f->keys);
 		gate_unlock_deliver(g);
 		if (!f)
@@ -221,6 +247,17 @@ unsigned gate_stats_keys(struct gate_mount *m, const char *class, struct key_sta
 	}
 	free(c.key);
 	return n;
+}
+
+void gate_watch_keys(struct gate_mount *m, bool on)
+{
+	gate_lock(m->leaf.node.gate);
+	atomic_store(&m->leaf.watched, on);
+	list_for_each (it, &m->class_leaves)
+		atomic_store(&list_entry(it, struct leaf, of_mount)->watched, on);
+	list_for_each (it, &m->spare_leaves)
+		atomic_store(&list_entry(it, struct leaf, of_mount)->watched, on);
+	gate_unlock_deliver(m->leaf.node.gate);
 }
 
 static void count_keys(struct leaf *f, void *arg)

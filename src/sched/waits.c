@@ -247,7 +247,8 @@ static void name_key(struct leaf *f, struct fair_key id, const char *name)
 
 bool key_needs_name(const struct key *key, uint64_t now_ns)
 {
-	return !key->described_ns || now_ns - key->described_ns > NAME_KEPT_NS;
+	uint64_t at_ns = atomic_load_explicit(&key->described_ns, memory_order_relaxed);
+	return !at_ns || (now_ns > at_ns && now_ns - at_ns > NAME_KEPT_NS);
 }
 
 void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls,
@@ -273,4 +274,14 @@ void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class 
 	list_for_each (it, &m->class_leaves)
 		name_key(list_entry(it, struct leaf, of_mount), id, text);
 	gate_unlock_deliver(g);
+}
+
+void key_introduce(struct leaf *f, struct key *key, const struct caller *c, enum cost_class cls,
+		   uint64_t now_ns)
+{
+	struct gate *g = f->node.gate;
+	gate_lock(g);
+	key->uid = c->uid;
+	gate_unlock_deliver(g);
+	key_describe(f->mount, c, cls, now_ns);
 }

@@ -149,6 +149,15 @@ says "ratefsctl: '-d' needs a value; see ratefsctl --help" ctl -d
 code 2 ctl set slow
 code 2 ctl stats slow --save
 code 2 ctl pause slow --json
+
+# Output that cannot be written is an error, also of commands that run until they are interrupted.
+full() { timeout 10 "$RATEFSCTL" "$@" >/dev/full; }
+for words in list "list --json" metrics "stats slow" "show slow" --version watch "watch --json" "watch slow"; do
+	# shellcheck disable=SC2086 # words
+	says 'cannot write the output' full $words
+	# shellcheck disable=SC2086 # words
+	code 1 full $words
+done
 code 0 ctl --help
 code 0 ctl --version
 equal "$(ctl --dump-commands | wc -l)" 18

@@ -39,6 +39,18 @@ must_show "^${who:0:8} +iogen +- .*M +(9[0-9]|100)% read_bps +[1-9] +[0-9.]+ms"
 equal "$(wc -l <"$TMP/screen")" 24 "lines of the screen"
 must_show 'q quit'
 
+# Who does not wait is there as well, with all requests, until it stops.  Nobody else counts them.
+cp "$(command -v iogen)" "$TMP/quiet"
+as_user bob "$TMP/quiet" --op stat --interval 0.02 --forever --path "$MNT/file" >/dev/null 2>&1 &
+quiet=$!
+bob=$(id -un 1002 2>/dev/null || echo 1002)
+must_show "^${bob:0:8} +quiet +- +[1-9][0-9]{0,2} +0 +0% - +0 +-"
+ctl stats mnt --json | jq -e 'all(.keys_by_use[]; .uid != 1002)' >/dev/null || fail "stats shows a key that has not waited"
+pkill -KILL -x quiet # of this test's own pid namespace
+wait "$quiet" 2>/dev/null
+bob_is_gone() { screen >"$TMP/screen" && ! grep -q "^${bob:0:8} " "$TMP/screen"; }
+within 10s bob_is_gone || fail "a caller that does nothing is still shown: $(cat "$TMP/screen")"
+
 # A larger terminal shows more.
 tm resize-window -t top -x 140 -y 40
 must_show "^mnt +$who +[0-9]+ +iogen"

@@ -237,6 +237,8 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 		 .name = "rsync",
 		 .leaf = "backup",
 		 .ops = 3,
+		 .done_ops = 5,
+		 .done_bytes = 4096,
 		 .wait_ns = 7,
 		 .limit = {{.known = true, .scope = SCOPE_MOUNT, .name = "iops"}},
 		 .waits_for = {.known = true, .scope = SCOPE_CLASS, .of = "backup", .name = "bps"}},
@@ -244,10 +246,10 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 	};
 	bool failed = false;
 	struct json_out o = json_out_new(&failed);
-	put_key_table(o, k, 2);
+	put_key_table(o, k, 2, true);
 	ck_assert(!failed);
 	const json_t *t = json_object_get(o.at, "key_table");
-	ck_assert_uint_eq(json_array_size(json_object_get(t, "columns")), 12);
+	ck_assert_uint_eq(json_array_size(json_object_get(t, "columns")), 14);
 	ck_assert_uint_eq(json_array_size(json_object_get(t, "rows")), 2);
 	ck_assert_str_eq(text_of(t, cell(t, 0, 0)), "process");
 	ck_assert_int_eq(cell(t, 0, 1), 5);
@@ -259,6 +261,8 @@ START_TEST(keys_as_a_table_are_rows_of_numbers)
 	const json_t *limit = json_array_get(json_object_get(t, "limits"), cell(t, 0, 10));
 	ck_assert_str_eq(json_string_value(json_object_get(limit, "of")), "backup");
 	ck_assert_int_eq(cell(t, 1, 10), -1);
+	ck_assert_int_eq(cell(t, 0, 12), 5);
+	ck_assert_int_eq(cell(t, 0, 13), 4096);
 	json_decref(o.at);
 }
 END_TEST
@@ -283,7 +287,7 @@ START_TEST(thousands_of_keys_are_a_short_line)
 	bool failed = false;
 	struct json_out o = json_out_new(&failed);
 	size_t size;
-	put_key_table(o, k, KEYS);
+	put_key_table(o, k, KEYS, false);
 	char *line = proto_line(o.at, &size);
 	ck_assert(!failed);
 	ck_assert_uint_lt(size, KEYS * 80);

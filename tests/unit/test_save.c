@@ -3,8 +3,10 @@
 #include "unit/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void becomes(const char *text, const char *section, struct save_value v, const char *result)
@@ -121,9 +123,56 @@ START_TEST(a_file_is_replaced_with_its_mode_kept)
 }
 END_TEST
 
+static void save_often(const char *path, unsigned who)
+{
+	char key[16], number[16];
+	const struct save_value v = {key, number};
+	struct error err = ERROR_INIT;
+	for (unsigned i = 0; i < 25; i++) {
+		snprintf(key, sizeof(key), "k%u_%u", who, i);
+		snprintf(number, sizeof(number), "%u", i);
+		if (save_file(path, (struct save_section){"global", NULL}, &v, 1, &err) < 0)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+START_TEST(what_several_processes_save_concurrently_is_all_there)
+{
+	char dir[] = "/tmp/ratefs-save.XXXXXX", path[64], text[4096] = "", line[32];
+	pid_t child[4];
+	int status;
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/conf", dir);
+	FILE *f = fopen(path, "we");
+	fputs("[global]\n", f);
+	fclose(f);
+	for (unsigned i = 0; i < 4; i++) {
+		child[i] = fork();
+		if (child[i] == 0)
+			save_often(path, i);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(waitpid(child[i], &status, 0), child[i]);
+		ck_assert_int_eq(status, 0);
+	}
+	f = fopen(path, "re");
+	ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, f), 0);
+	fclose(f);
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned k = 0; k < 25; k++) {
+			snprintf(line, sizeof(line), "\nk%u_%u = %u\n", i, k, k);
+			ck_assert_msg(strstr(text, line), "missing: %s", line);
+		}
+	unlink(path);
+	rmdir(dir);
+}
+END_TEST
+
 UNIT_MAIN("save", a_value_is_replaced_and_everything_else_stays,
 	  a_key_keeps_the_spelling_that_it_has, a_new_key_goes_to_the_end_of_its_section,
 	  a_comment_is_not_a_key, a_section_that_is_not_there_is_added,
 	  a_new_section_can_be_put_before_another_and_its_comment,
 	  a_value_that_looks_like_a_comment_is_quoted, several_values_are_saved_at_once,
-	  a_file_is_replaced_with_its_mode_kept)
+	  a_file_is_replaced_with_its_mode_kept,
+	  what_several_processes_save_concurrently_is_all_there)

@@ -199,7 +199,7 @@ START_TEST(keys_are_sorted_and_filtered)
 	press("/nobody\n");
 	data();
 	draw(24, 80);
-	find(24, "nobody who matches the filter has waited");
+	find(24, "nobody who matches the filter makes requests");
 	top_key(&v, &d, TOP_KEY_ESCAPE, &set);
 	ck_assert_str_eq(v.filter, "");
 	down();

@@ -243,6 +243,33 @@ START_TEST(an_amount_is_rounded_to_the_unit_that_it_is_shown_in)
 }
 END_TEST
 
+START_TEST(untrusted_text_has_no_control_codes_on_a_terminal)
+{
+	static const struct {
+		const char *text, *shown;
+	} rows[] = {
+		{"rsync -a", "rsync -a"},
+		{"gr\xc3\xb6\xc3\x9fte \xe6\x97\xa5 \xf0\x9f\x98\x80",
+		 "gr\xc3\xb6\xc3\x9fte \xe6\x97\xa5 \xf0\x9f\x98\x80"},
+		{"\033[2J\r\n\t\x7f", "?[2J????"},
+		{"\xc2\x9bJ", "?J"}, /* CSI as UTF-8 … */
+		{"\x9bJ", "?J"},     /* … and as a single byte */
+		{"\xc2\x80\xc2\x9f\xc2\xa0", "??\xc2\xa0"},
+		{"x\xe2\x80\xaey", "x?y"}, /* writes from right to left */
+		{"x\xe2\x80\xa8y", "x?y"}, /* a line separator */
+		{"\xc3", "?"},		   /* cut in a character */
+		{"\xff\xc3\xa4\xc3", "?\xc3\xa4?"},
+		{"", ""},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char *text = strdup(rows[i].text);
+		make_one_line(text);
+		ck_assert_str_eq(text, rows[i].shown);
+		free(text);
+	}
+}
+END_TEST
+
 UNIT_MAIN("units", letters_and_iec_suffixes_are_1024_based, suffixes_with_a_b_are_1000_based,
 	  a_rate_may_end_in_per_second_and_a_size_may_not, ops_count_in_thousands,
 	  off_means_unlimited_where_a_limit_is_parsed, durations_have_units_and_fractions,
@@ -250,4 +277,5 @@ UNIT_MAIN("units", letters_and_iec_suffixes_are_1024_based, suffixes_with_a_b_ar
 	  what_is_not_a_number_is_refused_in_words, what_does_not_fit_is_too_large,
 	  a_fraction_of_a_size_is_refused_with_the_whole_number,
 	  values_are_printed_in_their_shortest_form, what_is_printed_parses_back_to_the_same_value,
-	  an_amount_is_rounded_to_the_unit_that_it_is_shown_in)
+	  an_amount_is_rounded_to_the_unit_that_it_is_shown_in,
+	  untrusted_text_has_no_control_codes_on_a_terminal)
