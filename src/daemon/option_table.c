@@ -204,6 +204,8 @@ const struct option_def options[] = {
 	 false},
 
 	TEXT("source", source, IN_FS | IN_MOUNT, true, "DIRECTORY", "", "the directory to show"),
+	{"source_nofollow", OPTION_BOOL, IN_MOUNT, false, 0, FIELD(source_nofollow), "yes|no", "no",
+	 "refuse a source whose path leads through a symbolic link", 0, 0, NULL, true},
 	TEXT("mountpoint", mountpoint, IN_MOUNT, true, "DIRECTORY", "", "where to mount it"),
 	TEXT("name", name, IN_MOUNT, false, "NAME", "last part of the mountpoint",
 	     "name of the mount for ratefsctl"),

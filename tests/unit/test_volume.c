@@ -360,6 +360,7 @@ START_TEST(volumes_with_one_source_share_one_fs)
 	ck_assert_uint_eq(occurrences(both, "[fs:s"), 1);
 	ck_assert_uint_eq(occurrences(both, source), 1);
 	ck_assert_uint_eq(occurrences(both, "\nfs = \"s"), 2);
+	ck_assert_uint_eq(occurrences(both, "\nsource_nofollow = yes\n"), 2);
 	/* --save may have changed it */
 	struct error err = ERROR_INIT;
 	char path[100];
