@@ -291,6 +291,23 @@ refuses 404 'unknown call' Nonsense '{}'
 refuses 400 'JSON' Create '{'
 refuses 400 'JSON' Create '"name"'
 asks List null
+# An engine that starts hundreds of containers has as many connections; some clients never finish their request.
+python3 - "$SOCK" >"$TMP/connected" <<'EOF' &
+import socket, sys, time
+clients = []
+for i in range(300):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.sendall(b"POST /VolumeDriver.List HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"[:i])
+    clients.append(s)
+print("connected", flush=True)
+time.sleep(1000)
+EOF
+clients=$!
+within 20s grep -q connected "$TMP/connected" || fail "300 clients cannot connect"
+before 20s asks List null
+kill $clients
+wait $clients 2>/dev/null
 
 # --- socket activation, and the end: SIGTERM leaves mounts alone
 kill_plugin TERM
