@@ -55,8 +55,8 @@ bool volume_same_option(const char *a, const char *b)
  * which could contain them. */
 static bool is_ours(const char *key)
 {
-	static const char *const ours[] = {"mountpoint", "name",   "fs",
-					   "options",	 "fsname", "subtype"};
+	static const char *const ours[] = {
+		"mountpoint", "name", "fs", "options", "fsname", "subtype", "source_nofollow"};
 	for (unsigned i = 0; i < ARRAY_SIZE(ours); i++)
 		if (volume_same_option(key, ours[i]))
 			return true;

@@ -115,8 +115,9 @@ static int put_section(FILE *out, const struct volume_options *known,
 	json_t *value;
 	volume_conf_fs_name(fs, place->source);
 	fprintf(out, "name = \"%s\"\n", place->name);
+	/* Nobody can lead the volume elsewhere by a link in the place of its source, whoever starts the daemon and when. */
 	if (place->shared)
-		fprintf(out, "fs = \"%s\"\n", fs + strlen("fs:"));
+		fprintf(out, "fs = \"%s\"\nsource_nofollow = yes\n", fs + strlen("fs:"));
 	else
 		fprintf(out, "source = \"%s\"\n", place->source);
 	fprintf(out, "mountpoint = \"%s\"\n", place->mountpoint);

@@ -9,7 +9,7 @@
 #include <microhttpd.h>
 
 #define BODY_MAX	(1 << 20)
-#define CONNECTIONS_MAX 128
+#define CONNECTIONS_MAX 512 /* fewer than descriptors; each container that starts has one */
 #define IDLE_S		120
 #define STACK_BYTES	(512 << 10)
 #define CONTENT_TYPE	"application/vnd.docker.plugins.v1.1+json"

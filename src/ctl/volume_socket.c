@@ -76,7 +76,7 @@ static int listen_at(const char *path, struct error *err)
 	mode_t old = umask(0177); /* no other thread runs yet */
 	int rc = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&a, sizeof(a));
 	umask(old);
-	if (rc < 0 || listen(fd, 128) < 0)
+	if (rc < 0 || listen(fd, SOMAXCONN) < 0)
 		return error_set(err, "%s: %s", path, strerror(errno));
 	return take_fd(&fd);
 }

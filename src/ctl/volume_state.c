@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,19 @@ json_t *volume_references(const json_t *volume)
 	return json_object_get(volume, "references");
 }
 
+bool volume_note_removed(json_t *root, const char *tree)
+{
+	if (!json_object_get(root, "removed") &&
+	    json_object_set_new(root, "removed", json_object()) < 0)
+		return false;
+	return json_object_set_new(volume_removed(root), tree, json_true()) == 0;
+}
+
+json_t *volume_removed(const json_t *root)
+{
+	return json_object_get(root, "removed");
+}
+
 json_t *volume_new(json_t *root, const char *name, const char *source, json_t *options,
 		   const char *created)
 {
@@ -185,20 +199,39 @@ static bool is_volume(const char *name, const json_t *volume)
 	return json_is_object(options) && json_is_object(references);
 }
 
+/* The directories of volumes, and what belongs to none, are told apart by IDs. */
+static bool has_ids(json_t *volumes, json_int_t next)
+{
+	const char *name;
+	json_t *volume;
+	json_t *seen = json_object();
+	bool ok = seen != NULL;
+	json_object_foreach (volumes, name, volume) {
+		char text[24];
+		json_int_t id = json_integer_value(json_object_get(volume, "id"));
+		snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, id);
+		ok = ok && id > 0 && id < next && !json_object_get(seen, text) &&
+		     json_object_set_new(seen, text, json_true()) == 0;
+	}
+	json_decref(seen);
+	return ok;
+}
+
 static bool is_state(json_t *root)
 {
 	json_int_t version, next;
-	json_t *volumes, *volume;
+	json_t *volumes, *volume, *removed = NULL;
 	const char *name;
-	if (json_unpack(root, "{sI, sI, so}", "v", &version, "next", &next, "volumes", &volumes) <
-		    0 ||
-	    version != STATE_VERSION || !json_is_object(volumes))
+	if (json_unpack(root, "{sI, sI, so, s?o}", "v", &version, "next", &next, "volumes",
+			&volumes, "removed", &removed) < 0 ||
+	    version != STATE_VERSION || !json_is_object(volumes) ||
+	    (removed && !json_is_object(removed)))
 		return false;
 	json_object_foreach (volumes, name, volume) {
 		if (!is_volume(name, volume))
 			return false;
 	}
-	return true;
+	return next <= INT_MAX && has_ids(volumes, next);
 }
 
 static json_t *parse(const char *path, const char *text, struct error *err)

@@ -3,7 +3,10 @@
  *
  *	{"v": 1, "next": 3, "boot": "ID of the boot in which there were these references",
  *	 "volumes": {"box": {"id": 2, "source": "/srv/box" or null, "options": {"iops": "500"}, "section": "...",
- *	 "created": "2026-...", "references": {"ID of a container": seconds since that boot}}}}
+ *	 "created": "2026-...", "references": {"ID of a container": seconds since that boot}}},
+ *	 "removed": {"box-1": true}}
+ *
+ * `removed` has the directories of volumes that were removed and may not have been moved to the trash yet.
  *
  * `section` is the volume's section in the daemon's configuration file when it was last mounted, or when it was created.
  *
@@ -13,6 +16,8 @@
  * Locking	the caller's. */
 #ifndef CTL_VOLUME_STATE_H
 #define CTL_VOLUME_STATE_H
+
+#include <stdbool.h>
 
 #include <jansson.h>
 
@@ -48,6 +53,10 @@ json_t *volume_find(const json_t *root, const char *name);
  * thread may be releasing.  NULL: no memory.  Borrowed. */
 json_t *volume_new(json_t *root, const char *name, const char *source, json_t *options,
 		   const char *created);
+
+/* Adds the directory of a volume that is removed; false: no memory.  All of these; NULL: there are none. */
+bool volume_note_removed(json_t *root, const char *tree);
+json_t *volume_removed(const json_t *root);
 
 unsigned volume_id(const json_t *volume);
 const char *volume_source(const json_t *volume); /* NULL: the plugin's own directory */

@@ -15,13 +15,18 @@
 
 /* Moves the tree to the trash, from where it is deleted in the background,
  * because that may take long. */
-static void to_trash(const struct volumes *v, const char *name, unsigned id)
+static void to_trash(struct volumes *v, const char *tree)
 {
-	AUTO_FREE char *from = volumes_data(v, name, id),
-		       *to = volumes_path(v, "trash/%s-%u", name, id);
-	if (!from || !to || (rename(from, to) < 0 && errno != ENOENT))
-		log_error("volume '%s': its data stays in %s: %s", name, from ? from : "data",
-			  strerror(errno));
+	AUTO_FREE char *from = volumes_path(v, "data/%s", tree, 0),
+		       *to = volumes_path(v, "trash/%s", tree, 0);
+	if (!from || !to || (rename(from, to) < 0 && errno != ENOENT)) {
+		log_error("%s: cannot be deleted: %s", from ? from : tree, strerror(errno));
+		return;
+	}
+	/* The file is told by the next change; until then, a tree that is gone does no harm there. */
+	pthread_mutex_lock(&v->look);
+	json_object_del(volume_removed(v->state.root), tree);
+	pthread_mutex_unlock(&v->look);
 }
 
 static bool exists(const struct volumes *v, const char *name, size_t name_len, json_int_t id)
@@ -48,26 +53,36 @@ static bool parse_tree(const char *tree, size_t *name_len, json_int_t *id)
 	return !*end;
 }
 
-/* A plugin that was killed while it made or removed a volume leaves the tree.  IDs that were not given out are left alone: if
- * somebody deletes volumes.json, the trees of all volumes remain.  Of the next ID there can be an empty tree. */
-void volumes_find_lost(const struct volumes *v)
+/* True: the name of the tree of a volume that does not exist.  IDs that were not given out are left alone: if somebody
+ * deletes volumes.json, the trees of all volumes remain. */
+static bool is_lost(const struct volumes *v, const char *tree)
 {
-	AUTO_FREE char *path = volumes_path(v, "%s", "data", 0);
-	AUTO_DIR data = path ? opendir(path) : NULL;
 	json_int_t id, next = json_integer_value(json_object_get(v->state.root, "next"));
 	size_t n;
-	for (const struct dirent *e; data && (e = readdir(data));) {
-		if (!parse_tree(e->d_name, &n, &id) || id > next || exists(v, e->d_name, n, id))
-			continue;
-		if (id == next) {
-			unlinkat(dirfd(data), e->d_name, AT_REMOVEDIR);
-			continue;
-		}
-		AUTO_FREE char *name = strndup(e->d_name, n);
-		log_info("%s/%s: belongs to no volume; deleting it", path, e->d_name);
-		if (name)
-			to_trash(v, name, (unsigned)id);
+	return !strchr(tree, '/') && parse_tree(tree, &n, &id) && id <= next &&
+	       !exists(v, tree, n, id);
+}
+
+/* A plugin that was killed while it removed a volume leaves its tree, and one that was killed while it made a volume an empty
+ * tree.  Any other tree is left alone, because the state may be an old copy that somebody has put back. */
+void volumes_find_lost(struct volumes *v)
+{
+	static bool told;
+	json_t *removed = volumes_keys(volume_removed(v->state.root));
+	for (size_t i = 0; i < json_array_size(removed); i++) {
+		const char *tree = json_string_value(json_array_get(removed, i));
+		if (is_lost(v, tree))
+			to_trash(v, tree);
 	}
+	json_decref(removed);
+	AUTO_FREE char *path = volumes_path(v, "%s", "data", 0);
+	AUTO_DIR data = path ? opendir(path) : NULL;
+	for (const struct dirent *e; data && (e = readdir(data));)
+		if (is_lost(v, e->d_name) && unlinkat(dirfd(data), e->d_name, AT_REMOVEDIR) < 0 &&
+		    !told)
+			log_warning("%s/%s: belongs to no volume; move it away, or delete it", path,
+				    e->d_name);
+	told = true;
 }
 
 /* --- the trash ------------------------------------------------------------------------------ */
@@ -128,7 +143,7 @@ static int remove_locked(struct volumes *v, const char *name, struct error *err)
 	const json_t *volume = volume_find(v->state.root, name);
 	if (!volume)
 		return volumes_no_such(name, err);
-	unsigned id = volume_id(volume);
+	AUTO_FREE char *tree = NULL;
 	size_t references = json_object_size(volume_references(volume));
 	bool own = !volume_source(volume);
 	if (references) {
@@ -141,14 +156,18 @@ static int remove_locked(struct volumes *v, const char *name, struct error *err)
 		error_prefix(err, "volume '%s'", name);
 		return rc > 0 ? CONFLICT : FAILED;
 	}
-	json_t *copy = volume_state_begin(&v->state);
-	if (!copy)
+	json_t *copy = asprintf(&tree, "%s-%u", name, volume_id(volume)) < 0
+			       ? NULL
+			       : volume_state_begin(&v->state);
+	if (!copy || (own && !volume_note_removed(copy, tree))) {
+		json_decref(copy);
 		return volumes_no_memory(err);
+	}
 	json_object_del(volume_all(copy), name);
 	if (volumes_commit(v, copy, SYNC_ALL, err) < 0)
 		return FAILED;
 	if (own) {
-		to_trash(v, name, id);
+		to_trash(v, tree);
 		volumes_empty_trash(v);
 	}
 	return DONE;

@@ -205,6 +205,8 @@ const struct option_def options[] = {
 
 	TEXT("source", source, IN_FS | IN_MOUNT, true, "DIRECTORY", "",
 	     "the directory to mount (only in files)"),
+	{"source_nofollow", OPTION_BOOL, IN_MOUNT, false, 0, FIELD(source_nofollow), "yes|no", "no",
+	 "refuse a source whose path leads through a symbolic link", 0, 0, NULL, true},
 	TEXT("mountpoint", mountpoint, IN_MOUNT, true, "DIRECTORY", "",
 	     "where to mount it (only in files)"),
 	TEXT("name", name, IN_MOUNT, false, "NAME", "last part of the mountpoint",

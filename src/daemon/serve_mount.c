@@ -145,6 +145,7 @@ struct mount_config mount_config_of(const struct settings *s, const char *source
 		.fs =
 			{
 				.source = source,
+				.nofollow = s->source_nofollow,
 				.cache = s->cache,
 				.attr_timeout_s =
 					s->attr_timeout_ns < 0 ? -1 : s->attr_timeout_ns / 1e9,

@@ -50,6 +50,7 @@ struct settings {
 	uint64_t size_bytes, inodes; /* mounts and fs: limits of what the tree may hold; 0: none */
 	unsigned on_quota;	     /* index of the choice */
 	bool dry_run;
+	bool source_nofollow;
 	bool own_namespace; /* see struct fs_config */
 	struct device_config device;
 	char *profile; /* NAME[:SIZE] */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,11 +86,21 @@ void fs_thread_stop(void)
 	buffer = NULL;
 }
 
+static int open_directory(const struct fs_config *cfg)
+{
+	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+			       .resolve = RESOLVE_NO_SYMLINKS};
+	if (!cfg->nofollow)
+		return open(cfg->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return (int)syscall(SYS_openat2, AT_FDCWD, cfg->source, &how, sizeof(how));
+}
+
 /* A clone of the mount that contains the source, without what is mounted below it.  A walk inside
  * never leaves it, and mounts on top of the source or inside it do not exist in it. */
-static int clone_tree(const char *source)
+static int clone_tree(int source)
 {
-	return (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return (int)syscall(SYS_open_tree, source, "",
+			    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 }
 
 /* Access times are updated by the source, so its mount flags must be those of this mount.  An
@@ -121,11 +132,13 @@ static int set_atime(const struct fs *fs, struct error *err)
 static int open_source(struct fs *fs, struct error *err)
 {
 	const char *source = fs->cfg.source;
-	AUTO_FD plain = open(source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD plain = open_directory(&fs->cfg);
 	if (plain < 0)
 		return error_set(err, "%s: cannot open the source directory: %s", source,
-				 strerror(errno));
-	fs->root_fd = clone_tree(source);
+				 fs->cfg.nofollow && errno == ELOOP
+					 ? "its path leads through a symbolic link"
+					 : strerror(errno));
+	fs->root_fd = clone_tree(plain);
 	if (fs->root_fd < 0) {
 		fs->root_fd = take_fd(&plain);
 		fs->no_xdev = true;

@@ -21,6 +21,7 @@ struct fuse_lowlevel_ops;
 
 struct fs_config {
 	const char *source;
+	bool nofollow; /* the path of the source must not lead through a symbolic link */
 	enum cache_mode cache;
 	double attr_timeout_s, entry_timeout_s; /* < 0: the default of the cache mode */
 	bool owner_only;			/* allow_root: only root and the owner */

@@ -135,3 +135,13 @@ SRC=$odd MNT="$TMP/to, b" mount_ratefs
 [ -e "$TMP/to, b/x" ] || fail "odd names"
 umount "$TMP/to, b"
 daemon_ended_well
+
+# A path through a link is refused if that was asked for, wherever on the path the link is; any other is not.
+ln -s src "$BACK/link"
+for place in link link/dir src; do
+	printf '[mount:m]\nsource = "%s"\nmountpoint = "%s"\nsource_nofollow = yes\n' "$BACK/$place" "$MNT" >"$TMP/conf"
+	[ $place = src ] || says 'its path leads through a symbolic link' "$RATEFS" -c "$TMP/conf"
+done
+ok "$RATEFS" -c "$TMP/conf"
+answered "$MNT"
+umount "$MNT"

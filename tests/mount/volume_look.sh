@@ -65,13 +65,39 @@ is_not_mounted podman || fail "mounted again, though nobody asked for it"
 asks Remove '{"Name":"podman"}'
 asks Unmount '{"Name":"new","ID":"one"}'
 
-# --- what a plugin leaves that was killed while it removed a volume
+# --- what a plugin leaves that was killed while it removed a volume, or made one
+id=$(jq '.volumes.new.id' "$STATE/volumes.json")
+asks Remove '{"Name":"new"}'
 kill_plugin
-mkdir -p "$STATE/data/killed-1/deep/er" "$STATE/data/mine"
+change_state() { jq "$1" "$STATE/volumes.json" >"$TMP/state.json" && cat "$TMP/state.json" >"$STATE/volumes.json"; }
+jq -e ".removed[\"new-$id\"]" "$STATE/volumes.json" >/dev/null || fail "it is not noted which tree is to be deleted"
+mkdir -p "$STATE/data/new-$id/deep/er" "$STATE/data/mine" "$STATE/data/made-1"
+# Data of which the state knows nothing stays: somebody may have put an old copy of the state back.
+mkdir -p "$STATE/data/other-1/deep"
+change_state '.next = 20'
 start_plugin
-no_tree() { [ ! -e "$STATE/data/killed-1" ] && [ -z "$(ls "$STATE/trash")" ]; }
+no_tree() { [ ! -e "$STATE/data/new-$id" ] && [ ! -e "$STATE/data/made-1" ] && [ -z "$(ls "$STATE/trash")" ]; }
 within 10s no_tree || fail "the tree stays: $(ls "$STATE/data" "$STATE/trash")"
 [ -d "$STATE/data/mine" ] || fail "something was deleted that is not the driver's"
+[ -d "$STATE/data/other-1/deep" ] || fail "data was deleted that the state does not know"
+grep -q 'data/other-1: belongs to no volume' "$TMP/plugin.log" || fail "nothing was said about such data"
+# The directory of a volume that exists stays, whatever was noted.
+asks Create '{"Name":"safe"}'
+mkdir "$STATE/data/safe-20/deep"
+kill_plugin
+change_state '.removed["safe-20"] = true | .removed["../safe-20"] = true'
+start_plugin
+asks Create '{"Name":"another"}'
+[ -d "$STATE/data/safe-20/deep" ] || fail "the data of a volume was deleted"
+# A state whose IDs are wrong is refused: by them the driver finds the data of volumes.
+kill_plugin
+cp "$STATE/volumes.json" "$TMP/good.json"
+for wrong in '.volumes.safe.id = -1' '.volumes.safe.id = .volumes.another.id' '.next = 20' '.removed = 1'; do
+	change_state "$wrong"
+	says 'is not a state of version 1' "$VOLUME" --state="$STATE" --socket="$SOCK" --ratefs="$RATEFS"
+	cat "$TMP/good.json" >"$STATE/volumes.json"
+done
+start_plugin
 kill_plugin TERM
 stop_daemon
 ! grep -E 'Sanitizer|runtime error' "$TMP/plugin.log" || fail "a sanitizer complained"

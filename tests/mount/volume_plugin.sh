@@ -31,6 +31,7 @@ for option in iops=x write_bps=10mbit iops= foo=3 max_open=-1 ro=maybe profile=n
 	equal "$STATUS ratefs: $(jq -r .Err <<<"$ANSWER")" "400 $on_command_line" "-o $option"
 done
 refuses 400 'mountpoint: is set by' Create '{"Name":"bad","Opts":{"mountpoint":"/etc"}}'
+refuses 400 'Source-NoFollow: is set by' Create '{"Name":"bad","Opts":{"Source-NoFollow":"no"}}'
 refuses 400 'options: is set by' Create '{"Name":"bad","Opts":{"options":"source=/etc"}}'
 refuses 400 'a value must not contain quotes' Create '{"Name":"bad","Opts":{"iops":"1\nsource = /etc"}}'
 refuses 400 'unknown option' Create '{"Name":"bad","Opts":{"global.iops":"1"}}'
@@ -135,6 +136,20 @@ asks Mount '{"Name":"box","ID":"two"}'
 echo again >"$mnt/f" || fail "the volume is dead"
 echo again >"$mine/file" || fail "the other volume is dead"
 [ "$(daemon_pid)" != "$daemon" ] || fail "the daemon is a ghost"
+# A daemon that is started for one volume mounts the others too: not what a link in the place of a source leads to.
+mkdir "$TMP/secret"
+touch "$TMP/secret/secret"
+kill -9 "$(daemon_pid)"
+mv "$TMP/allowed/box" "$TMP/allowed/moved"
+ln -s "$TMP/secret" "$TMP/allowed/box"
+asks Mount '{"Name":"box","ID":"two"}'
+[ ! -e "$mine/secret" ] || fail "a daemon that was started again followed a link"
+refuses 500 'is not a directory below one' Mount '{"Name":"mine","ID":"two"}'
+rm "$TMP/allowed/box"
+mv "$TMP/allowed/moved" "$TMP/allowed/box"
+asks Mount '{"Name":"mine","ID":"two"}'
+asks Unmount '{"Name":"mine","ID":"two"}'
+equal "$(cat "$mine/file")" again "the right source is not mounted again"
 
 # --- in use
 refuses 409 "volume 'box' is in use by 2 containers" Remove '{"Name":"box"}'
@@ -276,6 +291,23 @@ refuses 404 'unknown call' Nonsense '{}'
 refuses 400 'JSON' Create '{'
 refuses 400 'JSON' Create '"name"'
 asks List null
+# An engine that starts hundreds of containers has as many connections; some clients never finish their request.
+python3 - "$SOCK" >"$TMP/connected" <<'EOF' &
+import socket, sys, time
+clients = []
+for i in range(300):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.sendall(b"POST /VolumeDriver.List HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"[:i])
+    clients.append(s)
+print("connected", flush=True)
+time.sleep(1000)
+EOF
+clients=$!
+within 20s grep -q connected "$TMP/connected" || fail "300 clients cannot connect"
+before 20s asks List null
+kill $clients
+wait $clients 2>/dev/null
 
 # --- socket activation, and the end: SIGTERM leaves mounts alone
 kill_plugin TERM

@@ -360,6 +360,7 @@ START_TEST(volumes_with_one_source_share_one_fs)
 	ck_assert_uint_eq(occurrences(both, "[fs:s"), 1);
 	ck_assert_uint_eq(occurrences(both, source), 1);
 	ck_assert_uint_eq(occurrences(both, "\nfs = \"s"), 2);
+	ck_assert_uint_eq(occurrences(both, "\nsource_nofollow = yes\n"), 2);
 	/* --save may have changed it */
 	struct error err = ERROR_INIT;
 	char path[100];
@@ -732,11 +733,14 @@ START_TEST(references_do_not_survive_a_boot)
 }
 END_TEST
 
-START_TEST(a_tree_that_a_killed_plugin_left_is_deleted)
+START_TEST(a_tree_that_a_killed_plugin_left_is_deleted_and_no_other)
 {
-	static const char *const names[] = {"data/a-1", "data/gone-2", "data/new-5", "data/plain",
-					    "data/x-",	"data/b-1",    "data/new-4"};
-	static const bool stay[] = {true, false, true, true, true, false, false};
+	static const char *const names[] = {"data/a-1",	     "data/gone-2",   "data/new-5",
+					    "data/plain",    "data/x-",	      "data/b-1",
+					    "data/new-4",    "data/full-2",   "data/noted-3",
+					    "data/full-2/x", "data/noted-3/x"};
+	static const bool stay[] = {true,  false, true,	 true, true, false,
+				    false, true,  false, true, false};
 	struct world w;
 	char path[200];
 	struct stat st;
@@ -748,6 +752,8 @@ START_TEST(a_tree_that_a_killed_plugin_left_is_deleted)
 		snprintf(path, sizeof(path), "%s/%s", w.state, names[i]);
 		ck_assert_int_eq(mkdir(path, 0755), 0);
 	}
+	ck_assert(volume_note_removed(w.v.state.root, "noted-3"));
+	ck_assert(volume_note_removed(w.v.state.root, "a-1"));
 	volumes_recover(&w.v);
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", w.state, names[i]);
@@ -900,7 +906,8 @@ UNIT_MAIN("volume", a_name_is_one_harmless_word,
 	  references_that_podman_counts_itself_are_never_dropped,
 	  a_volume_with_requests_is_not_deserted,
 	  references_are_kept_while_the_volume_cannot_be_unmounted,
-	  references_do_not_survive_a_boot, a_tree_that_a_killed_plugin_left_is_deleted,
+	  references_do_not_survive_a_boot,
+	  a_tree_that_a_killed_plugin_left_is_deleted_and_no_other,
 	  a_copy_of_the_hosts_tree_is_not_a_use, the_id_of_a_container_is_found_in_its_cgroups,
 	  ratefs_mounts_are_found_in_mountinfo,
 	  a_tree_is_deleted_however_deep_and_links_are_not_followed,
