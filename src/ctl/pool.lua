@@ -149,6 +149,9 @@ local function compute_levels()
 	end
 	if m then members[#members + 1] = m end
 	count(members)
+	local longest = 0
+	for i = 1, #members do longest = math.max(longest, members[i][3] - members[i][2]) end
+	if longest > 0 then s.lease = longest end
 	for k = 1, LIMITS do
 		local rate = limits[2 * k - 1]
 		if rate > 0 then

@@ -462,6 +462,31 @@ START_TEST(a_full_pool_takes_new_members_when_the_old_ones_are_dead)
 }
 END_TEST
 
+/* One host had a lease of a minute, and has left; then the server restarts. */
+START_TEST(a_server_learns_for_the_longest_lease_of_its_members_and_not_of_earlier_ones)
+{
+	struct world *w = world_new(2);
+	struct pool_call c = {.id = "long", .seq = 1, .lease_ms = 60000, .weight = 1};
+	struct pool_answer a;
+	run(w, 4 * LEASE);
+	c.limits = w->server.limits;
+	pool_serve(&w->server, &c, server_us(w), false, &a);
+	ck_assert_int_eq(w->server.lease_us, 60000000);
+	run(w, 4 * LEASE);
+	ck_assert_int_eq(w->server.lease_us, 60000000);
+	c.leave = true;
+	c.seq++;
+	pool_serve(&w->server, &c, server_us(w), false, &a);
+	run(w, 2 * LEASE);
+	w->doubtful = true;
+	run(w, LEASE / 2);
+	ck_assert(w->user[0].m.learning);
+	run(w, LEASE);
+	ck_assert(!w->user[0].m.learning);
+	world_free(w);
+}
+END_TEST
+
 START_TEST(max_min_meets_small_demands_and_levels_the_rest)
 {
 	struct pool_wish wish[] = {
@@ -549,4 +574,5 @@ UNIT_MAIN("pool", answers_that_take_more_than_half_a_lease_are_waited_for,
 	  a_full_pool_takes_new_members_when_the_old_ones_are_dead,
 	  a_failed_call_is_repeated_immediately_but_once,
 	  a_limit_that_was_turned_off_does_not_return_with_the_fallback,
-	  a_share_is_divided_by_the_members_of_the_last_leases)
+	  a_share_is_divided_by_the_members_of_the_last_leases,
+	  a_server_learns_for_the_longest_lease_of_its_members_and_not_of_earlier_ones)
