@@ -10,7 +10,7 @@
 -- Answers  status members wants_more version who, then of each limit: rate capacity grant
 --
 -- Rates are in 1/1000 token per second, times in microseconds: whole numbers below 2^53.
-local FORMAT, LIMITS, FEW, FORGET, MEMBERS_MAX = 1, 7, 32, 20, 4096
+local FORMAT, LIMITS, FEW, FORGET, MEMBERS_MAX, VERSION_MAX = 1, 7, 32, 20, 4096, 2 ^ 52
 local GRANTED, LEARNING, STALE, FULL = 0, 1, 2, 3
 local key = KEYS[1]
 
@@ -195,7 +195,7 @@ local function set_limits()
 			changed = true
 		end
 	end
-	if changed then s.version = s.version + 1 end
+	if changed then s.version = math.min(s.version + 1, VERSION_MAX) end
 	return changed
 end
 

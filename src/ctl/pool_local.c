@@ -170,21 +170,9 @@ static struct pool_server *pool_of(struct local *s, const char *key)
 	return &free_one->server;
 }
 
-static bool sound(const struct pool_call *c)
-{
-	bool ok = c->id[POOL_ID_MAX - 1] == '\0' && c->who[POOL_WHO_MAX - 1] == '\0' &&
-		  c->weight >= 1 && c->weight <= POOL_WEIGHT_MAX &&
-		  c->lease_ms >= POOL_LEASE_MIN_MS && c->lease_ms <= POOL_LEASE_MAX_MS &&
-		  c->version <= POOL_VERSION_MAX;
-	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		ok = ok && c->limits.rate[k] <= POOL_DEMAND_ALL && c->hold[k] <= POOL_DEMAND_ALL &&
-		     c->demand[k] <= POOL_DEMAND_ALL && c->limits.capacity[k] <= POOL_CAPACITY_MAX;
-	return ok;
-}
-
 static bool serve(struct local *s, const struct pool_local_call *c, struct pool_answer *out)
 {
-	if (c->key[POOL_KEY_MAX - 1] != '\0' || !sound(&c->call))
+	if (c->key[POOL_KEY_MAX - 1] != '\0' || !pool_call_is_sound(&c->call))
 		return false;
 	struct pool_server *p = pool_of(s, c->key);
 	memset(out, 0, sizeof(*out));
@@ -221,7 +209,7 @@ static bool serve_client(struct local *s, int fd)
 {
 	struct pool_local_call c;
 	struct pool_answer a;
-	ssize_t n = recv(fd, &c, sizeof(c), MSG_DONTWAIT);
+	ssize_t n = recv(fd, &c, sizeof(c), MSG_DONTWAIT | MSG_TRUNC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n == sizeof(c) && c.list)

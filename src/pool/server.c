@@ -166,7 +166,7 @@ static bool set_limits(struct pool_server *s, const struct pool_call *c, uint64_
 		s->limits.capacity[k] = c->limits.capacity[k];
 		changed = true;
 	}
-	s->version += changed;
+	s->version = min_u64(s->version + changed, POOL_VERSION_MAX);
 	return changed;
 }
 
