@@ -52,9 +52,14 @@ static inline void cpu_pause(void)
 /* Makes untrusted text safe to print as one line: replaces line breaks and terminal control codes. */
 static inline void make_one_line(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
+		if (c == 0xc2 && next >= 0x80 && next < 0xa0) /* U+0080 to U+009F in UTF-8 */
+			*text++ = '?';
+		else if (c >= 0x20 && c != 0x7f)
+			continue;
+		*text = '?';
+	}
 }
 
 #endif
