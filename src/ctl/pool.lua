@@ -10,7 +10,7 @@
 -- Answers  status members wants_more version who, then of each limit: rate capacity grant
 --
 -- Rates are in 1/1000 token per second, times in microseconds: whole numbers below 2^53.
-local FORMAT, LIMITS, FEW, FORGET, MEMBERS_MAX = 1, 7, 32, 20, 4096
+local FORMAT, LIMITS, FEW, FORGET, MEMBERS_MAX, VERSION_MAX = 1, 7, 32, 20, 4096, 2 ^ 52
 local GRANTED, LEARNING, STALE, FULL = 0, 1, 2, 3
 local key = KEYS[1]
 
@@ -149,6 +149,9 @@ local function compute_levels()
 	end
 	if m then members[#members + 1] = m end
 	count(members)
+	local longest = 0
+	for i = 1, #members do longest = math.max(longest, members[i][3] - members[i][2]) end
+	if longest > 0 then s.lease = longest end
 	for k = 1, LIMITS do
 		local rate = limits[2 * k - 1]
 		if rate > 0 then
@@ -192,7 +195,7 @@ local function set_limits()
 			changed = true
 		end
 	end
-	if changed then s.version = s.version + 1 end
+	if changed then s.version = math.min(s.version + 1, VERSION_MAX) end
 	return changed
 end
 

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,8 +20,9 @@
 #include "pool/address.h"
 #include "pool/server.h"
 
-#define CLIENTS 128
-#define POOLS	32
+#define CLIENTS	  128
+#define POOLS	  32
+#define NO_ANSWER "the helper that serves the pool does not answer"
 
 struct served_pool {
 	char key[POOL_KEY_MAX];
@@ -49,12 +51,16 @@ static int address_of(const char *server, struct sockaddr_un *a, struct error *e
 	return 0;
 }
 
-static int connect_to(const struct sockaddr_un *a)
+/* Fails with EAGAIN if the server has hung: it leaves no room for further connections. */
+static int connect_to(const struct sockaddr_un *a, uint32_t lease_ms)
 {
 	AUTO_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	const struct timeval patience = {.tv_sec = lease_ms / 1000,
+					 .tv_usec = lease_ms % 1000 * 1000};
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0 ||
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+	    connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return -1;
 	if (peer.uid && peer.uid != geteuid()) { /* the server decides what is granted */
@@ -70,7 +76,7 @@ static const char *refusal(int fd, uint32_t lease_ms)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	struct pool_local_hello hello = {0};
 	if (poll(&p, 1, (int)lease_ms) <= 0)
-		return "the helper that serves the pool does not answer";
+		return NO_ANSWER;
 	ssize_t n = recv(fd, &hello, sizeof(hello), MSG_DONTWAIT);
 	if (n <= 0)
 		return "";
@@ -117,9 +123,11 @@ static int prepare(struct pool_link *l, struct error *err)
 		return -1;
 	/* The holder of the lock may not listen yet. */
 	for (unsigned i = 0; i < 20; i++) {
-		AUTO_FD fd = connect_to(&a);
+		AUTO_FD fd = connect_to(&a, l->setup.lease_ms);
 		why = fd < 0 ? errno : ECONNRESET;
-		const char *refused = fd < 0 ? "" : refusal(fd, l->setup.lease_ms);
+		const char *refused = fd >= 0	      ? refusal(fd, l->setup.lease_ms)
+				      : why == EAGAIN ? NO_ANSWER
+						      : "";
 		if (refused && *refused)
 			return error_set(err, "%s: %s", a.sun_path, refused);
 		if (!refused)
@@ -170,21 +178,9 @@ static struct pool_server *pool_of(struct local *s, const char *key)
 	return &free_one->server;
 }
 
-static bool sound(const struct pool_call *c)
-{
-	bool ok = c->id[POOL_ID_MAX - 1] == '\0' && c->who[POOL_WHO_MAX - 1] == '\0' &&
-		  c->weight >= 1 && c->weight <= POOL_WEIGHT_MAX &&
-		  c->lease_ms >= POOL_LEASE_MIN_MS && c->lease_ms <= POOL_LEASE_MAX_MS &&
-		  c->version <= POOL_VERSION_MAX;
-	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		ok = ok && c->limits.rate[k] <= POOL_DEMAND_ALL && c->hold[k] <= POOL_DEMAND_ALL &&
-		     c->demand[k] <= POOL_DEMAND_ALL && c->limits.capacity[k] <= POOL_CAPACITY_MAX;
-	return ok;
-}
-
 static bool serve(struct local *s, const struct pool_local_call *c, struct pool_answer *out)
 {
-	if (c->key[POOL_KEY_MAX - 1] != '\0' || !sound(&c->call))
+	if (c->key[POOL_KEY_MAX - 1] != '\0' || !pool_call_is_sound(&c->call))
 		return false;
 	struct pool_server *p = pool_of(s, c->key);
 	memset(out, 0, sizeof(*out));
@@ -221,7 +217,7 @@ static bool serve_client(struct local *s, int fd)
 {
 	struct pool_local_call c;
 	struct pool_answer a;
-	ssize_t n = recv(fd, &c, sizeof(c), MSG_DONTWAIT);
+	ssize_t n = recv(fd, &c, sizeof(c), MSG_DONTWAIT | MSG_TRUNC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n == sizeof(c) && c.list)
@@ -306,7 +302,7 @@ static int call(struct pool_link *l, const struct pool_call *c, struct pool_answ
 	struct reply reply;
 	do { /* an answer to an earlier call may have come too late */
 		if (!ask(l, &lc, &reply))
-			return error_set(err, "the helper that serves the pool does not answer");
+			return error_set(err, NO_ANSWER);
 		lc.key[0] = '\0'; /* send the call only once */
 	} while (reply.n != sizeof(*out) || reply.answer.seq != c->seq);
 	*out = reply.answer;

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/monotonic.h"
+#include "base/text.h"
 #include "daemon/pool_config.h"
 #include "daemon/pools_internal.h"
 #include "daemon/registry.h"
@@ -50,6 +51,14 @@ static void call_server(struct pool *p, uint64_t now_ns)
 		pool_helper_send(p, &call);
 }
 
+/* The texts of a report come from other hosts, or from whoever answers in the server's place. */
+static void take_text(char *to, const char *from, size_t size)
+{
+	memcpy(to, from, size);
+	to[size - 1] = '\0';
+	make_one_line(to);
+}
+
 static void take_listing(struct pool *p, const struct pool_report *r)
 {
 	if (!r->listed || r->listing.n > POOL_LISTED)
@@ -57,7 +66,7 @@ static void take_listing(struct pool *p, const struct pool_report *r)
 	p->listing = r->listing;
 	p->listed_ns = monotonic_ns();
 	for (unsigned i = 0; i < p->listing.n; i++)
-		p->listing.member[i].who[POOL_WHO_MAX - 1] = '\0';
+		take_text(p->listing.member[i].who, r->listing.member[i].who, POOL_WHO_MAX);
 }
 
 /* Whether the report answers a call that was given up.  (With a listing, it repeats an earlier one.) */
@@ -70,8 +79,7 @@ static void take_report(struct pool *p, const struct pool_report *r)
 {
 	take_listing(p, r);
 	if (!r->answered) {
-		memcpy(p->error, r->error, sizeof(p->error));
-		p->error[sizeof(p->error) - 1] = '\0';
+		take_text(p->error, r->error, sizeof(p->error));
 		p->errors++;
 		pool_member_failed(&p->member, r->answer.seq, monotonic_ns());
 		return;

@@ -62,6 +62,7 @@ static void move(struct pool *p, const struct pool_member_config *cfg)
 	p->error[0] = '\0';
 	p->told_pause_ns = 0;
 	p->was_leased = false;
+	p->learning_ns = 0;
 	pool_helper_renew(p);
 }
 

@@ -32,8 +32,9 @@ struct pool {
 	uint64_t restart_ns,
 		restart_in; /* when to start the next helper; how long after the last */
 	unsigned restarts;
-	bool answered;	 /* the current helper has answered a call */
-	bool was_leased; /* this server has granted a lease before */
+	bool answered;	      /* the current helper has answered a call */
+	bool was_leased;      /* this server has granted a lease before */
+	uint64_t learning_ns; /* since when it has been learning in every answer; 0: it does not */
 	char error[POOL_ERROR_MAX], told[POOL_ERROR_MAX];
 	uint64_t errors; /* calls that failed */
 	enum pool_mode told_mode;

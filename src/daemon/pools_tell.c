@@ -6,7 +6,9 @@
 #include "base/units.h"
 #include "daemon/pools_internal.h"
 
-#define TELL_AGAIN_NS (60 * NSEC_PER_SEC) /* interval of messages about the same problem */
+#define TELL_AGAIN_NS	     (60 * NSEC_PER_SEC) /* interval of messages about the same problem */
+#define LONG_LEARNING_LEASES 5 /* with short leases, for LONG_LEARNING_NS at least */
+#define LONG_LEARNING_NS     (5 * NSEC_PER_SEC)
 
 void pool_tell_mode(struct pool *p)
 {
@@ -47,11 +49,31 @@ void pool_tell_mode(struct pool *p)
 	p->told_mode = p->rates.mode;
 }
 
+/* A server learns for one lease.  One that goes on grants nothing to a host that has just started, and nobody else would say
+ * why: it answers. */
+static void tell_long_learning(struct pool *p, uint64_t now_ns)
+{
+	if (!p->member.learning) {
+		p->learning_ns = 0;
+		return;
+	}
+	if (!p->learning_ns)
+		p->learning_ns = now_ns;
+	if (now_ns <
+	    p->learning_ns + max_u64(LONG_LEARNING_LEASES * p->s.lease_ns, LONG_LEARNING_NS))
+		return;
+	log_warning(
+		"pool '%s': %s loses data or has its clock set again and again, or several servers answer in turn: no host is granted more than it holds",
+		p->s.name, p->s.server);
+	p->learning_ns = now_ns + TELL_AGAIN_NS;
+}
+
 /* Every server learns when it starts.  If it learns again later, it has lost its data or its clock, or no call of any
  * member reached it for a lease. */
 void pool_tell_learning(struct pool *p, bool before)
 {
 	uint64_t now_ns = monotonic_ns();
+	tell_long_learning(p, now_ns);
 	if (!p->member.learning || before || !p->was_leased ||
 	    (p->told_learning_ns && now_ns - p->told_learning_ns < TELL_AGAIN_NS))
 		return;

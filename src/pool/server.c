@@ -104,9 +104,22 @@ static bool is_learning(const struct pool_server *s)
 
 /* --- the levels --- */
 
+/* Of those that are members now: one that has left or died must not make the others wait for its lease for ever. */
+static void find_longest_lease(struct pool_server *s)
+{
+	int64_t longest_us = 0;
+	for (unsigned i = 0; i < s->n; i++) {
+		int64_t lease_us = s->member[i].expires_us - s->member[i].called_us;
+		longest_us = lease_us > longest_us ? lease_us : longest_us;
+	}
+	if (longest_us)
+		s->lease_us = longest_us;
+}
+
 static void compute_levels(struct pool_server *s)
 {
 	drop_expired(s);
+	find_longest_lease(s);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		if (!s->limits.rate[k])
 			continue;
@@ -153,7 +166,7 @@ static bool set_limits(struct pool_server *s, const struct pool_call *c, uint64_
 		s->limits.capacity[k] = c->limits.capacity[k];
 		changed = true;
 	}
-	s->version += changed;
+	s->version = min_u64(s->version + changed, POOL_VERSION_MAX);
 	return changed;
 }
 

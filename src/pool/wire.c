@@ -7,20 +7,46 @@ static bool is_bool(const bool *b)
 	return *(const unsigned char *)b <= 1;
 }
 
+/* The name of a host. */
+static bool is_name(const char who[POOL_WHO_MAX])
+{
+	for (unsigned i = 0; i < POOL_WHO_MAX; i++) {
+		if (!who[i])
+			return true;
+		if (who[i] < ' ' || who[i] > '~')
+			return false;
+	}
+	return false;
+}
+
+/* A limit is off, or at least one token per second: the options of a scope cannot express less. */
+static bool are_limits(const struct pool_limits *l)
+{
+	bool ok = true;
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		ok = ok && (!l->rate[k] || l->rate[k] >= POOL_MILLI) &&
+		     l->rate[k] <= POOL_DEMAND_ALL && l->capacity[k] <= POOL_CAPACITY_MAX;
+	return ok;
+}
+
+bool pool_call_is_sound(const struct pool_call *c)
+{
+	bool ok = c->id[POOL_ID_MAX - 1] == '\0' && is_name(c->who) && is_bool(&c->leave) &&
+		  c->weight >= 1 && c->weight <= POOL_WEIGHT_MAX &&
+		  c->lease_ms >= POOL_LEASE_MIN_MS && c->lease_ms <= POOL_LEASE_MAX_MS &&
+		  c->version <= POOL_VERSION_MAX && are_limits(&c->limits);
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		ok = ok && c->hold[k] <= POOL_DEMAND_ALL && c->demand[k] <= POOL_DEMAND_ALL;
+	return ok;
+}
+
 bool pool_answer_is_sound(const struct pool_answer *a)
 {
 	bool ok = (unsigned)a->status <= POOL_FULL && is_bool(&a->wants_more) &&
-		  a->version <= POOL_VERSION_MAX;
+		  a->version <= POOL_VERSION_MAX && are_limits(&a->limits) && is_name(a->who);
 	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		ok = ok && a->limits.rate[k] <= POOL_DEMAND_ALL &&
-		     a->limits.capacity[k] <= POOL_CAPACITY_MAX && a->grant[k] <= a->limits.rate[k];
-	bool ends = false;
-	for (unsigned i = 0; i < POOL_WHO_MAX && !ends; i++) {
-		unsigned char c = (unsigned char)a->who[i];
-		ends = !c;
-		ok = ok && (ends || (c >= ' ' && c <= '~'));
-	}
-	return ok && ends;
+		ok = ok && a->grant[k] <= a->limits.rate[k];
+	return ok;
 }
 
 bool pool_report_is_sound(const struct pool_report *r)

@@ -64,6 +64,7 @@ struct pool_local_call {
 };
 
 /* The receiver of a message does not trust the sender: numbers are in range, and the name of the host ends and is printable. */
+bool pool_call_is_sound(const struct pool_call *c);
 bool pool_answer_is_sound(const struct pool_answer *a);
 /* Without its listing. */
 bool pool_report_is_sound(const struct pool_report *r);

@@ -3,7 +3,8 @@
     daemon HELPER    starts the helper with a setup that it does not understand, and prints its answer as hex
     helper           starts as a helper, answers its setup with a message that no daemon understands, and stays
     server PATH      serves a socket
-    clients PATH N   connects N times to a socket, like helpers of this version, and stays"""
+    clients PATH N   connects N times to a socket, like helpers of this version, and stays
+    crowd PATH       connects to a socket whose server has hung, until no further connection is possible, and stays"""
 import socket
 import struct
 import subprocess
@@ -38,4 +39,14 @@ elif what == "clients":
         one.recv(100)
         connections.append(one)
     print("connected", flush=True)
+    time.sleep(600)
+elif what == "crowd":
+    connections = []
+    try:
+        while True:
+            connections.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            connections[-1].setblocking(False)
+            connections[-1].connect(sys.argv[2])
+    except BlockingIOError:
+        print("full", flush=True)
     time.sleep(600)

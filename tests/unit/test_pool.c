@@ -462,6 +462,31 @@ START_TEST(a_full_pool_takes_new_members_when_the_old_ones_are_dead)
 }
 END_TEST
 
+/* One host had a lease of a minute, and has left; then the server restarts. */
+START_TEST(a_server_learns_for_the_longest_lease_of_its_members_and_not_of_earlier_ones)
+{
+	struct world *w = world_new(2);
+	struct pool_call c = {.id = "long", .seq = 1, .lease_ms = 60000, .weight = 1};
+	struct pool_answer a;
+	run(w, 4 * LEASE);
+	c.limits = w->server.limits;
+	pool_serve(&w->server, &c, server_us(w), false, &a);
+	ck_assert_int_eq(w->server.lease_us, 60000000);
+	run(w, 4 * LEASE);
+	ck_assert_int_eq(w->server.lease_us, 60000000);
+	c.leave = true;
+	c.seq++;
+	pool_serve(&w->server, &c, server_us(w), false, &a);
+	run(w, 2 * LEASE);
+	w->doubtful = true;
+	run(w, LEASE / 2);
+	ck_assert(w->user[0].m.learning);
+	run(w, LEASE);
+	ck_assert(!w->user[0].m.learning);
+	world_free(w);
+}
+END_TEST
+
 START_TEST(max_min_meets_small_demands_and_levels_the_rest)
 {
 	struct pool_wish wish[] = {
@@ -528,6 +553,62 @@ START_TEST(a_report_that_is_out_of_range_is_not_sound)
 }
 END_TEST
 
+/* A helper serves whoever may connect to its socket. */
+START_TEST(a_call_that_is_out_of_range_is_not_sound)
+{
+	struct pool_call c = {.id = "id", .who = "host", .seq = 1, .lease_ms = 500, .weight = 1};
+	c.limits.rate[0] = POOL_MILLI;
+	const struct pool_call good = c;
+	ck_assert(pool_call_is_sound(&c));
+	memset(&c.leave, 2, 1);
+	ck_assert(!pool_call_is_sound(&c));
+	c = good;
+	c.who[1] = '\033';
+	ck_assert(!pool_call_is_sound(&c));
+	c = good;
+	memset(c.id, 'x', sizeof(c.id));
+	ck_assert(!pool_call_is_sound(&c));
+	c = good;
+	c.lease_ms = POOL_LEASE_MAX_MS + 1;
+	ck_assert(!pool_call_is_sound(&c));
+	c = good;
+	c.weight = 0;
+	ck_assert(!pool_call_is_sound(&c));
+	c = good;
+	c.version = POOL_VERSION_MAX + 1;
+	ck_assert(!pool_call_is_sound(&c));
+	c = good;
+	c.limits.rate[0] = 1; /* less than one token per second: hosts would take it for none */
+	ck_assert(!pool_call_is_sound(&c));
+	c = good;
+	c.hold[6] = POOL_DEMAND_ALL + 1;
+	ck_assert(!pool_call_is_sound(&c));
+}
+END_TEST
+
+/* Otherwise the answers to all members would be out of range, for as long as they go on calling. */
+START_TEST(the_version_of_the_limits_does_not_grow_out_of_range)
+{
+	struct world *w = world_new(1);
+	struct pool_call c = {.id = "other",
+			      .seq = 1,
+			      .lease_ms = LEASE_MS,
+			      .weight = 1,
+			      .version = POOL_VERSION_MAX};
+	struct pool_answer a;
+	run(w, 4 * LEASE);
+	c.limits = w->server.limits;
+	for (; c.seq < 4; c.seq++) {
+		c.set[0] = c.seq;
+		c.limits.rate[0] -= POOL_MILLI;
+		pool_serve(&w->server, &c, server_us(w), false, &a);
+		ck_assert_uint_eq(a.limits.rate[0], c.limits.rate[0]);
+		ck_assert(pool_answer_is_sound(&a));
+	}
+	world_free(w);
+}
+END_TEST
+
 UNIT_MAIN("pool", answers_that_take_more_than_half_a_lease_are_waited_for,
 	  a_report_that_is_out_of_range_is_not_sound,
 	  a_lease_that_has_ended_does_not_come_back_from_a_server_that_learns,
@@ -549,4 +630,7 @@ UNIT_MAIN("pool", answers_that_take_more_than_half_a_lease_are_waited_for,
 	  a_full_pool_takes_new_members_when_the_old_ones_are_dead,
 	  a_failed_call_is_repeated_immediately_but_once,
 	  a_limit_that_was_turned_off_does_not_return_with_the_fallback,
-	  a_share_is_divided_by_the_members_of_the_last_leases)
+	  a_share_is_divided_by_the_members_of_the_last_leases,
+	  a_call_that_is_out_of_range_is_not_sound,
+	  the_version_of_the_limits_does_not_grow_out_of_range,
+	  a_server_learns_for_the_longest_lease_of_its_members_and_not_of_earlier_ones)

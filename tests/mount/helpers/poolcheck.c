@@ -2,14 +2,19 @@
 /* The script in Redis against the server in memory: the same calls on the same fake clock must get the same
  * answers.
  *	poolcheck compare SOCKET SCRIPT CALLS [SEED]	random calls, compared one by one
- *	poolcheck load SOCKET SCRIPT MEMBERS SECONDS	times calls of many members: microseconds each */
+ *	poolcheck load SOCKET SCRIPT MEMBERS SECONDS	times calls of many members: microseconds each
+ *	poolcheck hostile SOCKET KEY	calls that no member makes, of a helper that serves a pool: it must not answer them */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pool/server.h"
+#include "pool/wire.h"
 
 #define MEMBERS 40
 #define ARGS	(5 + 7 + 5 * POOL_LIMITS)
@@ -203,6 +208,50 @@ static int compare_full(redisContext *c, const char *path)
 	return 0;
 }
 
+/* --- hostile --- */
+
+/* Whether the helper answers one call. */
+static bool answers(const char *path, const struct pool_local_call *call)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct pool_local_hello hello;
+	struct pool_answer answer;
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    recv(fd, &hello, sizeof(hello), 0) != sizeof(hello) || hello.full)
+		die(path, "no helper serves it");
+	bool sent = send(fd, call, sizeof(*call), MSG_NOSIGNAL) == sizeof(*call);
+	bool got = sent && recv(fd, &answer, sizeof(answer), 0) == sizeof(answer);
+	close(fd);
+	return got;
+}
+
+static int hostile(const char *path, const char *key)
+{
+	struct pool_local_call good = {
+		.call = {.id = "0123", .who = "host", .seq = 1, .lease_ms = 500, .weight = 1}};
+	snprintf(good.key, sizeof(good.key), "%s", key);
+	struct pool_local_call bad[7];
+	for (unsigned i = 0; i < 7; i++)
+		bad[i] = good;
+	memset(bad[0].key, 'k', sizeof(bad[0].key));
+	memset(bad[1].call.id, 'i', sizeof(bad[1].call.id));
+	snprintf(bad[2].call.who, sizeof(bad[2].call.who), "\033[31m\377");
+	memset(&bad[3].call.leave, 255, 1);
+	bad[4].call.version = POOL_VERSION_MAX + 1;
+	bad[5].call.weight = UINT32_MAX;
+	bad[6].call.limits.rate[4] = 1;
+	bad[6].call.set[4] = 1;
+	for (unsigned i = 0; i < 7; i++)
+		if (answers(path, &bad[i])) {
+			fprintf(stderr, "poolcheck: call %u was answered\n", i);
+			return 1;
+		}
+	good.call.leave = true;
+	return answers(path, &good) ? 0 : 1;
+}
+
 static double seconds(void)
 {
 	struct timespec ts;
@@ -259,6 +308,8 @@ static int measure(redisContext *c, const char *path, unsigned members, double l
 
 int main(int argc, char **argv)
 {
+	if (argc == 4 && strcmp(argv[1], "hostile") == 0)
+		return hostile(argv[2], argv[3]);
 	if (argc < 5)
 		die("usage", "poolcheck compare|load SOCKET SCRIPT CALLS|MEMBERS [SEED|SECONDS]");
 	redisContext *c = redisConnectUnix(argv[2]);
