@@ -34,7 +34,7 @@ void delayed_refuse(struct request *r)
 	struct request *kept = l ? request_keep(r, false) : NULL;
 	bool held = false;
 	pthread_mutex_lock(&t->lock);
-	if (kept && t->n_delayed < DELAYED_MAX && !parked_was_interrupted(r->in->unique)) {
+	if (kept && t->n_delayed < DELAYED_MAX && !parked_was_interrupted(t, r->in->unique)) {
 		*l = (struct delayed){.request = kept, .due_ns = due_ns};
 		list_push_tail(&t->delayed, &l->link);
 		list_push_tail(hash_of(t, kept->in->unique), &l->hash);

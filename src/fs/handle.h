@@ -177,7 +177,8 @@ void handle_free(struct fs *fs, struct handle *h);
 void handle_discard(struct handle *h); /* of one that is not in the table; does not close its fd */
 
 /* Chooses the io_mode of a newly opened regular file, adds the handle to its inode's open_state and
- * fills in the answer to the kernel.  0 or -ENOMEM.  `st` is the file as it is now. */
+ * fills in the answer to the kernel.  0 or -ENOMEM.  `st` is the file as it is now; with
+ * cache=strict it is not looked at. */
 int handle_open_mode(struct fs *fs, struct handle *h, struct inode *inode, const struct stat *st,
 		     struct fuse_file_info *fi);
 /* Adds a handle that was read back (state.h), whose mode was chosen earlier. */

@@ -50,41 +50,39 @@ static int reopen_by_open_file(struct fs *fs, struct inode_shard *s, struct inod
 	return fd;
 }
 
-static int reopen_once(struct fs *fs, struct inode_shard *s, struct inode *inode)
+/* *fh: the handle by which it is opened; empty: by name. */
+static int reopen_once(struct fs *fs, struct inode_shard *s, struct inode *inode,
+		       struct fhandle *fh)
 {
-	struct fhandle fh = {0};
 	char name[NAME_MAX + 1];
 	uint64_t parent_id = 0;
 	pthread_mutex_lock(&s->lock);
-	inode_copy_handle(inode, &fh);
+	inode_copy_handle(inode, fh);
 	if (inode->parent) {
 		parent_id = inode->parent->id;
 		strncpy(name, inode->name, NAME_MAX);
 		name[NAME_MAX] = '\0';
 	}
 	pthread_mutex_unlock(&s->lock);
-	if (fh.bytes)
-		return fhandle_open(fs, &fh, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fh->bytes)
+		return fhandle_open(fs, fh, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	fh->sure = false;
 	return parent_id ? reopen_by_name(fs, parent_id, name) : -ESTALE;
 }
 
 static int reopen(struct fs *fs, struct inode_shard *s, struct inode *inode)
 {
-	int res = reopen_once(fs, s, inode);
+	struct fhandle fh;
+	int res = reopen_once(fs, s, inode, &fh);
 	if (res == -EMFILE && fdlimit_make_room(16))
-		res = reopen_once(fs, s, inode);
+		res = reopen_once(fs, s, inode, &fh);
 	if (res < 0 && res != -EMFILE && res != -ENFILE && res != -ENOMEM)
-		res = reopen_by_open_file(fs, s, inode);
+		return reopen_by_open_file(fs, s, inode);
 	if (res < 0)
 		return res;
-	/* Name and handle were not read together with the inode number: check that they belong to
-	 * it. */
+	/* Name and handle may not have been read together with the inode number: check that they belong to it. */
 	AUTO_FD fd = res;
-	struct stat st;
-	if (mirror_stat(fd, &st) < 0 || st.st_dev != inode->dev || st.st_ino != inode->ino ||
-	    (st.st_mode & S_IFMT) != inode->type)
-		return -ESTALE;
-	return take_fd(&fd);
+	return inode_is_fd(fs, inode, &fh, fd) ? take_fd(&fd) : -ESTALE;
 }
 
 static int get(struct fs *fs, uint64_t id, struct inode_ref *out, bool want_fd)

@@ -34,6 +34,9 @@ struct space_slot;
 /* A file handle from name_to_handle_at; bytes == 0: none. */
 struct fhandle {
 	uint8_t bytes;
+	/* Read from an fd, so it belongs to the file whose attributes were read from that fd.  A handle that was found by a
+	 * name may be that of another file, by which the first one has been replaced meanwhile. */
+	bool sure;
 	int32_t type;
 	unsigned char data[FHANDLE_MAX];
 };
@@ -51,7 +54,8 @@ struct inode {
 	_Atomic uint32_t n_open;     /* handles */
 	_Atomic uint32_t n_mappable; /* open files whose mapped stores we do not notice */
 	bool recently_used;
-	bool pinned; /* has no name any more: the fd is the only access to it */
+	bool pinned;	  /* has no name any more: the fd is the only access to it */
+	bool handle_sure; /* its handle has been found to lead to this inode */
 	uint8_t handle_bytes;
 	uint8_t finds; /* how often it was found by its handle */
 	int32_t handle_type;
@@ -116,6 +120,8 @@ int inode_get_no_fd(struct fs *fs, uint64_t id, struct inode_ref *out);
 /* The handle by which the inode can be opened.  False: it has none, or no name any more, so that only its fd leads
  * to it. */
 bool inode_handle(struct fs *fs, struct inode *inode, struct fhandle *out);
+/* True: `fd`, which was opened by that handle (empty: by name), is the inode. */
+bool inode_is_fd(struct fs *fs, struct inode *inode, const struct fhandle *fh, int fd);
 
 /* Finds or creates the inode of `st` and adds one lookup reference.  *fd (may be -1), an O_PATH fd
  * of it, is taken over and set to -1 if the inode needs it.  `fh` may be empty; dir and name are

@@ -126,6 +126,7 @@ void inode_set_handle(struct inode *inode, const struct fhandle *fh)
 		inode->handle.data = to;
 	}
 	memcpy(to, fh->data, fh->bytes);
+	inode->handle_sure = fh->sure;
 	inode->handle_bytes = fh->bytes;
 	inode->handle_type = fh->type;
 }
@@ -133,6 +134,7 @@ void inode_set_handle(struct inode *inode, const struct fhandle *fh)
 void inode_copy_handle(const struct inode *inode, struct fhandle *out)
 {
 	out->bytes = inode->handle_bytes;
+	out->sure = inode->handle_sure;
 	out->type = inode->handle_type;
 	memcpy(out->data, handle_data(inode), inode->handle_bytes);
 }
@@ -152,6 +154,21 @@ bool inode_handle(struct fs *fs, struct inode *inode, struct fhandle *out)
 		inode_copy_handle(inode, out);
 	pthread_mutex_unlock(&s->lock);
 	return has;
+}
+
+bool inode_is_fd(struct fs *fs, struct inode *inode, const struct fhandle *fh, int fd)
+{
+	struct stat st;
+	if (fh->sure)
+		return true;
+	if (mirror_stat(fd, &st) < 0 || st.st_dev != inode->dev || st.st_ino != inode->ino ||
+	    (st.st_mode & S_IFMT) != inode->type)
+		return false;
+	struct inode_shard *s = inode_shard_of_id(fs, inode->id);
+	pthread_mutex_lock(&s->lock);
+	inode->handle_sure |= fh->bytes != 0;
+	pthread_mutex_unlock(&s->lock);
+	return true;
 }
 
 /* -- the fd of an inode -- */

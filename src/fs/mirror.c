@@ -91,6 +91,7 @@ void fhandle_of(const struct fs *fs, int fd, const char *name, struct fhandle *o
 	} u;
 	int mount_id;
 	out->bytes = 0;
+	out->sure = !*name;
 	if (!fs->by_handle)
 		return;
 	u.h.handle_bytes = FHANDLE_MAX;

@@ -26,6 +26,7 @@
 #define PARKED_HASH   4096
 #define DELAYED_HASH  256
 #define POLL_HASH     512
+#define MISSED_HASH   512
 #define RECEIVERS_MAX 64
 #define RINGS_MAX     64
 #define RECEIVERS_ALL (RECEIVERS_MAX + RINGS_MAX) /* ring threads are receivers, too */
@@ -48,6 +49,8 @@ struct parked_table {
 	struct list delayed;
 	struct list delayed_hash[DELAYED_HASH]; /* lock */
 	unsigned n_delayed;			/* lock */
+	/* lock: numbers of interrupted requests that no thread had announced yet; see parked_interrupt */
+	uint64_t missed[MISSED_HASH];
 };
 
 struct poll_table {
@@ -244,8 +247,8 @@ void park_granted(struct request *r);
 void park_deferred(struct request *r, struct workers *pool, const struct job_ops *ops);
 void parked_run_deferred(struct request *r);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
-/* True: this thread has taken the request, and it was interrupted since.  Call with parked.lock held. */
-bool parked_was_interrupted(uint64_t unique);
+/* True: this thread has taken the request, which has been interrupted already.  Call with parked.lock held. */
+bool parked_was_interrupted(const struct parked_table *t, uint64_t unique);
 /* Checks callers that may be dying, and ends the waits of those that are.  Until due_until_ns it
  * checks all that are due, then only those that cannot be postponed.  True: until_ns was reached
  * before all had been checked. */

@@ -29,8 +29,10 @@ static int open_by_handle(struct fs *fs, const struct inode_ref *ref, int flags)
 	if (!inode_handle(fs, ref->inode, &fh))
 		return -ENOENT;
 	/* Without an fd, a stale handle is the end of the inode. */
-	int fd = ref->fd < 0 ? fhandle_open(fs, &fh, flags)
-			     : fhandle_open_at(fs->mount_fd, &fh, flags);
+	AUTO_FD fd = ref->fd < 0 ? fhandle_open(fs, &fh, flags)
+				 : fhandle_open_at(fs->mount_fd, &fh, flags);
+	if (fd >= 0)
+		return inode_is_fd(fs, ref->inode, &fh, fd) ? take_fd(&fd) : -ESTALE;
 	return ref->fd >= 0 && (fd == -ESTALE || fd == -ENOMEM) ? -ENOENT : fd;
 }
 
@@ -84,7 +86,14 @@ static int open_backing(struct fs *fs, const struct inode_ref *ref, int caller_f
 	return fd;
 }
 
-/* Opens the file and fills *st with its attributes.  fd or -errno. */
+/* With cache=strict the attributes of an open file decide about nothing but what a write needs. */
+static bool wants_attributes(const struct request *req, int caller_flags)
+{
+	return req->fs->cfg.cache != CACHE_STRICT ||
+	       (req->in->uid != 0 && (caller_flags & O_ACCMODE) != O_RDONLY);
+}
+
+/* Opens the file, and fills *st with its attributes if they are wanted.  fd or -errno. */
 static int open_inode(struct request *req, const struct inode_ref *ref, int caller_flags,
 		      struct stat *st)
 {
@@ -102,12 +111,8 @@ static int open_inode(struct request *req, const struct inode_ref *ref, int call
 	space_end(&space, fd);
 	if (fd < 0)
 		return fd;
-	res = mirror_stat(fd, st);
-	if (res < 0)
-		return res;
-	if (st->st_dev != ref->inode->dev || st->st_ino != ref->inode->ino)
-		return -ESTALE;
-	return take_fd(&fd);
+	res = wants_attributes(req, caller_flags) ? mirror_stat(fd, st) : 0;
+	return res < 0 ? res : take_fd(&fd);
 }
 
 static void fill_open(const struct handle *h, struct fuse_file_info *fi)
@@ -134,7 +139,7 @@ void op_open(struct request *req)
 	uint64_t ino = req->in->nodeid;
 	struct fuse_file_info fi = {.flags = (int)in->flags};
 	struct inode_ref ref;
-	struct stat st;
+	struct stat st = {0};
 	int res = handle_reserve(req);
 	if (res < 0) {
 		reply_status(req, res);

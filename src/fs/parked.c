@@ -37,17 +37,22 @@ struct request *parked_find_locked(struct parked_table *t, uint64_t unique)
 	return NULL;
 }
 
-bool parked_was_interrupted(uint64_t unique)
+static unsigned missed_slot(uint64_t unique)
+{
+	return (unsigned)(unique >> 1) % MISSED_HASH;
+}
+
+bool parked_was_interrupted(const struct parked_table *t, uint64_t unique)
 {
 	const struct receiver *self = receiver_self();
-	return (self && self->interrupted == unique) ||
+	return t->missed[missed_slot(unique)] == unique || (self && self->interrupted == unique) ||
 	       (runner_self && runner_self->interrupted == unique);
 }
 
 static void insert(struct parked_table *t, struct request *p)
 {
 	pthread_mutex_lock(&t->lock);
-	p->interrupted = parked_was_interrupted(p->in->unique);
+	p->interrupted = parked_was_interrupted(t, p->in->unique);
 	list_push_tail(hash_of(t, p->in->unique), &p->hash);
 	atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&t->lock);
@@ -219,9 +224,10 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 		return;
 	} else if (!mark_receiver_locked(m, unique)) {
 		/* Another thread has read the request but has not announced it yet, or the request
-		 * has been answered.  Ask the kernel to repeat the interrupt, which it does only in
-		 * the first case, and not for requests by io_uring: the callers of these are checked
-		 * when they have been parked (parked_is_unsure). */
+		 * has been answered.  In the first case that thread finds the mark when it parks the request,
+		 * and the kernel repeats the interrupt if it is asked to, but not for requests by io_uring.
+		 * A mark may be overwritten; then the check of the caller remains (parked_is_unsure). */
+		t->missed[missed_slot(unique)] = unique;
 		pthread_mutex_unlock(&t->lock);
 		wire_reply(m->fd, unique | FUSE_INT_REQ_BIT, -EAGAIN, NULL, 0);
 		return;
@@ -405,6 +411,7 @@ void parked_init(struct parked_table *t)
 	for (unsigned i = 0; i < DELAYED_HASH; i++)
 		list_init(&t->delayed_hash[i]);
 	t->n_delayed = 0;
+	memset(t->missed, 0, sizeof(t->missed));
 	atomic_init(&t->n, 0);
 }
 

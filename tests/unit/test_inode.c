@@ -228,6 +228,33 @@ START_TEST(a_name_that_goes_does_not_pin_another_file_that_had_its_number)
 }
 END_TEST
 
+/* The file is replaced after its attributes have been read, and before its handle is. */
+START_TEST(a_handle_that_was_found_by_a_name_is_checked_when_it_is_used)
+{
+	if (!handles_work())
+		return;
+	struct fs *fs = new_fs(true);
+	fs->durable.format = NULL; /* or the handle would have to fit the number */
+	struct stat st;
+	struct fhandle fh, used;
+	struct inode_ref ref;
+	int no_fd = -1;
+	make_file(fs, "a");
+	make_file(fs, "b");
+	ck_assert_int_eq(mirror_stat_child(fs, fs->root_fd, "a", &st), 0);
+	fhandle_of(fs, fs->root_fd, "b", &fh);
+	struct inode *inode = inode_intern(fs, &st, &no_fd, &fh, fs->inodes.root, "a");
+	ck_assert_int_eq(inode_get(fs, inode->id, &ref), -ESTALE);
+	fhandle_of(fs, fs->root_fd, "a", &fh);
+	inode = inode_intern(fs, &st, &no_fd, &fh, fs->inodes.root, "a");
+	ck_assert(inode_handle(fs, inode, &used) && !used.sure);
+	ck_assert_int_eq(inode_get(fs, inode->id, &ref), 0);
+	inode_put(fs, &ref);
+	ck_assert(inode_handle(fs, inode, &used) && used.sure);
+	end_fs(fs);
+}
+END_TEST
+
 #define MANY	 1000
 #define FD_LIMIT 600
 
@@ -401,7 +428,8 @@ START_TEST(threads_that_look_up_and_forget_leave_nothing_behind)
 }
 END_TEST
 
-UNIT_MAIN("inode", a_name_that_goes_does_not_pin_another_file_that_had_its_number,
+UNIT_MAIN("inode", a_handle_that_was_found_by_a_name_is_checked_when_it_is_used,
+	  a_name_that_goes_does_not_pin_another_file_that_had_its_number,
 	  an_inode_has_one_id_also_after_it_was_forgotten_where_its_handle_fits,
 	  a_forgotten_file_is_remembered_by_its_id_until_it_is_deleted,
 	  a_directory_outside_the_source_is_not_remembered, generations_depend_on_the_source,
