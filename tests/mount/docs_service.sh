@@ -72,7 +72,9 @@ if [ -n "${exporter-}" ]; then
 	setpriv --bounding-set=-all --no-new-privs "${command[@]}" >"$TMP/exporter.log" 2>&1 &
 	scraped() { curl -sf "http://$LISTEN/metrics" >"$TMP/metrics"; }
 	within 10s scraped || fail "the exporter does not answer: $(cat "$TMP/exporter.log")"
-	grep -q '^ratefs_.*mount="test"' "$TMP/metrics" || fail "no metrics of the mount: $(head -5 "$TMP/metrics")"
+	# A scrape leaves out a daemon that does not answer in time.
+	scraped_mount() { scraped && grep -q '^ratefs_.*mount="test"' "$TMP/metrics"; }
+	within 20s scraped_mount || fail "no metrics of the mount: $(head -5 "$TMP/metrics")"
 	kill %% && wait %% 2>/dev/null
 	rc=0
 	"${command[0]}" --listen nonsense 2>/dev/null || rc=$?
