@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The systemd units: systemd accepts them, and the daemon does what they rely on.
+. "${srcdir:-.}/tests/mount/net_lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires python3
 
