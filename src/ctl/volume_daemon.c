@@ -300,19 +300,20 @@ static json_t *status(void *ctx, const char *name)
 	return out;
 }
 
-static uint64_t requests(void *ctx, const char *name)
+static bool requests(void *ctx, const char *name, uint64_t *n)
 {
 	AUTO_JSON *answer = NULL;
 	struct error ignored = ERROR_INIT;
-	uint64_t n = 0;
 	const char *key;
 	json_t *class;
-	if (ask(ctx, request_new("stats", name), &answer, &ignored) != PROTO_OK)
-		return 0;
+	int code = ask(ctx, request_new("stats", name), &answer, &ignored);
+	*n = 0;
+	if (code < 0 || code == PROTO_NO_TARGET || code == PROTO_WRONG_STATE)
+		return true; /* no daemon has it mounted */
 	json_object_foreach (json_object_get(answer, "classes"), key, class)
 		if (strcmp(key, "meta") != 0 && strcmp(key, "readdir") != 0)
-			n += get_u64(class, "ops");
-	return n;
+			*n += get_u64(class, "ops");
+	return code == PROTO_OK;
 }
 
 const struct volume_daemon_ops volume_daemon = {

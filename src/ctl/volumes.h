@@ -47,9 +47,9 @@ struct volume_daemon_ops {
 	int (*unmount)(void *ctx, const char *name, struct error *err);
 	/* A new object: limits, usage, waiting requests; NULL: the daemon does not answer. */
 	json_t *(*status)(void *ctx, const char *name);
-	/* A number that changes when files of the mounted volume are opened, read or written, but not when a program that watches
-	 * the host calls stat or statfs.  0: the daemon does not answer. */
-	uint64_t (*requests)(void *ctx, const char *name);
+	/* *n is a number that changes when files of the mounted volume are opened, read or written, but not when a program that
+	 * watches the host calls stat or statfs; 0 if the volume is not mounted.  False: the daemon does not answer. */
+	bool (*requests)(void *ctx, const char *name, uint64_t *n);
 	/* True: the mounted volume shows this directory, and not another one that its path led to for a moment. */
 	bool (*shows)(void *ctx, const char *name, const struct stat *directory);
 	/* Checks the text of a configuration file; -1 with what is wrong with its options. */

@@ -131,17 +131,18 @@ static bool is_old(const struct volumes *v, json_t *references)
 static bool is_deserted(struct volumes *v, const char *name, const json_t *volume, json_t *uses)
 {
 	json_t *references = volume_references(volume);
+	uint64_t requests;
 	if (!json_object_size(references) || json_object_get(uses, name) ||
-	    json_object_get(references, PODMAN_ID) || !is_old(v, references)) {
+	    json_object_get(references, PODMAN_ID) || !is_old(v, references) ||
+	    !v->daemon->requests(v->daemon_ctx, name, &requests)) {
 		json_object_del(v->unused, name);
 		return false;
 	}
-	json_int_t requests = (json_int_t)v->daemon->requests(v->daemon_ctx, name);
 	const json_t *before = json_object_get(v->unused, name);
 	json_int_t looks = 1;
-	if (before && json_integer_value(json_array_get(before, 1)) == requests)
+	if (before && json_integer_value(json_array_get(before, 1)) == (json_int_t)requests)
 		looks += json_integer_value(json_array_get(before, 0));
-	json_object_set_new(v->unused, name, json_pack("[I, I]", looks, requests));
+	json_object_set_new(v->unused, name, json_pack("[I, I]", looks, (json_int_t)requests));
 	return looks >= LOOKS_ENOUGH;
 }
 

@@ -79,11 +79,11 @@ within 8s weight_is "uid:remote=5+gid:root=2" || fail "SIGHUP did not reload"
 mkdir "$TMP/second"
 conf remote 5
 printf '[mount:second]\nsource = %s\nmountpoint = %s\n' "$SRC" "$TMP/second" >>"$CONF"
-out=$(before 5s ctl reload) || fail "the reload that adds a mount: $out"
+out=$(before 20s ctl reload) || fail "the reload that adds a mount: $out"
 equal "$out" "mount 'second': mounted" "what the client hears"
 mountpoint -q "$TMP/second" || fail "answered before it was mounted"
 conf remote 5
-out=$(before 5s ctl reload) || fail "the reload that removes a mount: $out"
+out=$(before 20s ctl reload) || fail "the reload that removes a mount: $out"
 equal "$out" "mount 'second': unmounted" "what the client hears"
 mountpoint -q "$TMP/second" && fail "answered before it was unmounted"
 

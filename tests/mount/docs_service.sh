@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The systemd units: systemd accepts them, and the daemon does what they rely on.
+. "${srcdir:-.}/tests/mount/net_lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 requires python3
 
@@ -72,7 +73,9 @@ if [ -n "${exporter-}" ]; then
 	setpriv --bounding-set=-all --no-new-privs "${command[@]}" >"$TMP/exporter.log" 2>&1 &
 	scraped() { curl -sf "http://$LISTEN/metrics" >"$TMP/metrics"; }
 	within 10s scraped || fail "the exporter does not answer: $(cat "$TMP/exporter.log")"
-	grep -q '^ratefs_.*mount="test"' "$TMP/metrics" || fail "no metrics of the mount: $(head -5 "$TMP/metrics")"
+	# A scrape leaves out a daemon that does not answer in time.
+	scraped_mount() { scraped && grep -q '^ratefs_.*mount="test"' "$TMP/metrics"; }
+	within 20s scraped_mount || fail "no metrics of the mount: $(head -5 "$TMP/metrics")"
 	kill %% && wait %% 2>/dev/null
 	rc=0
 	"${command[0]}" --listen nonsense 2>/dev/null || rc=$?

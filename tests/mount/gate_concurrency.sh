@@ -36,8 +36,10 @@ within 10s mountpoint -q "$SLOW" || fail "the slow disk did not come up"
 REAL_SRC=$SRC SRC=$SLOW
 
 mount_ratefs -o max_inflight=1,on_full=reject
-iogen --op read --threads --size 64K --forever --path "$MNT/file" >/dev/null 2>&1 &
+# It must have the file open before anything else can have the only permit, because its open would be refused, too.
+iogen --op read --threads --size 64K --forever --path "$MNT/file" --ready "$TMP/reading" >/dev/null 2>&1 &
 reader=$!
+within 20s test -e "$TMP/reading" || fail "the reader did not start"
 rejected=
 for _ in {1..200}; do
 	if ! out=$(dd if="$MNT/file" of=/dev/null bs=64K count=1 2>&1); then

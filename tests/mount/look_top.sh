@@ -106,18 +106,29 @@ must_show 'ended with 0'
 tm kill-server
 
 # On a pipe: the same as lines.
-(timeout 2.5 "$RATEFSCTL" top || true) >"$TMP/plain"
-grep -Eq '^> mnt\.read_bps +\[#' "$TMP/plain" || fail "no limit on a pipe: $(head -20 "$TMP/plain")"
-grep -Eq "^mnt +$who +[0-9]+ +iogen " "$TMP/plain" || fail "no key on a pipe"
+plain() { # [TARGET]: begins to write them to $TMP/plain
+	"$RATEFSCTL" top "$@" >"$TMP/plain" &
+	plain=$!
+}
+plain_has() { within 20s grep -Eq "$1" "$TMP/plain"; }
+plain_ends() {
+	kill $plain
+	wait $plain 2>/dev/null
+}
+plain
+plain_has '^> mnt\.read_bps +\[#' || fail "no limit on a pipe: $(head -20 "$TMP/plain")"
+plain_has "^mnt +$who +[0-9]+ +iogen " || fail "no key on a pipe"
+plain_ends
 ! grep -q "$(printf '\033')" "$TMP/plain" || fail "control codes on a pipe"
 ! grep -q 'q quit' "$TMP/plain" || fail "keys to press on a pipe"
 says 'no daemon has a mount' "$RATEFSCTL" top nonexistent
 
 # A target: one mount by its name or any path on it, or all mounts of a daemon.
 for target in mnt "$MNT" "$MNT/file" global; do
-	(timeout 1.8 "$RATEFSCTL" top "$target" || true) >"$TMP/plain"
-	grep -Eq '^ratefs top .* 1 mount ' "$TMP/plain" || fail "top $target: $(cat "$TMP/plain")"
-	grep -q '^> mnt\.read_bps ' "$TMP/plain" || fail "top $target shows no limit: $(cat "$TMP/plain")"
+	plain "$target"
+	plain_has '^ratefs top .* 1 mount ' || fail "top $target: $(cat "$TMP/plain")"
+	plain_has '^> mnt\.read_bps ' || fail "top $target shows no limit: $(cat "$TMP/plain")"
+	plain_ends
 done
 
 # It ends with its terminal, even if SIGHUP is ignored.

@@ -106,6 +106,18 @@ listen changes_a a
 listen changes_batch a/batch
 listen changes_b b
 within 10s all_listen || fail "trace does not subscribe: $(cat "$TMP"/*.err)"
+# A connection is not yet a subscription: changes of the pool, which are told to all, show when all have subscribed.
+rate=100
+all_hear() {
+	local name
+	rate=$((rate + 1))
+	ctl set pool:p bps=${rate}K >/dev/null || return
+	nap 100ms
+	for name in changes changes_a changes_batch changes_b; do
+		grep -q '"limit_changed"' "$TMP/$name" || return
+	done
+}
+within 20s all_hear || fail "changes of the pool are not told: $(cat "$TMP"/changes*)"
 ok ctl class remove "a/$name"
 ok ctl pause a >/dev/null
 ok ctl resume a >/dev/null
@@ -124,7 +136,7 @@ within 10s last || fail "no event of the last change: $(cat "$TMP/changes")"
 nap 500ms # for those of the others
 kill "${listeners[@]}"
 wait "${listeners[@]}" 2>/dev/null
-changes() { jq -r 'select(.scope) | "\(.event) \(.scope) \(.name)" + (if .key then " \(.key)=\(.value)" else "" end)' "$TMP/$1"; }
+changes() { jq -r 'select(.scope and ((.value // "") | tostring | test("^1[0-9][0-9]K$") | not)) | "\(.event) \(.scope) \(.name)" + (if .key then " \(.key)=\(.value)" else "" end)' "$TMP/$1"; }
 told() { # NAME LINE...: exactly these lines
 	equal "$(changes "$1" | sort)" "$(printf '%s\n' "${@:2}" | sort)" "changes that '$1' was told"
 }

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Hosts of a pool for the mount tests: each is a daemon with a source, a mount and a log of its own.
-# Sourced before lib.sh: the test gets a network namespace of its own, so that its ports do not
-# conflict with others.
-if [ -z "${POOL_TEST_NET:-}" ]; then
-	unshare --net true 2>/dev/null || { echo "${0##*/}: skipped: needs network namespaces" >&2; exit 77; }
-	POOL_TEST_NET=1 exec unshare --net bash "$0" "$@"
-fi
+# In place of lib.sh; the test gets a network namespace of its own.
+. "${srcdir:-.}/tests/mount/net_lib.sh"
 . "${srcdir:-.}/tests/mount/lib.sh"
-requires ip nsenter
-ip link set lo up
+requires nsenter
 declare -A HOST	# pid by number
 LOG_POOL='^ratefs: (serving|mount .*: unmounted$|limits?[ :]|.* limits?: |pool )'
 

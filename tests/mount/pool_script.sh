@@ -4,14 +4,15 @@
 . "${srcdir:-.}/tests/mount/lib.sh"
 requires helper:poolcheck redis-cli
 
+serves() { [ "$(redis-cli -s "$TMP/sock" ping 2>/dev/null)" = PONG ]; }
 compare() {	# the server's program
 	"$1" --port 0 --unixsocket "$TMP/sock" --save '' --appendonly no --dir "$TMP" >"$TMP/server.log" 2>&1 &
 	server=$!
-	within 10s test -S "$TMP/sock" || fail "$1 does not start: $(tail -n 3 "$TMP/server.log")"
+	within 30s serves || fail "$1 does not start: $(tail -n 3 "$TMP/server.log")"
 	poolcheck compare "$TMP/sock" "$srcdir/src/ctl/pool.lua" 5000 || fail "the script of $1 and the server differ"
 	poolcheck compare "$TMP/sock" "$srcdir/src/ctl/pool.lua" 2000 "${RATEFS_SEED:-$RANDOM}" || fail "they differ (seed above)"
 	# The state is a few hundred bytes per member.
-	poolcheck load "$TMP/sock" "$srcdir/src/ctl/pool.lua" 200 1 >/dev/null || fail "200 members"
+	poolcheck fill "$TMP/sock" "$srcdir/src/ctl/pool.lua" 200 || fail "200 members"
 	bytes=$(redis-cli -s "$TMP/sock" --raw memory usage '{p}' samples 0)
 	members=$(redis-cli -s "$TMP/sock" --raw hkeys '{p}' | grep -c '^m:')
 	say "$bytes bytes for $members members"

@@ -20,7 +20,9 @@ ends() {
 
 # No process of ratefs and no mount is left.  The test has a pid namespace of its own.
 ratefs_left() { pgrep -x ratefs >/dev/null; }
-mounts_left() { grep -q ' fuse.ratefs ' /proc/self/mounts; }
+ratefs_mounts() { grep -c ' fuse.ratefs ' /proc/self/mounts; }
+MOUNTS_BEFORE=$(ratefs_mounts) # of others on this machine
+mounts_left() { [ "$(ratefs_mounts)" -gt "$MOUNTS_BEFORE" ]; }
 nothing_left() {
 	! mounts_left || fail "a mount is visible outside"
 	within "${1:-5s}" no_ratefs || { ps ax -o pid,ppid,stat,args >&2; fail "a process is left"; }

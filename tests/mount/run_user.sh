@@ -14,7 +14,7 @@ equal "$(as_alice "$RATEFS" run -q -- sh -c 'id -u; id -g; pwd; cat file')" "100
 $DIR
 text"
 ends 5 as_alice "$RATEFS" run -q -- sh -c 'exit 5'
-equal "$(as_alice "$RATEFS" run -q -- grep -c fuse.ratefs /proc/self/mounts)" 1
+equal "$(as_alice "$RATEFS" run -q -- grep -c ' fuse.ratefs ' /proc/self/mounts)" $((MOUNTS_BEFORE + 1))
 equal "$(as_alice "$RATEFS" run -q -- sh -c 'grep -E "Cap(Inh|Prm|Eff|Amb)" /proc/self/status | cut -f 2 | sort -u')" 0000000000000000 "capabilities of the command"
 nothing_left
 

@@ -20,7 +20,7 @@
 /* --- a fake daemon ---------------------------------------------------------------------------- */
 
 struct fake {
-	bool mount_fails, in_use, check_fails, shows_another;
+	bool mount_fails, in_use, check_fails, shows_another, silent;
 	int pending; /* this many calls find the mount still being made */
 	uint64_t requests;
 	unsigned mounts, unmounts;
@@ -56,10 +56,11 @@ static json_t *fake_status(void *ctx, const char *name)
 	return json_pack("{si}", "waiting", 3);
 }
 
-static uint64_t fake_requests(void *ctx, const char *name)
+static bool fake_requests(void *ctx, const char *name, uint64_t *n)
 {
 	const struct fake *f = ctx;
-	return f->requests;
+	*n = f->silent ? 0 : f->requests;
+	return !f->silent;
 }
 
 static int fake_check(void *ctx, const char *text, struct error *err)
@@ -691,6 +692,25 @@ START_TEST(a_volume_with_requests_is_not_deserted)
 }
 END_TEST
 
+START_TEST(a_volume_whose_daemon_does_not_answer_is_not_deserted)
+{
+	struct world w;
+	setup(&w);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	w.fake.silent = true;
+	for (int i = 0; i < 4; i++)
+		volumes_collect(&w.v);
+	ck_assert_uint_eq(w.fake.unmounts, 0);
+	w.fake.silent = false;
+	volumes_collect(&w.v);
+	ck_assert_uint_eq(w.fake.unmounts, 0); /* the first search that tells something */
+	volumes_collect(&w.v);
+	ck_assert_uint_eq(w.fake.unmounts, 1);
+	teardown(&w);
+}
+END_TEST
+
 START_TEST(references_are_kept_while_the_volume_cannot_be_unmounted)
 {
 	struct world w;
@@ -905,6 +925,7 @@ UNIT_MAIN("volume", a_name_is_one_harmless_word,
 	  references_without_a_container_are_dropped_at_the_second_look,
 	  references_that_podman_counts_itself_are_never_dropped,
 	  a_volume_with_requests_is_not_deserted,
+	  a_volume_whose_daemon_does_not_answer_is_not_deserted,
 	  references_are_kept_while_the_volume_cannot_be_unmounted,
 	  references_do_not_survive_a_boot,
 	  a_tree_that_a_killed_plugin_left_is_deleted_and_no_other,

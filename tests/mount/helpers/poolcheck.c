@@ -2,6 +2,7 @@
 /* The script in Redis against the server in memory: the same calls on the same fake clock must get the same
  * answers.
  *	poolcheck compare SOCKET SCRIPT CALLS [SEED]	random calls, compared one by one
+ *	poolcheck fill SOCKET SCRIPT MEMBERS		so many members lease, during one second of the fake clock
  *	poolcheck load SOCKET SCRIPT MEMBERS SECONDS	times calls of many members: microseconds each
  *	poolcheck hostile SOCKET KEY	calls that no member makes, of a helper that serves a pool: it must not answer them */
 #include <hiredis/hiredis.h>
@@ -265,6 +266,41 @@ static int by_time(const void *a, const void *b)
 	return (d > 0) - (d < 0);
 }
 
+/* Call number n of many members, one after the other. */
+static struct pool_call ordinary_call(size_t n, unsigned members, const uint64_t *hold)
+{
+	unsigned m = (unsigned)(n % members);
+	struct pool_call call = {.seq = n + 1, .weight = 1, .lease_ms = 500};
+	snprintf(call.id, sizeof(call.id), "%032u", m);
+	snprintf(call.who, sizeof(call.who), "host%u", m);
+	call.limits.rate[4] = 1000000000ULL * POOL_MILLI;
+	call.limits.capacity[4] = 100000000;
+	call.demand[4] = m % 3 ? POOL_DEMAND_ALL : 1000000;
+	call.hold[4] = hold[m];
+	return call;
+}
+
+static int fill(redisContext *c, const char *path, unsigned members)
+{
+	char sha[41];
+	load(c, path, sha);
+	freeReplyObject(need(c, redisCommand(c, "DEL {p}")));
+	uint64_t *hold = calloc(members, sizeof(*hold));
+	if (!hold)
+		die("memory", "out of it");
+	for (size_t n = 0; n < (size_t)5 * members;
+	     n++) { /* a second; the first half is spent learning */
+		long long now_us = 1700000000000000 + (long long)(n / members) * 200000;
+		freeReplyObject(need(c, redisCommand(c, "SET {p}clock %lld", now_us)));
+		struct pool_call call = ordinary_call(n, members, hold);
+		struct pool_answer a;
+		ask(c, sha, true, &call, &a);
+		hold[n % members] = a.grant[4];
+	}
+	free(hold);
+	return 0;
+}
+
 /* Each member calls twice per lease of half a second, the default; the round trips are timed. */
 static int measure(redisContext *c, const char *path, unsigned members, double length)
 {
@@ -277,15 +313,8 @@ static int measure(redisContext *c, const char *path, unsigned members, double l
 	if (!hold || !took)
 		die("memory", "out of it");
 	for (; n < room; n++) {
-		unsigned m = (unsigned)(n % members);
-		struct pool_call call = {.seq = n + 1, .weight = 1, .lease_ms = 500};
+		struct pool_call call = ordinary_call(n, members, hold);
 		struct pool_answer a;
-		snprintf(call.id, sizeof(call.id), "%032u", m);
-		snprintf(call.who, sizeof(call.who), "host%u", m);
-		call.limits.rate[4] = 1000000000ULL * POOL_MILLI;
-		call.limits.capacity[4] = 100000000;
-		call.demand[4] = m % 3 ? POOL_DEMAND_ALL : 1000000;
-		call.hold[4] = hold[m];
 		double due = start + (double)n / (4.0 * members), now = seconds();
 		if (now < due) {
 			struct timespec nap = {.tv_nsec = (long)((due - now) * 1e9)};
@@ -294,7 +323,7 @@ static int measure(redisContext *c, const char *path, unsigned members, double l
 		double t = seconds();
 		ask(c, sha, false, &call, &a);
 		took[n] = seconds() - t;
-		hold[m] = a.grant[4];
+		hold[n % members] = a.grant[4];
 	}
 	double all = seconds() - start;
 	qsort(took, n, sizeof(*took), by_time);
@@ -311,15 +340,19 @@ int main(int argc, char **argv)
 	if (argc == 4 && strcmp(argv[1], "hostile") == 0)
 		return hostile(argv[2], argv[3]);
 	if (argc < 5)
-		die("usage", "poolcheck compare|load SOCKET SCRIPT CALLS|MEMBERS [SEED|SECONDS]");
+		die("usage",
+		    "poolcheck compare|fill|load SOCKET SCRIPT CALLS|MEMBERS [SEED|SECONDS]");
 	redisContext *c = redisConnectUnix(argv[2]);
 	if (!c || c->err)
 		die(argv[2], c ? c->errstr : "out of memory");
 	unsigned n = (unsigned)atoi(argv[4]);
+	if (strcmp(argv[1], "fill") == 0)
+		return fill(c, argv[3], n);
 	if (strcmp(argv[1], "load") == 0)
 		return measure(c, argv[3], n, argc > 5 ? atof(argv[5]) : 5);
 	if (argc > 5 && atoll(argv[5]))
 		seed = (uint64_t)atoll(argv[5]);
+	printf("seed %llu\n", (unsigned long long)seed);
 	int rc = compare(c, argv[3], n) || compare_full(c, argv[3]);
 	redisFree(c);
 	return rc;
