@@ -87,10 +87,10 @@ void job_count_parked(const struct job *j, int by)
 	if (!j->own) /* for the gate's own jobs, no caller waits */
 		count_in_tree(j, (uint64_t)by, memory);
 	else
-		key->parked_own += (uint64_t)by;
+		key->parked_own += (uint32_t)by;
 	if (by > 0 && key->parked == 0)
 		keys_busy(key);
-	key->parked += (uint64_t)by;
+	key->parked += (uint32_t)by;
 	key->parked_bytes += memory;
 	if (key->parked == 0)
 		keys_idle(&f->keys, key);

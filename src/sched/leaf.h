@@ -16,16 +16,18 @@ struct key_limits {
 	struct key_limits *older;	 /* the ones before; grants may still refer to them */
 };
 
-/* One competitor in a leaf: a process, a user, …; see enum fair_kind. */
+/* One competitor in a leaf: a process, a user, …; see enum fair_kind.  There may be 100,000, so fields are in an order that
+ * leaves no room between them. */
 struct key {
 	struct node node;
 	struct fair_key id;
 	struct key *next; /* in its hash bucket; changed with both gate->lock and keys->lock held */
 	struct list idle; /* in keys->idle while none of its jobs is parked */
-	uint64_t parked;  /* number of jobs */
-	uint64_t parked_own;   /* of these, the gate's own jobs */
-	uint64_t parked_bytes; /* memory that they hold */
-	uint64_t parked_below; /* number of parked jobs of classes for which it is an outer key */
+	uint32_t parked;  /* number of jobs */
+	uint32_t parked_own;   /* of these, the gate's own jobs */
+	uint32_t parked_below; /* number of parked jobs of classes for which it is an outer key */
+	uint32_t uid;	       /* of the last caller that had to wait */
+	uint64_t parked_bytes; /* memory that the jobs hold */
 	struct account *accounts;
 	uint64_t ops, bytes; /* of requests that had to wait */
 	_Atomic uint64_t done_ops,
@@ -35,14 +37,13 @@ struct key {
 	struct key_sum {
 		uint64_t n, ns, max_ns;
 	} waited, would_wait;	       /* in dry runs: would have waited */
-	uint32_t uid;		       /* of the last caller that had to wait */
 	_Atomic uint64_t described_ns; /* when its name was last looked up; 0: never */
 	char name[KEY_NAME_MAX];       /* of the cgroup, or of the program that waited last */
-	struct key_wait {
-		uint8_t row; /* of leaf->wait_row; 0: unused */
-		bool dry;    /* would have waited */
-		uint64_t ns;
-	} waits[KEY_WAITS]; /* the limits that it waited for longest; others are dropped */
+	struct key_waits {
+		uint64_t ns[KEY_WAITS];
+		uint8_t row[KEY_WAITS]; /* of leaf->wait_row; 0: unused */
+		bool dry[KEY_WAITS];	/* would have waited */
+	} waits; /* the limits that it waited for longest; others are dropped */
 	/* used if the leaf, or a scope above it, has limits for each key, or while the leaf is watched: */
 	_Atomic uint32_t pins;	  /* grants, jobs and vouchers that refer to it */
 	_Atomic uint32_t waiting; /* bit per class: jobs of its lane are parked */

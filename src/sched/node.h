@@ -89,7 +89,8 @@ struct resource {
 	struct bucket *bucket; /* NULL: permits or a pause */
 	uint16_t index;	       /* in node->res */
 	bool bytes;
-	uint32_t lanes; /* bit per lane that uses it */
+	uint8_t lanes;	   /* bit per lane that uses it */
+	uint32_t vouchers; /* number of vouchers for which tokens are reserved, … */
 	/* struct lane, in the order of the line.  If the line is divided: lanes that had their turn
 	 * and need not queue again, and the first of the others */
 	struct list waiters;
@@ -103,8 +104,7 @@ struct resource {
 		const struct lane *lane; /* NULL: free */
 		uint64_t tokens;
 	} held[LANES];
-	uint64_t voucher_tokens; /* tokens reserved for vouchers … */
-	uint32_t vouchers;	 /* … and the number of those vouchers */
+	uint64_t voucher_tokens; /* … and how many tokens */
 	uint64_t blocked_ns;	 /* when the current wait began, if any lane waits */
 	uint64_t blocking_ns;	 /* total duration of earlier waits */
 	uint64_t would_wait;	 /* requests in dry runs that would have waited for it */
@@ -149,6 +149,9 @@ struct line {
 struct lane {
 	struct node *node;
 	uint32_t parked; /* at a key: number of jobs, those in parts included */
+	/* bit per resource of its node where it was first in line: it need not queue there again
+	 * before a request is admitted */
+	uint32_t had_turn;
 	uint16_t index;
 	bool in_share;		 /* it waits in a share of a line */
 	bool by_tag;		 /* it waits in the order of resource->tags */
@@ -160,9 +163,6 @@ struct lane {
 	struct list jobs;	  /* at the bottom: FIFO, linked by job->link */
 	struct fq_item item;	  /* in the parent's fq */
 	struct resource *blocked; /* the resource at which it waits in line, linked by ->wait */
-	/* bit per resource of its node where it was first in line: it need not queue there again
-	 * before a request is admitted */
-	uint32_t had_turn;
 	struct list wait;
 	uint64_t claim_due_ns; /* the date for which it has claimed bytes */
 	/* sequence number of when it last joined a line: decides between equal tags, and where
@@ -214,9 +214,9 @@ struct branch {
 struct node {
 	struct gate *gate;
 	struct node *parent; /* NULL: global */
-	enum scope_kind kind;
-	uint32_t weight;
+	enum scope_kind kind : 8;
 	bool paused;
+	uint32_t weight;
 	struct limiter *limiter; /* NULL: no limits of its own */
 	struct resource *res[RESOURCES];
 	struct chain *own[COST_CLASSES]; /* its own limits, as the scheduler asks them */

@@ -273,7 +273,7 @@ static void key_reset(struct key *key, void *arg)
 	atomic_store(&key->done_ops, 0);
 	atomic_store(&key->done_bytes, 0);
 	key->waited = key->would_wait = (struct key_sum){0};
-	memset(key->waits, 0, sizeof(key->waits));
+	key->waits = (struct key_waits){0};
 }
 
 void node_forget_waits(struct node *n, uint64_t now_ns)

@@ -47,30 +47,31 @@ const struct job *lane_oldest_job(const struct lane *whole)
 	return oldest;
 }
 
-static void put_limit(struct waited_limit *out, const struct leaf *f, const struct key_wait *w)
+static void put_limit(struct waited_limit *out, const struct leaf *f, const struct key_waits *w,
+		      unsigned i)
 {
-	*out = f->wait_row[w->row].limit;
-	out->wait_ns = w->ns;
+	*out = f->wait_row[w->row[i]].limit;
+	out->wait_ns = w->ns[i];
 }
 
 static void copy_limits(struct key_stats *k, const struct key *key)
 {
 	const struct leaf *f = node_leaf(key->node.parent);
+	const struct key_waits *w = &key->waits;
 	for (unsigned i = 0; i < KEY_WAITS; i++) {
-		const struct key_wait *w = &key->waits[i];
 		unsigned at = KEY_WAITS;
-		if (!w->row)
+		if (!w->row[i])
 			continue;
-		if (w->dry) {
-			if (w->ns >= k->would_limit.wait_ns)
-				put_limit(&k->would_limit, f, w);
+		if (w->dry[i]) {
+			if (w->ns[i] >= k->would_limit.wait_ns)
+				put_limit(&k->would_limit, f, w, i);
 			continue;
 		}
-		for (; at > 0 && w->ns > k->limit[at - 1].wait_ns; at--)
+		for (; at > 0 && w->ns[i] > k->limit[at - 1].wait_ns; at--)
 			if (at < KEY_WAITS)
 				k->limit[at] = k->limit[at - 1];
 		if (at < KEY_WAITS)
-			put_limit(&k->limit[at], f, w);
+			put_limit(&k->limit[at], f, w, i);
 	}
 }
 

@@ -91,19 +91,19 @@ void wait_rows_unbind(struct node *n)
 
 /* If a key waits for more limits than there are places, the new limit replaces the one with the shortest wait and
  * inherits that wait, so that a limit that matters eventually keeps a place. */
-static struct key_wait *place_of(struct key *key, unsigned row, bool dry)
+static uint64_t *place_of(struct key *key, unsigned row, bool dry)
 {
-	struct key_wait *least = &key->waits[0];
+	struct key_waits *w = &key->waits;
+	unsigned least = 0;
 	for (unsigned i = 0; i < KEY_WAITS; i++) {
-		struct key_wait *w = &key->waits[i];
-		if (w->row == row && w->dry == dry)
-			return w;
-		if (w->ns < least->ns)
-			least = w;
+		if (w->row[i] == row && w->dry[i] == dry)
+			return &w->ns[i];
+		if (w->ns[i] < w->ns[least])
+			least = i;
 	}
-	least->row = (uint8_t)row;
-	least->dry = dry;
-	return least;
+	w->row[least] = (uint8_t)row;
+	w->dry[least] = dry;
+	return &w->ns[least];
 }
 
 const uint64_t wait_bound_ns[WAIT_BOUNDS] = {
@@ -124,8 +124,8 @@ static void wait_times_add(struct wait_times *t, uint64_t ns)
 
 static void add_to_place(struct key *key, unsigned row, bool dry, uint64_t ns)
 {
-	struct key_wait *w = place_of(key, row, dry);
-	w->ns = add_sat_u64(w->ns, ns);
+	uint64_t *sum_ns = place_of(key, row, dry);
+	*sum_ns = add_sat_u64(*sum_ns, ns);
 }
 
 static void key_sum_add(struct key_sum *s, uint64_t ns)
