@@ -135,7 +135,8 @@ static void spread_class(struct configuration *c, const struct settings *class, 
 		give_class(&c->mount[i], class, p);
 	while (copy && (name = option_next_word(&rest))) {
 		name += strspn(name, " \t");
-		name[strcspn(name, " \t")] = '\0';
+		for (size_t n = strlen(name); n && strchr(" \t", name[n - 1]); n--)
+			name[n - 1] = '\0';
 		struct settings *m = configuration_find_mount(c, name);
 		if (!m)
 			problems_add(p, line_of(class, "mounts"),
