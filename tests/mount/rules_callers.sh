@@ -60,8 +60,8 @@ ok ctl set m each.read_bps=off read_bps=2M >/dev/null
 ok ctl set m bps=2M >/dev/null
 says "reservations in mount 'm' add up to 3M, above its bps=2M" ctl set m/second reserve.bps=3M
 ok ctl set m/second reserve.bps=1280K >/dev/null
-says "reservations in global add up to 1280K, above its bps=1M" ctl set global bps=1M
-says "reservations in fs 'm' add up to 1280K, above its bps=1M" ctl set fs:m bps=1M
+says "global: reserve.bps: reservations in global add up to 1280K, above its bps=1M" ctl set global bps=1M
+says "fs:m: reserve.bps: reservations in fs 'm' add up to 1280K, above its bps=1M" ctl set fs:m bps=1M
 together 2 a="as_user alice shares" b="as_user bob shares"
 near $((GOT[a] + GOT[b])) $((2 * MIB)) 2 "a class with a reservation and another one"
 near "${GOT[b]}" $((1280 * 1024)) 2 "a class with a reservation of 1280 KiB/s"
