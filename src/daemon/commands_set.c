@@ -299,6 +299,10 @@ static int add_class(struct request *rq, struct settings *mount, bool batch[OPTI
 	rq->target.scope = SCOPE_CLASS;
 	if (set_values(class, rq, batch) < 0)
 		return -1;
+	if (!batch[option_find("match") - options])
+		return command_fail(rq->reply, PROTO_BAD_VALUE,
+				    "match: is missing; write match=none for a class that only "
+				    "contains others");
 	struct settings *before = rq->before ? settings_find_class(mount, rq->before) : NULL;
 	if (rq->before && !before)
 		return command_fail(rq->reply, PROTO_NO_TARGET, "before: there is no class '%s'",

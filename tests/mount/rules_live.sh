@@ -92,6 +92,15 @@ equal "$(ctl set m/saved read_iops=6k fair=process --save | tr '\n' ' ')" 'read_
 equal "$(ctl show m/saved --json | jq -r .options.read_iops.value)" 6k
 tail -n 6 "$CONF" | grep -q '^read_iops = 6k$' || fail "set --save of a class changed something else: $(cat "$CONF")"
 "$RATEFS" --check -c "$CONF" || fail "the file is broken by set --save"
+# A class that contains others is saved before them, and the file stays valid.
+cp "$CONF" "$TMP/conf.before"
+says "^ratefsctl: m: match: is missing; write match=none for a class that only contains others" ctl class add m group bps=1M --save
+ok ctl class add m group match=none bps=1M --save >/dev/null
+"$RATEFS" --check -c "$CONF" || fail "the file is broken by a class that does not contain another yet"
+ok ctl class add m part match=uid:9 parent=group --save >/dev/null
+ok ctl class remove m/part
+ok ctl class remove m/group
+cp "$TMP/conf.before" "$CONF"
 # Before another: a class behind one that matches everything would never be used.
 ok ctl class add m rest match=all --save >/dev/null
 says "class 'late': match: the class is never used: 'rest', .*; put this class before 'rest'" ctl class add m late match=uid:7
