@@ -22,13 +22,13 @@ printf '%s' "$mounts" >"$CONF"
 DAEMON=$!
 within 10s answers || fail "the mount did not come up"
 
-# 400 threads of eight users, two reads each; every answer is checked.
+# 400 threads of eight users, four reads each; every answer is checked.
 cat >"$TMP/readers" <<'END'
 import os, sys, threading
 wrong = []
 def read(n):
 	fd = os.open(sys.argv[1], os.O_RDONLY)
-	for _ in range(2):
+	for _ in range(4):
 		try:
 			if os.pread(fd, 4096, n * 4096) != b"%08d" % n * 512: wrong.append("data")
 		except OSError as e: wrong.append(str(e))
@@ -78,7 +78,7 @@ for pid in "${readers[@]}"; do
 	within 20s gone "$pid" || fail "a reader was lost"
 	wait "$pid" || fail "a reader got a wrong answer"
 done
-equal "$(ctl stats m --json | jq .classes.read.ops)" 800 "reads that were admitted"
+equal "$(ctl stats m --json | jq .classes.read.ops)" 1600 "reads that were admitted"
 equal "$(ctl stats m --json | jq .parked_now)" 0 "requests that are left"
 
 # --save adds the class to the file, where a reload finds it.
