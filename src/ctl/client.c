@@ -137,12 +137,19 @@ static enum proto_code receive(struct daemon_ref *d, json_t **json, struct error
 	return rc < 0 ? PROTO_FAILED : PROTO_OK;
 }
 
+/* True: the text begins with the place, as a word: "match: is missing" does not begin with mount "m". */
+static bool names_place(const char *text, const char *place)
+{
+	size_t n = strlen(place);
+	return strncmp(text, place, n) == 0 && strchr(" :", text[n]);
+}
+
 char *answer_error(const json_t *answer)
 {
 	const json_t *error = get_part(answer, "error");
 	const char *place = get_text(error, "place"), *text = get_text(error, "text");
 	const char *remedy = get_text(error, "remedy");
-	bool said = !*place || strncmp(text, place, strlen(place)) == 0;
+	bool said = !*place || names_place(text, place);
 	char *line = NULL;
 	if (!error || asprintf(&line, "%s%s%s%s%s", said ? "" : place, said ? "" : ": ", text,
 			       *remedy ? "; " : "", remedy) < 0)

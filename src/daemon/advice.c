@@ -103,8 +103,8 @@ static void say_useless_cgroups(const struct settings *mount, const struct setti
 	}
 }
 
-void advise_cgroups(const struct settings *mount, void (*say)(const char *line, void *ctx),
-		    void *ctx)
+static void advise_cgroups(const struct settings *mount, void (*say)(const char *line, void *ctx),
+			   void *ctx)
 {
 	if (!uses_cgroups(mount) || cgroups_differ())
 		return;
@@ -123,22 +123,50 @@ static bool limits_each(const struct settings *s)
 	return false;
 }
 
-void advise(const struct settings *s, void (*say)(const char *line, void *ctx), void *ctx)
+/* Weights of a mount apply to its classes, too. */
+static bool has_such_keys(const struct settings *s, enum fair_kind kind)
 {
-	char line[600];
+	bool has = s->fair == kind;
+	for (unsigned i = 0; i < s->n_classes && !has; i++)
+		has = s->class[i].fair == kind;
+	return has;
+}
+
+/* Weights and limits of keys, of the mount itself or of one class. */
+static void advise_keys(const struct settings *mount, const struct settings *class,
+			void (*say)(const char *line, void *ctx), void *ctx)
+{
+	const struct settings *s = class ? class : mount;
+	char line[600], in[300] = "";
+	if (class)
+		snprintf(in, sizeof(in), ", class '%s'", class->name);
 	for (unsigned i = 0; i < s->weights.n; i++) {
-		if (s->weights.rule[i].key.kind == s->fair)
+		if (has_such_keys(s, s->weights.rule[i].key.kind))
 			continue;
-		snprintf(line, sizeof(line), "mount '%s': weight=%s has no effect with fair=%s",
-			 s->name, s->weights.text[i], fair_kind_name(s->fair));
+		snprintf(line, sizeof(line), "mount '%s'%s: weight=%s has no effect with fair=%s",
+			 mount->name, in, s->weights.text[i], fair_kind_name(s->fair));
 		say(line, ctx);
 	}
 	if (s->fair == FAIR_NONE && limits_each(s)) {
 		snprintf(line, sizeof(line),
-			 "mount '%s': with fair=none, each.* limits all callers together; use "
+			 "mount '%s'%s: with fair=none, each.* limits all callers together; use "
 			 "fair=uid, process or cgroup",
-			 s->name);
+			 mount->name, in);
 		say(line, ctx);
 	}
+}
+
+void advise(const struct settings *s, void (*say)(const char *line, void *ctx), void *ctx)
+{
+	advise_keys(s, NULL, say, ctx);
+	for (unsigned i = 0; i < s->n_classes; i++)
+		advise_keys(s, &s->class[i], say, ctx);
 	advise_cgroups(s, say, ctx);
+}
+
+void advise_class(const struct settings *mount, const struct settings *class,
+		  void (*say)(const char *line, void *ctx), void *ctx)
+{
+	advise_keys(mount, class, say, ctx);
+	advise_cgroups(mount, say, ctx);
 }

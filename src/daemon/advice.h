@@ -11,8 +11,8 @@ bool uses_cgroups(const struct settings *mount);
 
 /* Calls `say` with one line for each warning. */
 void advise(const struct settings *mount, void (*say)(const char *line, void *ctx), void *ctx);
-/* Only those about cgroups, in the mount and its classes. */
-void advise_cgroups(const struct settings *mount, void (*say)(const char *line, void *ctx),
-		    void *ctx);
+/* Only those about one class, and about cgroups. */
+void advise_class(const struct settings *mount, const struct settings *class,
+		  void (*say)(const char *line, void *ctx), void *ctx);
 
 #endif

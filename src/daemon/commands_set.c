@@ -160,15 +160,15 @@ static void add_warning(const char *line, void *ctx)
 static void report_advice(struct request *rq, const bool batch[OPTIONS_MAX])
 {
 	struct json_out warnings = put_array(rq->out, "warnings");
-	bool cgroups =
-		batch[option_find("fair") - options] || batch[option_find("match") - options];
-	bool touched = cgroups || batch[option_find("weight") - options];
+	bool touched = batch[option_find("fair") - options] ||
+		       batch[option_find("match") - options] ||
+		       batch[option_find("weight") - options];
 	for (unsigned i = 0; i < n_options; i++)
 		touched |= batch[i] && strncmp(options[i].name, "each.", strlen("each.")) == 0;
 	if (touched && rq->target.scope == SCOPE_MOUNT)
 		advise(&rq->target.mount->s, add_warning, &warnings);
-	else if (cgroups && rq->target.scope == SCOPE_CLASS)
-		advise_cgroups(&rq->target.mount->s, add_warning, &warnings);
+	else if (touched && rq->target.scope == SCOPE_CLASS)
+		advise_class(&rq->target.mount->s, rq->target.class, add_warning, &warnings);
 }
 
 /* Puts the new values in canonical form, and where they would be saved.  A new class gets mounts=,
@@ -299,6 +299,10 @@ static int add_class(struct request *rq, struct settings *mount, bool batch[OPTI
 	rq->target.scope = SCOPE_CLASS;
 	if (set_values(class, rq, batch) < 0)
 		return -1;
+	if (!batch[option_find("match") - options])
+		return command_fail(rq->reply, PROTO_BAD_VALUE,
+				    "match: is missing; write match=none for a class that only "
+				    "contains others");
 	struct settings *before = rq->before ? settings_find_class(mount, rq->before) : NULL;
 	if (rq->before && !before)
 		return command_fail(rq->reply, PROTO_NO_TARGET, "before: there is no class '%s'",

@@ -135,7 +135,8 @@ static void spread_class(struct configuration *c, const struct settings *class, 
 		give_class(&c->mount[i], class, p);
 	while (copy && (name = option_next_word(&rest))) {
 		name += strspn(name, " \t");
-		name[strcspn(name, " \t")] = '\0';
+		for (size_t n = strlen(name); n && strchr(" \t", name[n - 1]); n--)
+			name[n - 1] = '\0';
 		struct settings *m = configuration_find_mount(c, name);
 		if (!m)
 			problems_add(p, line_of(class, "mounts"),
@@ -171,20 +172,21 @@ static void check_parent_exists(const struct configuration *c, struct settings *
 	class->parent = NULL;
 }
 
-/* Reports a class that has no match and is not the parent of another. */
+/* Reports a class that has no match and is not the parent of another.  match=none is accepted: `ratefsctl class add --save`
+ * writes it before there are others. */
 static void check_use(const struct configuration *c, const struct settings *class,
 		      struct problems *p)
 {
 	size_t match = (size_t)(option_find("match") - options);
-	bool used = class->match.rule, none = class->given[match];
+	bool used = class->match.rule || class->given[match];
 	for (unsigned i = 0; i < c->n_classes && !used; i++)
 		used = c->class[i].parent && strcmp(c->class[i].parent, class->name) == 0;
 	/* a match that could not be parsed has been reported already */
-	if (!used && (none || !class->lines[match]))
-		problems_add(p, line_of(class, "match"),
-			     "[class:%s] match: is %s, and the class is not the parent of another; "
-			     "write match=",
-			     class->name, none ? "none" : "missing");
+	if (!used && !class->lines[match])
+		problems_add(p, class->line,
+			     "[class:%s] match: is missing, and the class is not the parent of "
+			     "another; write match=",
+			     class->name);
 }
 
 /* Checks reservations against the limits that several mounts share: those of fs and global. */

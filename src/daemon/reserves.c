@@ -174,12 +174,13 @@ unsigned reserves_check_mount(const struct settings *mount, class_report *report
 
 /* --- what is served ------------------------------------------------------------------------- */
 
+/* The class may be one of another mount than the one that is changed, so it is not named. */
 static void first_problem(void *ctx, const struct settings *class, const char *option,
 			  const char *text)
 {
 	struct error *err = ctx;
 	if (!error_is_set(err))
-		error_set(err, "class '%s': %s: %s", class->name, option, text);
+		error_set(err, "%s: %s", option, text);
 }
 
 static bool is_in(const struct served_mount *m, const struct served_fs *fs)

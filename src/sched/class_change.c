@@ -280,6 +280,7 @@ static void settle_row(struct class_plan *p, struct plan_row *row)
 	row->weights = NULL;
 	r->bps = cfg->reserve_bps;
 	r->iops = cfg->reserve_iops;
+	leaf_tell_newcomers(f);
 	list_remove(&f->of_mount); /* from the list of former classes */
 	list_push_tail(&p->m->class_leaves, &f->of_mount);
 }
@@ -315,6 +316,7 @@ static void collect_job(struct job *j, void *arg)
 
 static void collect_jobs(struct leaf *f, void *arg)
 {
+	leaf_tell_newcomers(f);
 	jobs_each(f, collect_job, arg);
 }
 
@@ -415,6 +417,7 @@ void class_plan_commit(struct class_plan *p)
 	struct gate_mount *m = p->m;
 	struct list before = LIST_INIT(before);
 	p->committed = true;
+	m->moving = m->parked;
 	leaves_each(&m->leaf.node, collect_jobs, &p->jobs);
 	sort_jobs(&p->jobs);
 	totals_begin(m);
@@ -439,6 +442,7 @@ void class_plan_place_jobs(struct class_plan *p)
 {
 	list_for_each_safe (it, &p->jobs)
 		place_job(p->m, list_entry(it, struct job, link), p->now_ns);
+	p->m->moving = false; /* change_end follows */
 }
 
 /* --- the end of a mount --- */

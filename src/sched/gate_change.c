@@ -58,8 +58,8 @@ static void job_new_keys(struct job *j, void *arg)
 /* Limits for each key may have been set or removed, here or above. */
 static void leaf_new_keys(struct leaf *f, void *arg)
 {
-	atomic_store(&f->waiting, 0);
 	jobs_each(f, job_new_keys, arg);
+	leaf_tell_newcomers(f);
 }
 
 static void job_new_deadline(struct job *j, void *arg)

@@ -87,7 +87,8 @@ void job_set_deadline(struct gate *g, struct job *j);
 void job_count_admitted(const struct job *j);
 /* Adds a parked job to (or subtracts it from) all counts of its leaf and key. */
 void job_count_parked(const struct job *j, int by);
-/* Publishes whether jobs of its lane are parked, for newcomers. */
+/* Tell newcomers where jobs are parked: in which lanes of the leaf; and whether in the job's lane of its key, too. */
+void leaf_tell_newcomers(struct leaf *f);
 void job_tell_newcomers(const struct job *j);
 /* Adds to the wait histograms of the leaf and its ancestors. */
 void leaf_waited(struct leaf *f, enum cost_class cls, uint64_t wait_ns);

@@ -178,8 +178,8 @@ static void key_relane(struct key *key, void *arg)
 static void leaf_relane(struct leaf *f, void *arg)
 {
 	memset(f->lane_parked, 0, sizeof(f->lane_parked));
-	atomic_store(&f->waiting, 0);
 	keys_each(&f->keys, key_relane, f);
+	leaf_tell_newcomers(f);
 }
 
 void gate_lanes_locked(struct gate *g)

@@ -62,17 +62,23 @@ static void count_in_tree(const struct job *j, uint64_t by, uint64_t memory)
 
 /* Newcomers must not overtake parked jobs; if keys have limits of their own, only those of their
  * own key. */
+void leaf_tell_newcomers(struct leaf *f)
+{
+	const struct gate *g = f->node.gate;
+	uint32_t waiting = 0;
+	for (unsigned i = 0; i < g->lanes; i++)
+		if (f->lane_parked[i])
+			waiting |= g->classes_of[i];
+	waiting &= ~atomic_load_explicit(&f->each, memory_order_relaxed);
+	atomic_store(&f->waiting, f->mount->moving ? UINT32_MAX : waiting);
+}
+
 void job_tell_newcomers(const struct job *j)
 {
-	struct leaf *f = j->leaf;
 	const struct lane *l = j->lane;
 	struct key *key = lane_key(l);
-	uint32_t classes = f->node.gate->classes_of[l->index];
-	uint32_t each = atomic_load_explicit(&f->each, memory_order_relaxed);
-	if (f->lane_parked[l->index])
-		atomic_fetch_or(&f->waiting, classes & ~each);
-	else
-		atomic_fetch_and(&f->waiting, ~classes);
+	uint32_t classes = j->leaf->node.gate->classes_of[l->index];
+	leaf_tell_newcomers(j->leaf);
 	if (key->node.lane[l->index].parked)
 		atomic_fetch_or(&key->waiting, classes);
 	else

@@ -196,6 +196,9 @@ struct gate_mount {
 	_Atomic bool class_by_cgroup;  /* callers of a class compete by cgroup */
 	pthread_rwlock_t classes_lock; /* inside gate->lock */
 	struct class_table *classes;   /* classes_lock; NULL: none */
+	/* Classes change, and the jobs that were parked are not in any of them yet: requests that come now wait for gate->lock,
+	 * so that they do not overtake these jobs. */
+	bool moving;
 	struct list class_leaves, spare_leaves;
 };
 

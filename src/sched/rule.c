@@ -90,6 +90,16 @@ static size_t shortest_match(const char *glob)
 	return strpbrk(glob, "[\\") ? 0 : n;
 }
 
+static bool has_dots(const char *path)
+{
+	for (const char *at = path; (at = strchr(at, '/')); at++) {
+		size_t n = strcspn(at + 1, "/");
+		if ((n == 1 || n == 2) && strspn(at + 1, ".") >= n)
+			return true;
+	}
+	return false;
+}
+
 int rule_check_glob(bool cgroup, const char *text, struct error *err)
 {
 	size_t n = strlen(text);
@@ -108,6 +118,9 @@ int rule_check_glob(bool cgroup, const char *text, struct error *err)
 			err, "cgroup '%s': must be a path that starts with '/', like /ci/**", text);
 	if (strstr(text, "//") || (n > 1 && text[n - 1] == '/'))
 		return error_set(err, "cgroup '%s': no path has an empty component; remove a '/'",
+				 text);
+	if (has_dots(text))
+		return error_set(err, "cgroup '%s': no path has a component '.' or '..'; remove it",
 				 text);
 	return 0;
 }
@@ -179,16 +192,25 @@ static bool globs_disjoint(bool cgroup, const char *a, const char *b)
 	return strncmp(a, b, min_u64(literal_length(cgroup, a), literal_length(cgroup, b))) != 0;
 }
 
+static bool is_subtree(const char *cgroup_glob)
+{
+	size_t n = strlen(cgroup_glob);
+	return n >= 3 && strcmp(cgroup_glob + n - 3, "/**") == 0;
+}
+
 /* True: whatever matches `later` matches `glob`, as far as the texts show: `later` is literal, or `glob` is a literal
- * beginning and everything that continues it. */
+ * beginning and everything that continues it.  In the path of a cgroup, one star continues it within a component only. */
 static bool glob_covers(bool cgroup, const char *glob, const char *later)
 {
 	size_t n = literal_length(cgroup, glob);
 	if (is_literal(cgroup, later))
 		return rule_glob_matches(cgroup, glob, later);
-	if (cgroup ? n == 0 || strcmp(glob + n - 1, "/**") != 0 : strcmp(glob + n, "*") != 0)
+	if (literal_length(cgroup, later) < n || strncmp(later, glob, n) != 0)
 		return false;
-	return literal_length(cgroup, later) >= n && strncmp(later, glob, n) == 0;
+	if (cgroup && is_subtree(glob))
+		return strcmp(glob + n, "**") == 0;
+	return strcmp(glob + n, "*") == 0 &&
+	       !(cgroup && (is_subtree(later) || strchr(later + n, '/')));
 }
 
 /* --- matches that are impossible --- */
@@ -331,7 +353,7 @@ void rule_free(struct rule *r)
 static bool cgroup_matches(const char *glob, const char *path)
 {
 	size_t n = strlen(glob);
-	if (n < 3 || strcmp(glob + n - 3, "/**") != 0)
+	if (!is_subtree(glob))
 		return fnmatch(glob, path, CGROUP_FLAGS) == 0;
 	if (n == 3)
 		return true; /* "/" and two stars: all cgroups */

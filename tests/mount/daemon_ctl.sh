@@ -93,10 +93,18 @@ says_too() { # PATTERN COMMAND
 	grep -Eq -- "$pattern" "$TMP/err" || fail "'$*' said '$(cat "$TMP/err")', not '$pattern'"
 }
 says_too "weight=gid:5=2 has no effect with fair=uid" ctl set slow fair=uid weight=uid:0=3+gid:5=2
-LOG_EXPECTED="$LOG_EXPECTED|has no effect|tells nobody apart here|limits all callers together|class 'ci' (added|removed)"
+LOG_EXPECTED="$LOG_EXPECTED|has no effect|tells nobody apart here|limits all callers together|class '(ci|k)' (added|removed)"
 says_too "with fair=none, each.\* limits all callers together" ctl set slow fair=none each.iops=50k
 says_too "with fair=none, each.\* limits all callers together" ctl set slow each.bps=1G
 ok ctl set slow each.iops=off each.bps=off >/dev/null
+says_too "class 'k': with fair=none, each.\* limits all callers together" ctl class add slow k match=uid:5 fair=none each.iops=50k
+says_too "class 'k': weight=gid:5=2 has no effect with fair=none" ctl set slow/k weight=gid:5=2
+equal "$(ctl show slow --json | jq -r '.advice[]' | grep -c "class 'k'")" 2
+# Weights of a mount apply to the keys of its classes, too.
+ok ctl set slow/k fair=gid >/dev/null
+equal "$(ctl set slow fair=uid weight=gid:5=2 2>&1 >/dev/null)" "" "a weight that has an effect in a class"
+ok ctl class remove slow/k
+ok ctl set slow fair=uid weight=uid:0=3 >/dev/null
 if [ "$(cat /proc/[0-9]*/cgroup 2>/dev/null | sed -nE 's/^(0:|.*:name=systemd)://p' | sort -u | wc -l)" = 1 ]; then
 	says_too "mount 'slow': fair=cgroup has no effect here" ctl set slow fair=cgroup
 	ok ctl set slow fair=process >/dev/null

@@ -8,11 +8,11 @@ requires helper:shares jq
 backing tmpfs
 head -c 1M /dev/zero >"$SRC/file"
 chmod 666 "$SRC/file"
-# Rates are low and readers many, so that some requests of each class wait all the time, even if this machine stops for a tenth
-# of a second.
+# Rates are low and readers many, so that some requests of each class wait all the time, and the window is wide, so that nothing
+# is lost if this machine stops for a quarter of a second.
 READERS=8
 # A cap for each user, however many processes the user has; it can be changed while they run.
-mount_ratefs -o fair=uid,each.read_bps=512K,name=m
+mount_ratefs -o fair=uid,each.read_bps=512K,window=250ms,name=m
 together 2 a="as_user alice shares" b="as_user bob shares"
 near "${GOT[a]}" $((MIB / 2)) 2 "a user with many processes and a cap of 512 KiB/s"
 near "${GOT[b]}" $((MIB / 2)) 2 "a user beside him"
@@ -60,8 +60,8 @@ ok ctl set m each.read_bps=off read_bps=2M >/dev/null
 ok ctl set m bps=2M >/dev/null
 says "reservations in mount 'm' add up to 3M, above its bps=2M" ctl set m/second reserve.bps=3M
 ok ctl set m/second reserve.bps=1280K >/dev/null
-says "reservations in global add up to 1280K, above its bps=1M" ctl set global bps=1M
-says "reservations in fs 'm' add up to 1280K, above its bps=1M" ctl set fs:m bps=1M
+says "global: reserve.bps: reservations in global add up to 1280K, above its bps=1M" ctl set global bps=1M
+says "fs:m: reserve.bps: reservations in fs 'm' add up to 1280K, above its bps=1M" ctl set fs:m bps=1M
 together 2 a="as_user alice shares" b="as_user bob shares"
 near $((GOT[a] + GOT[b])) $((2 * MIB)) 2 "a class with a reservation and another one"
 near "${GOT[b]}" $((1280 * 1024)) 2 "a class with a reservation of 1280 KiB/s"
@@ -82,8 +82,8 @@ ok ctl set m iops=off bps=2M read_bps=2M >/dev/null
 # Programs.
 ok ctl class remove m/first
 ok ctl class remove m/second
-ok ctl class add m a match=comm:alpha bps=256K
-ok ctl class add m b 'match=comm:bet*' bps=768K
+ok ctl class add m a match=comm:alpha bps=256K window=250ms
+ok ctl class add m b 'match=comm:bet*' bps=768K window=250ms
 together 2 a="$BIN/alpha" b="$BIN/beta"
 near "${GOT[a]}" $((256 * 1024)) 2 "a program with a limit of 256 KiB/s"
 near "${GOT[b]}" $((768 * 1024)) 2 "a program with a limit of 768 KiB/s"
@@ -94,8 +94,8 @@ ok ctl class remove m/b
 
 # Cgroups: two with limits, below a parent that bounds both, and one that no rule names.
 if make_cgroups one two two/deep three; then
-	ok ctl class add m all 'match=none' read_bps=1280K
-	ok ctl class add m one "match=cgroup:$(cgroup_path one)" read_bps=256K parent=all
+	ok ctl class add m all 'match=none' read_bps=1280K window=250ms
+	ok ctl class add m one "match=cgroup:$(cgroup_path one)" read_bps=256K window=250ms parent=all
 	ok ctl class add m two "match=cgroup:$(cgroup_path two)/**" parent=all
 	ok ctl set m bps=off read_bps=off >/dev/null
 	ok ctl set m read_bps=2M >/dev/null

@@ -5,12 +5,14 @@ LOG_EXPECTED="$LOG_EXPECTED|class '.*' (added|removed)|all processes are in one 
 # shellcheck disable=SC2034 # the tests use it
 MIB=1048576
 
-# together SECONDS NAME=COMMAND...: all read concurrently, each with READERS processes, so that some of them always wait.
+# together SECONDS NAME=COMMAND...: all read concurrently, each with READERS processes of THREADS threads, so that some of
+# them always wait.
 # GOT[NAME] is what each read in the same SECONDS, which begin when all of them read.  NOISE_MS is by how much this machine
 # delayed processes meanwhile.
 # shellcheck disable=SC2034 # the tests read it
 declare -A GOT
 READERS=4
+THREADS=4
 together() { beside_noise read_together "$@" || exit 1; }
 read_together() {
 	local from to one i seconds=$1 pids=()
@@ -19,11 +21,13 @@ read_together() {
 	for one; do
 		for ((i = 1; i <= READERS; i++)); do
 			# shellcheck disable=SC2086
-			${one#*=} times "$MNT/file" 16384 "$TMP/stop" >"$TMP/got.${one%%=*}.$i" &
+			${one#*=} times "$MNT/file" 16384 "$TMP/stop" "$THREADS" >"$TMP/got.${one%%=*}.$i" &
 			pids+=($!)
 		done
 	done
 	within 20s all_read || fail "a reader did not start"
+	# First they use up what was saved.  Until nearly all threads wait, some of these programs may not be limited.
+	within 20s all_wait $(($# * READERS * THREADS)) || fail "the readers do not wait"
 	from=$(awk -v now="$EPOCHREALTIME" 'BEGIN { printf "%.3f", now + 0.3 }')
 	to=$(awk -v from="$from" -v s="$seconds" 'BEGIN { printf "%.3f", from + s }')
 	until awk -v now="$EPOCHREALTIME" -v to="$to" 'BEGIN { exit !(now > to) }'; do nap 50ms; done
@@ -35,6 +39,7 @@ read_together() {
 			awk -v from="$from" -v to="$to" '$1 >= from && $1 < to { sum += $2 } END { print sum + 0 }')
 	done
 }
+all_wait() { [ "$(ctl stats "$MNT" --json | jq .parked_now)" -ge $(($1 * 7 / 8)) ]; } # THREADS
 all_read() {
 	local f
 	for f in "$TMP"/got.*; do [ -s "$f" ] || return 1; done

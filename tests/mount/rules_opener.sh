@@ -38,7 +38,7 @@ m[:] = b"x" * (1 << 20)
 print("written", flush=True)
 time.sleep(20)' "$MNT/map" >"$TMP/ready" &
 mapper=$!
-within 5s test -s "$TMP/ready" || fail "the mapping was not written"
+within 20s test -s "$TMP/ready" || fail "the mapping was not written"
 before=$(ctl stats m/alice --json | jq .classes.write.bytes)
 sync -f "$MNT"
 after=$(ctl stats m/alice --json | jq .classes.write.bytes)
@@ -60,19 +60,21 @@ ctypes.CDLL(None).prctl(15, b"heir", 0, 0, 0)
 while os.getppid() == opener:
 	time.sleep(0.01)
 m[:] = b"y" * (1 << 20)
-print("written", flush=True)
+print(os.getpid(), flush=True)
 time.sleep(20)
 END
 inherits() { # CLASS [COMMAND that starts the opener]
 	local before after heir
 	before=$(bytes "m/$1")
 	"${@:2}" python3 "$TMP/heir" "$MNT/map" >"$TMP/heir.ready"
-	within 5s test -s "$TMP/heir.ready" || fail "the heir has not written"
+	within 20s test -s "$TMP/heir.ready" || fail "the heir has not written"
+	heir=$(<"$TMP/heir.ready")
 	nap 1100ms # what is known of a process is a second old at most
 	sync -f "$MNT"
 	after=$(bytes "m/$1")
 	[ $((after - before)) -ge $MIB ] || fail "$1: only $((after - before)) bytes of a gone opener's mapping"
-	heir=$(pgrep -x heir) && kill "$heir" && within 5s gone "$heir"
+	kill "$heir"
+	within 20s gone "$heir" || fail "the heir does not end"
 	rm -f "$TMP/heir.ready"
 }
 ok ctl class add m name match=comm:opener

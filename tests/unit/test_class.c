@@ -433,6 +433,71 @@ START_TEST(waiting_requests_move_to_their_new_class_in_the_order_in_which_they_c
 }
 END_TEST
 
+/* While classes change, somebody asks who is in no class yet: 10 s pass, in which tokens become available, and a newcomer
+ * tries to take them. */
+static struct {
+	bool on;
+	enum gate_verdict verdict;
+} newcomer;
+
+static uint64_t cgroup_of(const struct caller *c, uint64_t now_ns)
+{
+	const struct cost read = {COST_READ, 1, 1};
+	struct grant g;
+	if (newcomer.on) {
+		newcomer.on = false;
+		w.clock.now += 10 * SEC;
+		newcomer.verdict = gate_try(m, &read, &(struct caller){.tid = 1, .uid = 9}, &g);
+	}
+	return 1;
+}
+
+static void path_of(uint64_t cgroup, char *buf, size_t size)
+{
+	snprintf(buf, size, "/%u", (unsigned)cgroup);
+}
+
+static void name_of(const struct caller *c, char buf[CALLER_NAME_MAX])
+{
+	strcpy(buf, "program");
+}
+
+START_TEST(nobody_overtakes_requests_that_move_to_another_class)
+{
+	static const struct caller_ops ops = {
+		.cgroup = cgroup_of, .cgroup_path = path_of, .name = name_of};
+	struct rule *one = rule("cgroup:/1"), *user = rule("uid:9");
+	struct gate_class_config c[] = {class_config("nine", user), class_config("one", one)};
+	struct work k[8] = {0};
+	cfg = mount_config();
+	cfg.fair = FAIR_NONE;
+	set_limit(&cfg.limits, LIMIT_IOPS, 1);
+	c[0].fair = c[1].fair = FAIR_NONE;
+	up();
+	gate_set_caller_ops(w.gate, &ops);
+	for (unsigned i = 0; i < 8; i++)
+		work_submit(&w, &k[i], m, COST_READ, 1, i);
+	/* The newcomer's class is new; then it is removed, and the newcomer is in the class of the others; and again. */
+	for (unsigned i = 0; i < 4; i++) {
+		newcomer.on = true;
+		newcomer.verdict = GATE_GO;
+		ck_assert_int_eq(gate_set_classes(m, &c[i & 1], 2 - (i & 1)), 0);
+		ck_assert_int_eq(newcomer.verdict, GATE_WOULD_BLOCK);
+		ck_assert(!newcomer.on);
+		world_pass(&w, 0);
+		gate_check(w.gate);
+	}
+	world_pass(&w, 10 * SEC);
+	for (unsigned i = 0; i < 8; i++) {
+		ck_assert_uint_eq(k[i].ends, 1);
+		ck_assert_uint_eq(k[i].order, i);
+	}
+	down();
+	rule_free(one);
+	rule_free(user);
+}
+END_TEST
+
 START_TEST(a_wait_is_counted_for_the_key_where_it_ends)
 {
 	struct rule *r = rule("uid:1");
@@ -986,6 +1051,7 @@ UNIT_MAIN("class", each_key_has_a_limit_of_its_own,
 	  a_class_has_its_limit_and_shares_the_mounts_by_weight, a_parent_bounds_all_its_children,
 	  parents_that_cannot_be_are_refused_and_nothing_changes,
 	  waiting_requests_move_to_their_new_class_in_the_order_in_which_they_came,
+	  nobody_overtakes_requests_that_move_to_another_class,
 	  a_wait_is_counted_for_the_key_where_it_ends, a_class_that_stays_keeps_what_was_spent,
 	  what_a_removed_class_still_counts_is_the_mounts,
 	  a_debt_is_not_left_in_a_class_that_was_removed,

@@ -167,10 +167,13 @@ START_TEST(a_match_that_no_request_can_meet_is_refused)
 	ck_assert(impossible("comm:rs* & comm:cp*", "no comm matches both"));
 	ck_assert(impossible("cgroup:/a/", "remove a '/'"));
 	ck_assert(impossible("cgroup:/a//b", "remove a '/'"));
+	ck_assert(impossible("cgroup:/a/../b", "remove it"));
+	ck_assert(impossible("cgroup:/a/.", "remove it"));
 	ck_assert(impossible("comm:*-very-long-program", "matches none"));
 	ck_assert(possible("op:read & op:write")); /* copy_file_range */
 	ck_assert(possible("cgroup:/"));
 	ck_assert(possible("cgroup:/a/** & cgroup:/a"));
+	ck_assert(possible("cgroup:/a/.b/..c/d./..."));
 	ck_assert(possible("cgroup:/a/** & cgroup:/*/b"));
 	ck_assert(possible("cgroup:/a/*b & cgroup:/a/b*"));
 	ck_assert(possible("comm:rs* & comm:*nc & comm:rsync"));
@@ -198,6 +201,12 @@ START_TEST(a_rule_that_an_earlier_one_takes_everything_of_is_seen)
 	ck_assert(covers("op:read|write|meta|readdir|open", "comm:x"));
 	ck_assert(covers("cgroup:/**", "uid:1 & op:read"));
 	ck_assert(covers("comm:*", "all"));
+	ck_assert(covers("cgroup:/ci/*", "cgroup:/ci/job*"));
+	ck_assert(covers("cgroup:/ci*", "cgroup:/ci[0-9]"));
+	ck_assert(!covers("cgroup:/ci/*", "cgroup:/ci/job*/x"));
+	ck_assert(!covers("cgroup:/ci/*", "cgroup:/ci/**/x"));
+	ck_assert(!covers("cgroup:/ci/job*", "cgroup:/ci/j*"));
+	ck_assert(!covers("cgroup:/ci/*", "cgroup:/*/job"));
 	ck_assert(!covers("all & uid:1", "uid:2"));
 	ck_assert(!covers("uid:1 & op:read", "uid:1"));
 	ck_assert(!covers("uid:1", "uid:1,uid:2"));

@@ -4,8 +4,8 @@
  *	shares fill DIR N			makes N files with long names
  *	shares list DIR SIZE THREADS SECONDS	getdents with a buffer of SIZE, again and again: "bytes"
  *	shares read FILE SIZE SECONDS		reads: "bytes worst-ms"
- *	shares times FILE SIZE STOP		reads until a file called STOP exists; one line for each read: when it ended
- *						(seconds since 1970), bytes.  The first line is printed immediately.
+ *	shares times FILE SIZE STOP THREADS	reads until a file called STOP exists; one line for each read: when it ended
+ *						(seconds since 1970), bytes.  First lines are printed immediately.
  *	shares close FILE SECONDS		dup and close: "closes"
  *	shares pause FILE SECONDS		asks for attributes, pauses 20 ms: "operations mean-ms worst-ms"
  *	shares spin FILE SIZE SECONDS		O_NONBLOCK reads without a pause: "bytes"
@@ -128,18 +128,30 @@ static double epoch_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static void read_times(const char *stop)
+static void *read_times(void *arg)
 {
 	char *buf = malloc(size);
-	int fd = open_path(O_RDONLY);
+	ssize_t n;
 	need(buf != NULL, "malloc");
-	for (int first = 1; access(stop, F_OK) < 0; first = 0) {
-		ssize_t n = pread(fd, buf, size, 0);
-		need(n >= 0, "pread");
+	for (int first = 1; (n = pread(*(int *)arg, buf, size, 0)) >= 0; first = 0) {
 		printf("%.4f %zd\n", epoch_s(), n);
 		if (first)
 			fflush(stdout);
 	}
+	need(0, "pread");
+	return arg;
+}
+
+static void read_until(const char *stop, unsigned threads)
+{
+	pthread_t t;
+	int fd = open_path(O_RDONLY);
+	while (threads--)
+		need(pthread_create(&t, NULL, read_times, &fd) == 0, "pthread_create");
+	while (access(stop, F_OK) < 0)
+		usleep(10000);
+	fflush(stdout);
+	_exit(0); /* those that wait for their turn need not end */
 }
 
 static void close_all(void)
@@ -222,8 +234,8 @@ int main(int argc, char **argv)
 		list_all((unsigned)atoi(argv[4]));
 	else if (!strcmp(what, "read"))
 		read_all();
-	else if (!strcmp(what, "times") && argc == 5)
-		read_times(argv[4]);
+	else if (!strcmp(what, "times") && argc == 6)
+		read_until(argv[4], (unsigned)atoi(argv[5]));
 	else if (!strcmp(what, "close"))
 		close_all();
 	else if (!strcmp(what, "pause"))
