@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages for the operator: stderr in the foreground, syslog in the background.
- * Each is one line that starts with the name of the program.  Safe from any thread. */
+ * Each is one line that starts with the name of the program.  Safe from any thread.
+ * Lines that a pipe, a terminal or the system's logger does not take are lost, and counted in a later line: whoever logs must
+ * not wait for a reader that hangs, perhaps because its disk does. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -300,17 +300,26 @@ static void put_user(struct pen *p, const struct top_data *d, const struct snap_
 	}
 }
 
-/* Cuts the path of a cgroup at its beginning, since the end says more. */
-static void put_command(struct pen *p, const char *command, unsigned width)
+/* A text that does not fit begins with '+'. */
+static void end_of(struct pen *p, const char *text, unsigned width)
 {
-	unsigned n = length(command);
-	bool cut = *command == '/' && n > width;
+	unsigned n = length(text);
+	bool cut = n > width;
 	char c;
 	for (; cut && n >= width; n--)
-		next_char(&command, &c);
+		next_char(&text, &c);
 	if (cut)
 		put_char(p, '+');
-	left(p, *command ? command : "-", cut ? width - 1 : width);
+	left(p, text, cut ? width - 1 : width);
+}
+
+/* The end of a cgroup's path says more than its beginning. */
+static void put_command(struct pen *p, const char *command, unsigned width)
+{
+	if (*command == '/')
+		end_of(p, command, width);
+	else
+		left(p, *command ? command : "-", width);
 }
 
 static void key_row(const struct top_data *d, const struct key_rates *r, struct top_line *line,
@@ -340,7 +349,7 @@ static void key_row(const struct top_data *d, const struct key_rates *r, struct 
 	amount(&p, r->bytes_per_sec, true, 8);
 	percent(&p, r->waiting, 6);
 	gap(&p);
-	left(&p, *k->limit ? k->limit : "-", w.limit);
+	end_of(&p, *k->limit ? k->limit : "-", w.limit); /* "class:NAME.LIMIT" */
 	gap(&p);
 	snprintf(buf, sizeof(buf), "%llu", (unsigned long long)k->parked_now);
 	right(&p, buf, 5);

@@ -239,7 +239,7 @@ static void set_paused(struct request *rq, bool paused)
 		command_fail(rq->reply, PROTO_WRONG_TARGET, "a %s cannot be paused",
 			     scope_kind_name(rq->target.scope));
 	} else if (rc == -ENOTCONN) {
-		command_fail(rq->reply, PROTO_FAILED, "%s is not mounted",
+		command_fail(rq->reply, PROTO_WRONG_STATE, "%s is not mounted",
 			     rq->target.mount->s.name);
 	} else if (rc < 0) {
 		command_fail(rq->reply, PROTO_FAILED, "%s", strerror(-rc));

@@ -16,6 +16,8 @@
 #include "daemon/registry.h"
 #include "proto/proto.h"
 
+#define LINES_AT_A_TIME 8
+
 struct client {
 	struct watch watch;
 	struct list link;
@@ -28,6 +30,7 @@ struct client {
 	bool leaving;	 /* is disconnected when its answer is sent */
 	bool awaits;	 /* its command is in progress; no other is read meanwhile */
 	bool again;	 /* the request waits for names or uses: run it once more */
+	bool more;	 /* lines are left that are read when others have had their turn */
 	bool hung_up;	 /* while its request was to be run once more */
 	json_t *request; /* while `awaits` */
 	struct command_reply reply;
@@ -222,17 +225,23 @@ static void obey(struct client *cl, const char *line, size_t size)
 }
 
 /* Runs one line at a time, and the next only when the answer has been sent, so that memory stays
- * bounded.  False: the client is gone. */
+ * bounded.  After some lines, signals and other clients have their turn.  False: the client is gone. */
 static bool next_line(struct client *cl)
 {
-	while (!cl->out && !cl->leaving && !cl->awaits && !cl->trace) {
+	cl->more = false;
+	for (unsigned n = 0; !cl->out && !cl->leaving && !cl->awaits && !cl->trace; n++) {
 		char *end = memchr(cl->in, '\n', cl->in_len);
 		if (!end)
 			break;
-		size_t n = end + 1 - cl->in;
-		obey(cl, cl->in, n - 1);
-		memmove(cl->in, cl->in + n, cl->in_len - n);
-		cl->in_len -= n;
+		if (n == LINES_AT_A_TIME) {
+			cl->more = true;
+			loop_watch(cl->control->loop, &cl->watch, EPOLLOUT); /* immediately */
+			return true;
+		}
+		size_t size = end + 1 - cl->in;
+		obey(cl, cl->in, size - 1);
+		memmove(cl->in, cl->in + size, cl->in_len - size);
+		cl->in_len -= size;
 		if (cl->awaits)
 			loop_watch(cl->control->loop, &cl->watch, 0); /* watch only for hangup */
 		else if (!send_out(cl))
@@ -277,6 +286,11 @@ static void on_client(struct watch *w, uint32_t events)
 	if (cl->out) {
 		if (!send_out(cl) || cl->out)
 			return;
+		next_line(cl);
+		c->obeyed(c->obeyed_ctx);
+		return;
+	}
+	if (cl->more) {
 		next_line(cl);
 		c->obeyed(c->obeyed_ctx);
 		return;

@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "daemon/registry.h"
 #include "daemon/stats_out.h"
+#include "fs/cgroup.h"
 #include "limit/cost.h"
 #include "proto/proto.h"
 #include "sched/events.h"
@@ -90,7 +91,15 @@ static const char *mount_name(const struct registry *r, const void *gate)
 	return ""; /* the mount is gone */
 }
 
-static bool wants(const struct trace_filter *f, const struct event *e, const char *mount)
+/* The program, or the whole path of a cgroup, of which the event has only the end. */
+static const char *caller_name(const struct event *e, char path[CALLER_PATH_MAX])
+{
+	bool whole = e->key.kind == FAIR_CGROUP && cgroup_path(e->key.id, path, CALLER_PATH_MAX);
+	return whole ? path : e->name;
+}
+
+static bool wants(const struct trace_filter *f, const struct event *e, const char *mount,
+		  const char *name)
 {
 	if (f->mount[0] && strcmp(f->mount, mount) != 0)
 		return false;
@@ -98,7 +107,7 @@ static bool wants(const struct trace_filter *f, const struct event *e, const cha
 		return false;
 	if (f->has_key && f->key != e->key.id)
 		return false;
-	if (f->name[0] && strcmp(f->name, e->name) != 0)
+	if (f->name[0] && strcmp(f->name, name) != 0)
 		return false;
 	return e->wait_ns >= f->min_wait_ns;
 }
@@ -112,7 +121,7 @@ static double wall_clock(uint64_t at_ns)
 	return (double)wall.tv_sec + wall.tv_nsec / 1e9 - age;
 }
 
-static char *event_line(const struct event *e, const char *mount, size_t *size)
+static char *event_line(const struct event *e, const char *mount, const char *name, size_t *size)
 {
 	bool failed = false;
 	struct json_out o = json_out_new(&failed);
@@ -128,7 +137,7 @@ static char *event_line(const struct event *e, const char *mount, size_t *size)
 	put_u64(o, "bytes", e->cost.bytes);
 	put_text(o, "kind", fair_kind_name(e->key.kind));
 	put_u64(o, "id", e->key.id);
-	put_text(o, "command", e->name);
+	put_text(o, "command", name);
 	put_u64(o, "uid", e->uid);
 	put_u64(o, "tid", e->tid);
 	put_u64(o, "wait_ns", e->wait_ns);
@@ -139,19 +148,20 @@ static char *event_line(const struct event *e, const char *mount, size_t *size)
 /* Formats the line once for all subscribers, and only if one of them wants it and has room. */
 static void distribute(struct traces *t, const struct event *e)
 {
-	const char *mount = mount_name(t->registry, e->mount);
+	char path[CALLER_PATH_MAX];
+	const char *mount = mount_name(t->registry, e->mount), *name = caller_name(e, path);
 	AUTO_FREE char *line = NULL;
 	size_t size = 0;
 	list_for_each (it, &t->all) {
 		struct trace *one = list_entry(it, struct trace, link);
-		if (!wants(&one->filter, e, mount))
+		if (!wants(&one->filter, e, mount, name))
 			continue;
 		if (one->len - one->done > TRACE_BUFFER_MAX - 1024) {
 			one->dropped++;
 			continue;
 		}
 		if (!line)
-			line = event_line(e, mount, &size);
+			line = event_line(e, mount, name, &size);
 		add(one, line, size);
 	}
 }

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "daemon/loop.h"
 #include "proto/json_out.h"
+#include "sched/caller.h"
 #include "sched/stats.h"
 
 #define TRACE_BUFFER_MAX (256U << 10)
@@ -23,7 +24,7 @@ struct trace_filter {
 	char mount[256], class[SCOPE_NAME_MAX];
 	bool has_key;
 	uint64_t key;
-	char name[64];	      /* of a key: its program, or the end of its cgroup's path */
+	char name[CALLER_PATH_MAX]; /* of a key: its program, or the path of its cgroup */
 	uint64_t min_wait_ns; /* only requests that waited that long, and no events of the daemon */
 };
 

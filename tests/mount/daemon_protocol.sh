@@ -69,6 +69,11 @@ code ok '{"v":1,"do":"set","target":"slow","values":{"iops":5000,"dry_run":false
 exec 5<"$MNT/file"
 code in-use '{"v":1,"do":"unmount","target":"slow"}'
 exec 5<&-
+code ok '{"v":1,"do":"class-add","target":"slow","class":"idle","values":{"match":"uid:7"}}'
+code ok '{"v":1,"do":"unmount","target":"slow","force":true}'
+code wrong-state '{"v":1,"do":"pause","target":"slow/idle"}'
+code ok '{"v":1,"do":"mount","target":"slow"}'
+code ok '{"v":1,"do":"class-remove","target":"slow/idle"}'
 equal "$(ask <<<'{"v":1,"do":"unmount","target":"slow/no"}' | jq -r .error.place)" slow/no "the place of an error"
 # The error and its remedy are separate members; ratefsctl joins them.
 parts() { # TEXT REMEDY REQUEST

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 # The control socket copes with garbage, incomplete lines, many clients and clients that don't read; strangers are refused.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
-requires helper:ctlnoise jq
+requires helper:ctlnoise jq python3
 
 backing tmpfs
 echo hello >"$SRC/file"
-LOG_EXPECTED='^ratefs: (serving|limits of|control socket: refused user 1001)'
+LOG_EXPECTED='^ratefs: (serving|limits of|mount .*: set iops=|control socket: refused user 1001)'
 mount_ratefs
 SOCK=$(echo /run/ratefs/*.sock)
 equal "$(stat -c %a "$SOCK")" 600 "mode of the socket"
@@ -25,6 +25,36 @@ done
 ok ctlnoise crowd "$SOCK" 200
 alive
 ok ctlnoise crowd "$SOCK" 400
+alive
+
+# A client that sends many requests at once has only some of them served before others have their turn.
+cat >"$TMP/turns.py" <<'END_OF_PROGRAM'
+import json, os, signal, socket, sys
+path, daemon = sys.argv[1], int(sys.argv[2])
+
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(path)
+    return s, s.makefile("rw")
+
+many, answers = connect()
+answers.write('{"v":1,"do":"find","target":"mnt"}\n')
+answers.flush()
+answers.readline()
+os.kill(daemon, signal.SIGSTOP)
+many.sendall(b"".join(b'{"v":1,"do":"set","target":"mnt","values":{"iops":%d}}\n' % (5001 + i) for i in range(400)))
+_, other = connect()
+other.write('{"v":1,"do":"show","target":"mnt"}\n')
+other.flush()
+os.kill(daemon, signal.SIGCONT)
+print(json.loads(other.readline())["options"]["iops"]["value"])
+for i in range(400):
+    assert json.loads(answers.readline())["values"]["iops"] == str(5001 + i)
+END_OF_PROGRAM
+served=$(python3 "$TMP/turns.py" "$SOCK" "$DAEMON") || fail "many requests at once are not answered"
+[ "$served" -lt 5100 ] || fail "another client was served after $((served - 5000)) of 400 requests"
+ok ctl set mnt iops=off >/dev/null
 alive
 
 # Without file descriptors for new clients, the daemon waits for some instead of spinning.

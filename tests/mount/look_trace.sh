@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # ratefsctl trace: each filter selects what it promises and nothing else; a refusal names the limit that refused.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
 requires helper:iogen jq
 
 backing tmpfs
@@ -34,7 +35,16 @@ up() { answers && mountpoint -q "$TMP/mnt_b"; }
 within 10s up || fail "the mounts did not come up"
 
 # listen NAME ARGUMENT...: starts a trace that writes its events to $TMP/NAME.
-listeners=() sockets=$(find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l)
+listeners=()
+sockets() { find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l; }
+silent=$(sockets) # nobody listens
+nobody_listens() { [ "$(sockets)" -le "$silent" ]; }
+stop_listening() {
+	kill "${listeners[@]}"
+	wait "${listeners[@]}" 2>/dev/null
+	within 10s nobody_listens || fail "the daemon keeps $(sockets) sockets, not $silent"
+	listeners=()
+}
 listen() {
 	"$RATEFSCTL" trace --json "${@:2}" >"$TMP/$1" 2>"$TMP/$1.err" &
 	listeners+=($!)
@@ -47,7 +57,7 @@ listen bob --key=1002
 listen name --key=iogen
 listen nobody --key=nobody
 listen long --min-wait=300ms
-all_listen() { [ "$(find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l)" -ge $((sockets + ${#listeners[@]})) ]; }
+all_listen() { [ "$(sockets)" -ge $((silent + ${#listeners[@]})) ]; }
 within 10s all_listen || fail "trace does not subscribe: $(cat "$TMP"/*.err)"
 
 iogen --op read --size 64K --count 24 --clients 2 --uids 1001,1002 --path "$MNT/file" >/dev/null || fail "iogen on a"
@@ -56,8 +66,7 @@ iogen --op read --size 64K --count 4 --nonblock --path "$TMP/mnt_b/file" >/dev/n
 ok ctl set a read_bps=3M >/dev/null
 changed() { grep -q limit_changed "$TMP/all" && grep -q limit_changed "$TMP/a"; }
 within 10s changed || fail "no limit_changed: $(tail -1 "$TMP/all")"
-kill "${listeners[@]}"
-wait "${listeners[@]}" 2>/dev/null
+stop_listening
 
 # has NAME FILTER: some event matches; all NAME FILTER: there are events of requests, and all of
 # them match.
@@ -91,16 +100,13 @@ has b '.event == "would_block" and .wait_ns == 0 and .limit.name == "read_bps" a
 # The longest name that a class may have.
 name=$(printf 'c%.0s' {1..64})
 ok ctl class add a "$name" match=uid:1003 read_bps=256K >/dev/null
-"$RATEFSCTL" trace "a/$name" --json >"$TMP/longest" 2>&1 &
-tracer=$!
+listen longest "a/$name"
 nap 500ms
 iogen --op read --size 64K --count 4 --uids 1003 --path "$MNT/file" >/dev/null || fail "iogen"
 within 5s grep -q '"event":"admitted"' "$TMP/longest" || fail "no event of a class with a long name: $(cat "$TMP/longest")"
-kill $tracer
-wait $tracer 2>/dev/null
+stop_listening
 
 # Changes, made by commands and by a reload, reach those who listen to the mount, and not those of another.
-sockets=$(find "/proc/$DAEMON/fd" -lname 'socket:*' | wc -l) listeners=()
 listen changes
 listen changes_a a
 listen changes_batch a/batch
@@ -134,8 +140,7 @@ ok ctl reload >/dev/null
 last() { grep -q '"event":"mount_removed"' "$TMP/changes"; }
 within 10s last || fail "no event of the last change: $(cat "$TMP/changes")"
 nap 500ms # for those of the others
-kill "${listeners[@]}"
-wait "${listeners[@]}" 2>/dev/null
+stop_listening
 changes() { jq -r 'select(.scope and ((.value // "") | tostring | test("^1[0-9][0-9]K$") | not)) | "\(.event) \(.scope) \(.name)" + (if .key then " \(.key)=\(.value)" else "" end)' "$TMP/$1"; }
 told() { # NAME LINE...: exactly these lines
 	equal "$(changes "$1" | sort)" "$(printf '%s\n' "${@:2}" | sort)" "changes that '$1' was told"
@@ -148,6 +153,33 @@ told changes "${a[@]}" "${b[@]}" "$batch" "$pool" "mount_added mount c" "mounted
 told changes_a "${a[@]}" "$batch" "$pool"
 told changes_batch "${a[@]}" "$batch" "$pool"
 told changes_b "${b[@]}" "$pool"
+
+# With fair=cgroup, the path of a cgroup selects its events, however long it is, also of requests that were refused immediately.
+name=cgroup-$(printf 'c%.0s' {1..64})
+if make_cgroups "$name" other; then
+	ok ctl set bee fair=cgroup read_bps=256K >/dev/null
+	path=$(cgroup_path "$name")
+	listen all
+	listen cgroup --key="$path"
+	within 10s all_listen || fail "trace does not subscribe: $(cat "$TMP"/*.err)"
+	for who in other "$name"; do
+		in_cgroup "$who" iogen --op read --size 64K --count 3 --path "$TMP/mnt_b/file" >/dev/null || fail "iogen in a cgroup"
+		in_cgroup "$who" iogen --op read --size 64K --count 4 --nonblock --path "$TMP/mnt_b/file" >/dev/null || fail "iogen in a cgroup, O_NONBLOCK"
+	done
+	# heard NAME: of both kinds of event
+	heard() { jq -se --arg path "$path" '[.[] | select(.command == $path) | .event] | unique == ["admitted", "would_block"]' "$TMP/$1" >/dev/null; }
+	for heard_by in all cgroup; do
+		within 10s heard $heard_by || fail "no event of a cgroup: $(cat "$TMP/$heard_by")"
+	done
+	nap 300ms # for those of the other cgroup
+	stop_listening
+	all cgroup ".kind == \"cgroup\" and .command == \"$path\""
+	equal "$(count cgroup .op)" "$(count all ".kind == \"cgroup\" and .command == \"$path\"")" "events of a cgroup"
+	has all ".kind == \"cgroup\" and .command == \"$(cgroup_path other)\""
+	remove_cgroups
+else
+	say "no cgroups"
+fi
 
 says 'events belong to mounts' "$RATEFSCTL" trace fs:a
 says 'events belong to mounts' "$RATEFSCTL" trace pool:p

@@ -89,7 +89,7 @@ START_TEST(a_terminal_of_80_by_24_shows_limits_and_keys)
 		"USER     COMMAND       CLASS     OPS/S BYTES/S  WAIT FOR           QUEUE OLDEST");
 	ck_assert_str_eq(
 		line[10].text,
-		"alice    rsync         backup       10    512K   50% class:backup+     3  250ms");
+		"alice    rsync         backup       10    512K   50% +up.write_bps     3  250ms");
 	ck_assert_str_eq(
 		line[11].text,
 		"bob      e?vil         -             0       0    0% each.iops         0      -");
