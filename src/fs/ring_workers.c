@@ -118,6 +118,7 @@ bool ring_worker_commits(struct entry *e)
 		    (e->req.op->blocking == BLOCKS_IF_COLD && ring->mount->fs->kind == SOURCE_DISK);
 	ring->easy = easy ? ring->easy + 1 : 0;
 	if (ring->easy > RING_EASY_MAX || ring->n_waiting || stopping(ring) ||
+	    atomic_load_explicit(&ring->main->scarce, memory_order_relaxed) ||
 	    workers_queued(ring->main->workers) || !open_own(ring))
 		return false;
 	ring_commit(ring, e);
