@@ -32,11 +32,12 @@ static bool stopping(const struct ring *ring)
 /* Makes the worker return from waiting when the mount ends. */
 static bool watch_for_stop(struct ring *ring)
 {
-	struct io_uring_sqe *sqe = uring_get(&ring->u);
+	int stop_fd = ring->mount->rings->stop_fd;
+	struct io_uring_sqe *sqe = stop_fd < 0 ? NULL : uring_get(&ring->u);
 	if (!sqe)
 		return false;
 	sqe->opcode = IORING_OP_POLL_ADD;
-	sqe->fd = ring->mount->rings->stop_fd;
+	sqe->fd = stop_fd;
 	sqe->poll32_events = POLLIN;
 	return true;
 }

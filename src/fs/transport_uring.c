@@ -291,7 +291,8 @@ bool ring_handle_completions(struct ring *ring)
 
 bool ring_wait(struct ring *ring)
 {
-	int res = uring_enter(&ring->u, true);
+	/* If there was no memory to listen to other threads, it must not sleep: they pass answers to it. */
+	int res = uring_enter(&ring->u, ring->main || ring->hears_wake_fd);
 	if (res == 0 || res == -EINTR || res == -EAGAIN || res == -EBUSY)
 		return true;
 	/* Callers would wait for this thread for ever, so the mount ends. */
