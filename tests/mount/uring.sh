@@ -53,7 +53,22 @@ if ! sanitized; then # a sanitizer needs all addresses
 		before 5s cmp "$SRC/file" "$MNT/file" || fail "data, with $kb kB of addresses"
 		unmount_ratefs
 	done
+	(ulimit -d 3000000; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other,transport=uring) >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s answers || fail "no mount with a limit of data: $(cat "$LOG")"
+	equal "$(used)" dev "transport=uring with a limit of data"
+	unmount_ratefs
 fi
+# Where memory is not overcommitted, the buffers of waiting requests would take it from others: only if that is asked for.
+echo 2 >"$TMP/overcommit"
+mount --bind "$TMP/overcommit" /proc/sys/vm/overcommit_memory || fail "bind"
+mount_ratefs -o transport=auto
+equal "$(used)" dev "transport=auto without overcommitment"
+grep -q "no io_uring: .*vm.overcommit_memory" "$LOG" || fail "the log does not say why, without overcommitment"
+unmount_ratefs
+uring cache=strict
+unmount_ratefs
+umount /proc/sys/vm/overcommit_memory
 cpus=$(getconf _NPROCESSORS_CONF) most=32
 for ((i = 0; i < most / cpus + 3; i++)); do
 	mkdir "$TMP/m$i"
