@@ -4,7 +4,7 @@
 # and waiting callers are released when they are killed, when the daemon dies and when the mount ends.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
-requires helper:noise helper:reap helper:iogen jq
+requires helper:noise helper:reap helper:iogen jq python3 taskset
 
 backing tmpfs
 head -c 16M /dev/urandom >"$SRC/file"
@@ -103,6 +103,34 @@ for cpu in $(seq 0 $(($(nproc) - 1))); do
 	taskset -c "$cpu" iogen --op read --size 4K --count 200 --path "$MNT/file" >/dev/null || fail "reads on CPU $cpu"
 done
 iogen --op write --size 1M --count 20 --clients 4 --path "$MNT/w" >/dev/null || fail "large writes"
+unmount_ratefs
+
+# Somebody has a lease on a file of the source: only those wait who open or cut this file, although the source is in memory.
+echo text >"$SRC/leased"
+uring cache=strict
+python3 -c 'import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+f = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+signal.pause()' "$SRC/leased" >"$TMP/said" &
+lessee=$!
+within 5s grep -q leased "$TMP/said" || fail "no lease"
+JOBS=()
+on_cpu 0 cat "$MNT/leased" >/dev/null &
+JOBS+=($!)
+on_cpu 0 python3 -c 'import os, sys; os.truncate(sys.argv[1], 1)' "$MNT/leased" &
+JOBS+=($!)
+nap 300ms
+before 10s on_cpu 0 cat "$MNT/file" >/dev/null
+for job in "${JOBS[@]}"; do
+	! gone "$job" || fail "nobody waited for the lease"
+done
+kill -9 $lessee
+for job in "${JOBS[@]}"; do
+	ends 10s "$job"
+done
+wait $lessee 2>/dev/null
 unmount_ratefs
 
 # Many requests wait on one CPU: others on that CPU are served, and callers that are killed exit.  Meanwhile, io_uring is disabled
