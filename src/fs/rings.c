@@ -280,12 +280,17 @@ void rings_run_queued(struct fs_mount *m)
 
 bool rings_are_gone(struct fs_mount *m)
 {
+	unsigned armed = 0, serving = 0;
 	for (unsigned i = 0; m->rings && i < m->rings->n; i++) {
 		const struct ring *ring = &m->rings->ring[i];
-		if ((ring->started && !atomic_load(&ring->ended)) || atomic_load(&ring->n_armed))
+		if (ring->started && !atomic_load(&ring->ended))
 			return false;
+		armed += atomic_load(&ring->n_armed);
 	}
-	return true;
+	/* A worker that carries out the request of its entry has none in the kernel, and may hang in the source. */
+	for (unsigned i = 0; i < WORKERS_ALL; i++)
+		serving += atomic_load(&m->worker[i].unique) != 0;
+	return armed <= serving;
 }
 
 /* The request that a ring thread, or a worker with a ring, is serving. */
