@@ -66,9 +66,16 @@ static int be_truncator(struct fs *fs, struct request *req, struct inode *inode)
 	return creds_be_writer(fs, req, ask);
 }
 
-static int open_backing(struct fs *fs, const struct inode_ref *ref, int caller_flags)
+/* The file on the source must be opened without waiting for leases: with this flag, which means nothing else there. */
+static int lease_flag(const struct request *req)
 {
-	int flags = caller_flags & BACKING_FLAGS;
+	return req->no_lease_wait ? O_NONBLOCK : 0;
+}
+
+static int open_backing(struct request *req, const struct inode_ref *ref, int caller_flags)
+{
+	struct fs *fs = req->fs;
+	int flags = (caller_flags & BACKING_FLAGS) | lease_flag(req);
 	int fd = open_known(fs, ref, flags);
 	/* An append-only file must be opened with O_APPEND. */
 	if (fd == -EPERM && (caller_flags & O_APPEND))
@@ -107,7 +114,7 @@ static int open_inode(struct request *req, const struct inode_ref *ref, int call
 		res = space_cut_begin(&space, fs, ref->inode, ref->fd);
 	if (res < 0)
 		return res;
-	AUTO_FD fd = open_backing(fs, ref, caller_flags);
+	AUTO_FD fd = open_backing(req, ref, caller_flags);
 	space_end(&space, fd);
 	if (fd < 0)
 		return fd;
@@ -153,6 +160,12 @@ void op_open(struct request *req)
 	}
 	AUTO_FD fd = open_inode(req, &ref, fi.flags, &st);
 	res = fd < 0 ? fd : 0;
+	req->again = res == -EWOULDBLOCK && req->no_lease_wait;
+	if (req->again) {
+		handle_unreserve(req);
+		inode_put(fs, &ref);
+		return;
+	}
 	struct handle *h = res == 0 ? handle_new(req, &fd, fi.flags) : NULL;
 	if (!h) {
 		handle_unreserve(req);
@@ -203,7 +216,8 @@ static int create_or_open(struct request *req, const struct inode_ref *dir, cons
 	 * op_open, which counts what that frees. */
 	if (!S_ISREG(st.st_mode) || ((caller_flags & O_TRUNC) && space_counts(fs)))
 		return -ESTALE;
-	return mirror_reopen(fs, path_fd, caller_flags & BACKING_FLAGS);
+	int fd_there = mirror_reopen(fs, path_fd, (caller_flags & BACKING_FLAGS) | lease_flag(req));
+	return fd_there == -EWOULDBLOCK ? -ESTALE : fd_there;
 }
 
 /* Answers a create, given the fd of the file, which may be new (`made`), or -errno.  Puts `dir`,

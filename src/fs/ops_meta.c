@@ -262,6 +262,10 @@ void op_setattr(struct request *req)
 	struct fs *fs = req->fs;
 	struct inode_ref ref;
 	struct stat st, attr = stat_to_set(in);
+	/* Without an open file, this waits for leases. */
+	req->again = req->no_lease_wait && !req->handle && (in->valid & FATTR_SIZE);
+	if (req->again)
+		return;
 	int res = inode_get(fs, req->in->nodeid, &ref);
 	if (res < 0) {
 		reply_status(req, res);

@@ -92,6 +92,9 @@ struct ring {
 	_Atomic bool has_surplus;
 	unsigned n_made;
 	unsigned spares; /* how many entries should wait */
+	/* Few do, and no more can be made: workers get none of them, because a worker does not know whether the request that
+	 * it is about to park has the last entry. */
+	_Atomic bool scarce;
 	unsigned n_kept; /* requests that were not answered immediately, since the last kick */
 	/* Requests may wait in the kernel, because no entry was free when they came. */
 	_Atomic bool kick;

@@ -20,6 +20,7 @@
 
 #define ENTRIES_MAX  65536 /* of a queue */
 #define RESERVED     32	   /* that waiting requests never take */
+#define SCARCE	     (2 * RESERVED)
 #define KICK_PART    4
 #define KICK_TRIES   4
 #define HEADER_SIZE  320
@@ -107,6 +108,9 @@ void ring_keep_spares(struct ring *ring)
 	while (ring->n_waiting < ring->spares && ring_make_entries(ring) &&
 	       prepare(ring, ring->unused, RING_REGISTER))
 		ring->unused = ring->unused->next;
+	bool scarce = ring->n_waiting < SCARCE;
+	if (scarce != atomic_load_explicit(&ring->scarce, memory_order_relaxed))
+		atomic_store_explicit(&ring->scarce, scarce, memory_order_relaxed);
 }
 
 bool ring_can_spare(struct ring *ring)

@@ -32,11 +32,12 @@ static bool stopping(const struct ring *ring)
 /* Makes the worker return from waiting when the mount ends. */
 static bool watch_for_stop(struct ring *ring)
 {
-	struct io_uring_sqe *sqe = uring_get(&ring->u);
+	int stop_fd = ring->mount->rings->stop_fd;
+	struct io_uring_sqe *sqe = stop_fd < 0 ? NULL : uring_get(&ring->u);
 	if (!sqe)
 		return false;
 	sqe->opcode = IORING_OP_POLL_ADD;
-	sqe->fd = ring->mount->rings->stop_fd;
+	sqe->fd = stop_fd;
 	sqe->poll32_events = POLLIN;
 	return true;
 }
@@ -118,6 +119,7 @@ bool ring_worker_commits(struct entry *e)
 		    (e->req.op->blocking == BLOCKS_IF_COLD && ring->mount->fs->kind == SOURCE_DISK);
 	ring->easy = easy ? ring->easy + 1 : 0;
 	if (ring->easy > RING_EASY_MAX || ring->n_waiting || stopping(ring) ||
+	    atomic_load_explicit(&ring->main->scarce, memory_order_relaxed) ||
 	    workers_queued(ring->main->workers) || !open_own(ring))
 		return false;
 	ring_commit(ring, e);

@@ -193,8 +193,18 @@ static bool reserve_threads(const struct fs_mount *m, unsigned n)
  * with a limit of these, the rings would take those that the rest of the daemon needs. */
 static bool addresses_are_limited(void)
 {
-	struct rlimit rl;
-	return getrlimit(RLIMIT_AS, &rl) == 0 && rl.rlim_cur != RLIM_INFINITY;
+	struct rlimit as, data;
+	return (getrlimit(RLIMIT_AS, &as) == 0 && as.rlim_cur != RLIM_INFINITY) ||
+	       (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY);
+}
+
+/* Where the kernel does not overcommit memory, these buffers count as if they were used: gigabytes that other programs do not
+ * get. */
+static bool memory_is_committed(void)
+{
+	char text[4] = "";
+	AUTO_FD fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] == '2';
 }
 
 static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
@@ -212,7 +222,12 @@ static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 	} else if (n < 1 || n > RINGS_MAX) {
 		snprintf(why_not, size, "too many CPUs (%ld)", n);
 	} else if (addresses_are_limited()) {
-		snprintf(why_not, size, "the daemon's address space is limited (ulimit -v)");
+		snprintf(why_not, size, "the daemon's address space is limited (ulimit -v or -d)");
+	} else if (m->wanted == TRANSPORT_AUTO && memory_is_committed()) {
+		snprintf(
+			why_not, size,
+			"it would commit much memory (vm.overcommit_memory=2); transport=uring uses it "
+			"anyway");
 	} else if (!reserve_threads(m, (unsigned)n)) {
 		snprintf(why_not, size,
 			 "other mounts of this daemon have %u threads for it; transport=uring adds "
@@ -265,12 +280,17 @@ void rings_run_queued(struct fs_mount *m)
 
 bool rings_are_gone(struct fs_mount *m)
 {
+	unsigned armed = 0, serving = 0;
 	for (unsigned i = 0; m->rings && i < m->rings->n; i++) {
 		const struct ring *ring = &m->rings->ring[i];
-		if ((ring->started && !atomic_load(&ring->ended)) || atomic_load(&ring->n_armed))
+		if (ring->started && !atomic_load(&ring->ended))
 			return false;
+		armed += atomic_load(&ring->n_armed);
 	}
-	return true;
+	/* A worker that carries out the request of its entry has none in the kernel, and may hang in the source. */
+	for (unsigned i = 0; i < WORKERS_ALL; i++)
+		serving += atomic_load(&m->worker[i].unique) != 0;
+	return armed <= serving;
 }
 
 /* The request that a ring thread, or a worker with a ring, is serving. */

@@ -117,6 +117,7 @@ static bool ring_may_block(struct request *r)
 	if (!ring_self || ring_self->main)
 		return false; /* a worker, or a receiver in the place of one */
 	r->no_wait = kind != SOURCE_MEMORY;
+	r->no_lease_wait = true;
 	switch (r->op->blocking) {
 	case BLOCKS_NEVER:
 		return false;
@@ -291,7 +292,8 @@ bool ring_handle_completions(struct ring *ring)
 
 bool ring_wait(struct ring *ring)
 {
-	int res = uring_enter(&ring->u, true);
+	/* If there was no memory to listen to other threads, it must not sleep: they pass answers to it. */
+	int res = uring_enter(&ring->u, ring->main || ring->hears_wake_fd);
 	if (res == 0 || res == -EINTR || res == -EAGAIN || res == -EBUSY)
 		return true;
 	/* Callers would wait for this thread for ever, so the mount ends. */

@@ -4,7 +4,7 @@
 # and waiting callers are released when they are killed, when the daemon dies and when the mount ends.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
-requires helper:noise helper:reap helper:iogen jq
+requires helper:noise helper:reap helper:iogen jq python3 taskset
 
 backing tmpfs
 head -c 16M /dev/urandom >"$SRC/file"
@@ -53,7 +53,22 @@ if ! sanitized; then # a sanitizer needs all addresses
 		before 5s cmp "$SRC/file" "$MNT/file" || fail "data, with $kb kB of addresses"
 		unmount_ratefs
 	done
+	(ulimit -d 3000000; exec "$RATEFS" -f "$SRC" "$MNT" -o allow_other,transport=uring) >"$LOG" 2>&1 &
+	DAEMON=$!
+	within 10s answers || fail "no mount with a limit of data: $(cat "$LOG")"
+	equal "$(used)" dev "transport=uring with a limit of data"
+	unmount_ratefs
 fi
+# Where memory is not overcommitted, the buffers of waiting requests would take it from others: only if that is asked for.
+echo 2 >"$TMP/overcommit"
+mount --bind "$TMP/overcommit" /proc/sys/vm/overcommit_memory || fail "bind"
+mount_ratefs -o transport=auto
+equal "$(used)" dev "transport=auto without overcommitment"
+grep -q "no io_uring: .*vm.overcommit_memory" "$LOG" || fail "the log does not say why, without overcommitment"
+unmount_ratefs
+uring cache=strict
+unmount_ratefs
+umount /proc/sys/vm/overcommit_memory
 cpus=$(getconf _NPROCESSORS_CONF) most=32
 for ((i = 0; i < most / cpus + 3; i++)); do
 	mkdir "$TMP/m$i"
@@ -77,7 +92,7 @@ uring cache=strict
 ctl show "$MNT" | grep -q "requests come by io_uring" || fail "show"
 cmp "$SRC/file" "$MNT/file" || fail "data by io_uring"
 enable N
-cp "$SRC/file" "$MNT/copy" || fail "cp after enable_uring was switched off"
+before 10s cp "$SRC/file" "$MNT/copy"
 cmp "$SRC/copy" "$SRC/file" || fail "data written by io_uring"
 unmount_ratefs
 enable Y
@@ -90,8 +105,38 @@ done
 iogen --op write --size 1M --count 20 --clients 4 --path "$MNT/w" >/dev/null || fail "large writes"
 unmount_ratefs
 
-# Many requests wait on one CPU: others on that CPU are served, and callers that are killed exit.
+# Somebody has a lease on a file of the source: only those wait who open or cut this file, although the source is in memory.
+echo text >"$SRC/leased"
+uring cache=strict
+python3 -c 'import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+f = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+signal.pause()' "$SRC/leased" >"$TMP/said" &
+lessee=$!
+within 5s grep -q leased "$TMP/said" || fail "no lease"
+JOBS=()
+on_cpu 0 cat "$MNT/leased" >/dev/null &
+JOBS+=($!)
+on_cpu 0 python3 -c 'import os, sys; os.truncate(sys.argv[1], 1)' "$MNT/leased" &
+JOBS+=($!)
+nap 300ms
+before 10s on_cpu 0 cat "$MNT/file" >/dev/null
+for job in "${JOBS[@]}"; do
+	! gone "$job" || fail "nobody waited for the lease"
+done
+kill -9 $lessee
+for job in "${JOBS[@]}"; do
+	ends 10s "$job"
+done
+wait $lessee 2>/dev/null
+unmount_ratefs
+
+# Many requests wait on one CPU: others on that CPU are served, and callers that are killed exit.  Meanwhile, io_uring is disabled
+# again, so that all further entries are made after that.
 uring read_bps=16K
+enable N
 taskset -cp 0 $$ >/dev/null
 park_readers 400 --size 64K
 within 20s parked 350 || fail "$(stat_of .parked_now) of 400 parked"
@@ -101,6 +146,7 @@ unpark
 nobody_waits() { [ "$(stat_of .parked_now)" = 0 ]; }
 within 10s nobody_waits || fail "dead readers still wait"
 stop_ratefs
+enable Y
 taskset -cp "0-$(($(nproc --all) - 1))" $$ >/dev/null
 
 # SIGTERM while files are read through the page cache: such reads are not refused, and more and more arrive.
@@ -117,57 +163,3 @@ within 5s gone "$DAEMON" || fail "the daemon stays while files are read through 
 daemon_ended_well
 kill -9 "${JOBS[@]}" 2>/dev/null
 rm "$SRC"/large?
-
-# However the mount is ended while the daemon is stopped, and has not taken requests that were assigned to its entries, no caller
-# is left waiting when it goes on or is killed.
-mountpoint -q /sys/fs/fuse/connections || mount -t fusectl fusectl /sys/fs/fuse/connections
-abort_mount() { echo 1 >"/sys/fs/fuse/connections/$(findmnt -rnM "$MNT" -o MAJ:MIN | cut -d : -f 2)/abort" || fail "abort"; }
-for how in TERM KILL force lazy abort; do
-	uring cache=strict
-	exec 4<"$MNT/file"
-	kill -STOP "$DAEMON"
-	JOBS=()
-	for ((i = 0; i < 40; i++)); do
-		dd bs=4K count=1 <&4 >/dev/null 2>&1 &
-		JOBS+=($!)
-	done
-	exec 4<&-
-	nap 200ms
-	case $how in
-	TERM) kill -TERM "$DAEMON" ;;
-	KILL) kill -KILL "$DAEMON" ;;
-	force) umount -f "$MNT" 2>/dev/null & ;; # waits for the daemon
-	lazy) umount -l "$MNT" & ;;
-	abort) abort_mount & ;;
-	esac
-	nap 200ms
-	kill -CONT "$DAEMON" 2>/dev/null
-	for job in "${JOBS[@]}"; do
-		within 10s gone "$job" || fail "a reader whose request was not taken stays ($how)"
-	done
-	within 10s gone "$DAEMON" || kill -TERM "$DAEMON"
-	within 10s gone "$DAEMON" || fail "the daemon stays, after it was stopped ($how)"
-	wait "$DAEMON" "${JOBS[@]}" 2>/dev/null
-	umount -l "$MNT" 2>/dev/null
-	none_hangs
-done
-
-# However the mount is ended while requests wait, no caller is left waiting.
-for how in TERM KILL force lazy abort; do
-	uring read_bps=16K
-	park_readers 20 --size 64K
-	within 10s parked 15 || fail "nothing parked ($how)"
-	case $how in
-	TERM) kill -TERM "$DAEMON" ;;
-	KILL) kill -KILL "$DAEMON" ;;
-	force) umount -f "$MNT" 2>/dev/null ;;
-	lazy) umount -l "$MNT" && unpark ;; # the mount ends with its last user
-	abort) abort_mount ;;
-	esac
-	within 10s gone "$DAEMON" || kill -TERM "$DAEMON"
-	within 10s gone "$DAEMON" || fail "the daemon stays ($how)"
-	[ -z "$PARKED" ] || unpark
-	wait "$DAEMON" 2>/dev/null
-	umount -l "$MNT" 2>/dev/null
-	none_hangs
-done

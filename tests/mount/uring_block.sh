@@ -3,7 +3,7 @@
 # A source that blocks delays the requests that need it, but no others on their CPU.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
-requires helper:iogen jq taskset
+requires helper:iogen helper:noise jq taskset
 
 backing tmpfs
 head -c 4M /dev/urandom >"$SRC/file"
@@ -75,6 +75,23 @@ stop_ratefs
 within 5s gone $slow || fail "the reader of a mount that has ended stays"
 equal "$(stat -c %s "$TMP/last")" 65536 "bytes read when the mount ended: the last answer"
 heal
+uring cache=strict
+
+# A worker hangs with a request that it has got directly (ring_workers.c).  After the second SIGTERM nothing waits for it.
+on_cpu 0 iogen --op write --size 4K --count 50 --path "$MNT/w" >/dev/null || fail "writes"
+fault pwrite hang
+dd if=/dev/zero of="$MNT/other" bs=4K count=1 conv=notrunc 2>/dev/null &
+slow=$!
+within 5s hanging pwrite || fail "nobody writes"
+kill -TERM "$DAEMON"
+nap 300ms
+second_time() { kill -TERM "$DAEMON" && within 10s gone $slow; }
+beside_noise at_least 0 second_time
+sanitized || awk -v ms=$TOOK_MS -v n="$NOISE_MS" 'BEGIN { exit !(ms <= 600 + 2 * n) }' ||
+	fail "a writer was gone $TOOK_MS ms after the second SIGTERM; noise is $NOISE_MS ms"
+within 10s gone "$DAEMON" || fail "the daemon stays"
+heal
+wait $slow "$DAEMON" 2>/dev/null
 uring cache=strict
 
 # SIGTERM while it hangs: the daemon logs what it abandoned, and no caller is left waiting.

@@ -9,8 +9,7 @@
 parameter=$uring_parameter
 [ -e "$parameter" ] || skip "this kernel has no FUSE over io_uring"
 umount "$parameter" 2>/dev/null # that of lib.sh
-exec 9<"$parameter"
-flock 9
+[ -n "${URING_LOCKED:-}" ] || { exec 9<"$parameter"; flock 9; } # by run-mount-test
 was=$(cat "$parameter")
 enable() { echo "$1" 2>/dev/null >"$parameter" || skip "enable_uring cannot be changed here"; }
 put_back() { echo "$was" >"$parameter"; }
@@ -28,6 +27,9 @@ ends() { # 10s PID
 	within "$1" gone "$2" || fail "process $2 is still there after $1"
 	wait "$2" || fail "process $2 ended with $?"
 }
+# Returns when no thread of the daemon runs.
+all_stopped() { ! grep -h '^State:' "/proc/$DAEMON/task/"*/status 2>/dev/null | grep -qv stopped; }
+stop_daemon() { kill -STOP "$DAEMON" && within 10s all_stopped || fail "the daemon does not stop"; }
 on_cpu() { taskset -c "$@"; } # CPU command
 
 # No process that this test has started stays in D state.

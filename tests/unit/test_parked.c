@@ -53,5 +53,21 @@ START_TEST(an_interrupt_of_a_request_that_was_announced_is_its_threads)
 }
 END_TEST
 
+/* Of a worker with a ring of its own. */
+START_TEST(an_interrupt_of_a_request_that_a_worker_serves_is_the_workers)
+{
+	new_mount();
+	runner_self = &m->worker[5];
+	atomic_store(&m->worker[5].unique, REQUEST);
+	parked_interrupt(m, REQUEST);
+	ck_assert(parked_was_interrupted(&m->parked, REQUEST));
+	ck_assert(!parked_was_interrupted(&m->parked, ANOTHER));
+	runner_self = NULL;
+	ck_assert(!parked_was_interrupted(&m->parked, REQUEST));
+	free_mount();
+}
+END_TEST
+
 UNIT_MAIN("parked", an_interrupt_before_its_request_is_announced_is_remembered,
-	  an_interrupt_of_a_request_that_was_announced_is_its_threads)
+	  an_interrupt_of_a_request_that_was_announced_is_its_threads,
+	  an_interrupt_of_a_request_that_a_worker_serves_is_the_workers)

@@ -223,11 +223,14 @@ int open64(const char *name, int flags, ...)
 	return REAL(open64)(name, flags, mode);
 }
 
-/* The buffers of threads; allocators take what they need without this name. */
+/* The buffers of threads, and (mmap16M) only the much larger ones of entries of io_uring; allocators take what they need without
+ * this name. */
 static void *static_slot_mmap64;
 void *mmap64(void *at, size_t n, int prot, int flags, int fd, off64_t off)
 {
 	if (fd < 0 && n >= 1 << 20 && strikes("mmap", NULL))
+		return MAP_FAILED;
+	if (fd < 0 && n >= 1 << 24 && strikes("mmap16M", NULL))
 		return MAP_FAILED;
 	return REAL(mmap64)(at, n, prot, flags, fd, off);
 }
