@@ -59,6 +59,19 @@ host_up 1 -o "$POOL,pool.server=redis://farm.test"
 within 10s mode_is leased || fail "the second address is not tried: $(cat "$TMP/log1")"
 host_down 1
 
+# The first address is that of a replica, of Redis 6, which words its errors differently inside a script.
+ip addr add 10.77.0.252/24 dev lo
+LISTEN=10.77.0.252 python3 "$srcdir/tests/mount/pool_proxy.py" 6379 0 5 0 &
+PROXY=$!
+replica_listens() { ss -Hltn 'src 10.77.0.252:6379' | grep -q LISTEN; }
+within 10s replica_listens || fail "the replica does not start"
+name farm.test 10.77.0.252
+trouble "a replica of Redis 6" "farm.test:6379: READONLY You can't write against a read only replica" stop \
+	host_up 1 -o "$POOL,pool.server=redis://farm.test"
+over name farm.test 10.77.0.252 10.77.0.254
+host_down 1
+proxy
+
 # The largest limit and window.
 host_up 1 -o "pool=large,pool.bps=4T,pool.window=1h,pool.lease=300ms,pool.server=redis://10.77.0.254"
 within 10s mode_is leased large || fail "no lease of a large pool: $(cat "$TMP/log1")"
