@@ -84,7 +84,7 @@ read -ra rights < <(sed -n 's/^\.Dl ACL SETUSER ratefs on >PASSWORD //p' "$srcdi
 quietly cli acl setuser ratefs on '>sesame' "${rights[@]}"
 quietly cli acl setuser default off
 echo ratefs:wrong >"$TMP/auth" && chmod 600 "$TMP/auth"
-locked() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"; }
+locked() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254/1,pool.auth_file=$TMP/auth"; }
 trouble "a wrong password" "WRONGPASS .*; see auth_file" stop locked
 over sh -c "echo ratefs:sesame >'$TMP/auth'"
 # The password is visible nowhere.
@@ -98,7 +98,7 @@ host_down 1
 # A password file that others can read, or that is not a regular file, is refused.
 rm "$TMP/auth"
 bad_auth() {
-	host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"
+	host_up 1 -o "$POOL,pool.server=redis://10.77.0.254/1,pool.auth_file=$TMP/auth"
 	within 5s host_said 1 "auth_file: $TMP/auth.*$1.*$LOST" || fail "$2: $(cat "$TMP/log1")"
 	host_down 1
 }
