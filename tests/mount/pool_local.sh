@@ -75,6 +75,6 @@ says 'pool: server: .redis://h:65536.: ports are between' "$RATEFS" "$SRC" "$MNT
 says 'pool: server: .redis://\[::1. is not redis:' "$RATEFS" "$SRC" "$MNT" -o 'pool.server=redis://[::1,pool.bps=1M'
 says 'pool: has no limit' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x
 says 'names and passwords go into the file' "$RATEFS" "$SRC" "$MNT" -o pool.server=redis://u:p@h,pool.bps=1M
-says 'there is no \[pool:x\]' "$RATEFS" "$SRC" "$MNT" -o pool=x
+says "pool: 'x' needs a server and a limit" "$RATEFS" "$SRC" "$MNT" -o pool=x
 says 'bps_peak: belongs to' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x,pool.bps=1M,pool.bps_peak=2M
 says 'lease: .1ms' "$RATEFS" "$SRC" "$MNT" -o pool.server=unix:/x,pool.bps=1M,pool.lease=1ms
