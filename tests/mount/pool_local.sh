@@ -10,7 +10,7 @@ host_up 1 -o "$POOL,pool.bps=8M"
 # Alone it has the whole pool.
 rates 1 1
 rates 3 1
-near "$SUM" $((8 << 20)) 5 "one member"
+near sum $((8 << 20)) 5 "one member"
 equal "$(ctl stats "$TMP/m1" -j | jq -r '.keys_by_wait[0].limit | "\(.scope):\(.of).\(.name)"')" pool:p.bps "what it waited for"
 
 # The helper runs as user nobody, without capabilities, with a system call filter; the daemon has no
@@ -26,35 +26,35 @@ fi
 host_up 2 -o "$POOL,pool.bps=8M"
 rates 1 1 2
 rates 3 1 2
-near "$SUM" $((8 << 20)) 5 "two members"
-near "${RATE[1]}" $((4 << 20)) 10 "half of it"
+near sum $((8 << 20)) 5 "two members"
+near 1 $((4 << 20)) 10 "half of it"
 
 # A third member with a weight; an idle member leaves its share to the others.
 host_up 3 -o "$POOL,pool.bps=8M,pool.pool_weight=2"
 rates 1 1 2 3
 rates 3 1 2 3
-near "$SUM" $((8 << 20)) 5 "three members"
-near "${RATE[3]}" $((4 << 20)) 12 "weight 2 of 4"
+near sum $((8 << 20)) 5 "three members"
+near 3 $((4 << 20)) 12 "weight 2 of 4"
 rates 1 1 2
 rates 3 1 2
-near "$SUM" $((8 << 20)) 6 "one of three is idle"
+near sum $((8 << 20)) 6 "one of three is idle"
 
 # The helper that serves is killed: another one takes over, the sum stays.
 kill -9 "$helper"
 rates 3 1 2 3
 no_more_than_pool $((8 << 20)) "while another helper takes over"
 rates 3 1 2 3
-near "$SUM" $((8 << 20)) 8 "after another helper took over"
+near sum $((8 << 20)) 8 "after another helper took over"
 
 # A member that is killed loses its share to the others when its lease ends.
 host_crash 3
 nap 1s
 rates 3 1 2
-near "$SUM" $((8 << 20)) 5 "after one was killed"
+near sum $((8 << 20)) 5 "after one was killed"
 host_down 2
 nap 300ms
 rates 3 1
-near "$SUM" $((8 << 20)) 5 "after one left"
+near sum $((8 << 20)) 5 "after one left"
 
 # One helper serves many keys one after the other: it forgets those that nobody uses any more.
 host_up 2 -o "pool=there,pool.server=unix:$TMP/pool.sock,pool.key=k0,pool.bps=8M,pool.lease=50ms"
