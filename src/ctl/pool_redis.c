@@ -20,6 +20,8 @@
 #define REDIRECTIONS   3	    /* in a row, at most */
 #define NUMBER_MAX     (1ULL << 53) /* in a double, all whole numbers up to here are exact */
 #define ARGS	       (4 + 7 + 5 * POOL_LIMITS)
+#define DAMAGED	       "; the pool's data is damaged and expires soon"
+#define RIGHTS	       "; ratefs-pool(8) lists the rights that the user needs"
 
 struct redis {
 	redisContext *c;
@@ -88,6 +90,19 @@ static int failed(struct redis *r, struct error *err)
 	return give_up(r, err);
 }
 
+/* What a command said that failed inside the script.  Redis 6 puts places before it: "ERR Error running script (call to f_…):
+ * @user_script:265: @user_script: 265: -READONLY …", or only the first of the two. */
+static const char *without_places(const char *said)
+{
+	static const char error[] = "ERR Error running script", place[] = "@user_script:";
+	bool has = strncmp(said, error, strlen(error)) == 0;
+	for (const char *at; has && (at = strstr(said, place));) {
+		said = at + strlen(place);
+		said += strspn(said, " 0123456789:-");
+	}
+	return said;
+}
+
 /* Sets err to the server's message, with a remedy if one is known. */
 static void quote(const struct redis *r, const char *said, struct error *err)
 {
@@ -100,21 +115,23 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 		{"WRONGPASS", "; see auth_file"},
 		{"ERR Client sent AUTH", "; remove auth_file"},
 		{"ERR AUTH <password> called without", "; remove auth_file"},
-		{"NOPERM", "; ratefs-pool(8) lists the rights that the user needs"},
-		{"ERR The user executing the script",
-		 "; ratefs-pool(8) lists the rights that the user needs"},
-		{"ERR ACL failure in script",
-		 "; ratefs-pool(8) lists the rights that the user needs"},
+		{"NOPERM", RIGHTS},
+		{"ERR The user executing the script", RIGHTS},
+		{"The user executing the script", RIGHTS}, /* Redis 6 */
+		{"ERR ACL failure in script", RIGHTS},
 		{"ERR another version of ratefs",
 		 "; choose another key until all hosts have the same version"},
 		{"WRONGTYPE", "; another program uses the key: choose another key"},
 		{"CROSSSLOT", "; choose another key"},
+		{"ERR user_script:", DAMAGED},
+		{"user_script:", DAMAGED}, /* Redis 6 */
 		{"OOM", "; give the server more memory"},
 		{"ERR unknown command", "; it must be Redis 6 or newer, or Valkey"},
 		{"ERR SELECT is not allowed in cluster", "; a cluster has no /DB"},
 		{"ERR DB index", "; see the /DB of server"},
 	};
 	const char *help = "";
+	said = without_places(said);
 	for (unsigned i = 0; i < ARRAY_SIZE(remedy); i++)
 		if (strncmp(said, remedy[i].says, strlen(remedy[i].says)) == 0)
 			help = remedy[i].help;

@@ -47,7 +47,7 @@ for n in 1 2 3; do
 done
 rates 2 1 2 3
 rates 3 1 2 3
-near "$SUM" "$POOL_RATE" 8 "three hosts"
+near sum "$POOL_RATE" 8 "three hosts"
 equal "$(at "$owner" hlen "$KEY")" 8 "fields of the pool: v s l w r and three members"
 
 # The slot moves to another node (ASK, then MOVED): no host loses its lease.
@@ -60,7 +60,7 @@ for n in $other $owner $third; do
 done
 rates 2 1 2 3
 [ "$SUM" -le $((POOL_RATE * 107 / 100)) ] || fail "tokens were made up while the key moved: $SUM"
-near "$SUM" "$POOL_RATE" 8 "after the key has moved"
+near sum "$POOL_RATE" 8 "after the key has moved"
 equal "$(at "$other" hlen "$KEY")" 8 "fields of the pool on its new node"
 ! grep -E "$LOST" "$TMP"/log[123] || fail "a key that moves costs the lease"
 
@@ -80,7 +80,7 @@ within 20s back || { cat "$TMP"/log?; fail "the hosts do not find the new primar
 rates 2 "$owner" "$third"
 rates 3 "$owner" "$third"
 [ "$SUM" -le $((POOL_RATE * 107 / 100)) ] || fail "tokens were made up by the promoted replica: $SUM"
-near "$SUM" "$POOL_RATE" 10 "after the promotion"
+near sum "$POOL_RATE" 10 "after the promotion"
 # The host that knew only the lost node keeps to its share until that node is back.
 host_said "$other" "127.0.0.1:700$other: Connection refused; this host keeps to its share" || fail "host $other: $(cat "$TMP/log$other")"
 node "$other"

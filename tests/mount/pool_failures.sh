@@ -24,7 +24,7 @@ over quietly cli config set maxmemory 0
 
 # The stored state is corrupted, which is an error of the script.  The key expires, and a new one is
 # created.
-trouble "script error" "user_script" share quietly cli hset 'ratefs:{farm}' s rubbish
+trouble "script error" "user_script:.*; the pool.s data is damaged and expires soon" share quietly cli hset 'ratefs:{farm}' s rubbish
 over true
 
 trouble "a user without rights" "NOPERM .*evalsha.*; ratefs-pool\(8\) lists the rights" share quietly cli acl setuser default -evalsha

@@ -40,7 +40,7 @@ limited() {	# WHAT MOUNT...
 	shift
 	rates 1 "$@"
 	rates 2 "$@"
-	near "$SUM" "$RATE_POOL" 8 "$what"
+	near sum "$RATE_POOL" 8 "$what"
 }
 met() { ctl stats "$1" -j | jq -r '.limits_met[] | select(.scope == "pool") | "\(.of).\(.name)=\(.value) by \(.joined_by)"'; }
 

@@ -34,12 +34,12 @@ done
 # All hosts are busy: the sum is the pool's rate, and each gets a third.
 rates 1 1 2 3
 rates 4 1 2 3
-near "$SUM" "$RATE_POOL" 5 "three hosts"
-near "${RATE[2]}" $((RATE_POOL / 3)) 12 "a third"
+near sum "$RATE_POOL" 5 "three hosts"
+near 2 $((RATE_POOL / 3)) 12 "a third"
 # One busy host gets all of it.
 rates 1 2
 rates 3 2
-near "$SUM" "$RATE_POOL" 6 "one host alone"
+near sum "$RATE_POOL" 6 "one host alone"
 equal "$(redis-cli -s "$TMP/redis.sock" type farm)" hash "the pool's key"
 [ "$(redis-cli -s "$TMP/redis.sock" hkeys farm | grep -c ^m:)" = 3 ] || fail "there are not three members"
 
@@ -48,14 +48,14 @@ equal "$(redis-cli -s "$TMP/redis.sock" type farm)" hash "the pool's key"
 ip link set v1 down
 within 5s host_said 1 "pool 'farm': .*; this host keeps to its share" || fail "host 1 does not say that it is alone"
 rates 3 1
-near "$SUM" $((RATE_POOL / 3)) 8 "a third without the server"
+near sum $((RATE_POOL / 3)) 8 "a third without the server"
 rates 3 2 3
-near "$SUM" "$RATE_POOL" 8 "two hosts without the third"
+near sum "$RATE_POOL" 8 "two hosts without the third"
 ip link set v1 up
 within 20s host_said 1 "pool 'farm': .* leases again" || fail "host 1 does not recover"
 rates 1 1 2 3
 rates 3 1 2 3
-near "$SUM" "$RATE_POOL" 6 "three hosts again"
+near sum "$RATE_POOL" 6 "three hosts again"
 
 # The server is killed and comes back empty: meanwhile hosts keep to their shares, and never exceed
 # the rate together.  Before that, they admit nothing for one lease, so nothing is said of how little they use at first.
@@ -63,13 +63,13 @@ redis_down 9
 rates 3 1 2 3
 no_more_than_pool "$RATE_POOL" "without the server"
 rates 3 1 2 3
-near "$SUM" "$RATE_POOL" 8 "shares without the server"
+near sum "$RATE_POOL" 8 "shares without the server"
 redis_up
 within 20s host_said 2 "leases again" || fail "host 2 does not recover"
 rates 3 1 2 3
 no_more_than_pool "$RATE_POOL" "with an empty server"
 rates 3 1 2 3
-near "$SUM" "$RATE_POOL" 6 "after the server lost its data"
+near sum "$RATE_POOL" 6 "after the server lost its data"
 
 # Helpers are killed: their daemons start others.
 pkill -9 -x ratefs-pool
@@ -78,7 +78,7 @@ no_more_than_pool "$RATE_POOL" "while helpers start"
 three_helpers() { [ "$(pgrep -xc ratefs-pool)" = 3 ]; }
 within 5s three_helpers || fail "helpers were not started again"
 rates 3 1 2 3
-near "$SUM" "$RATE_POOL" 6 "after helpers were killed"
+near sum "$RATE_POOL" 6 "after helpers were killed"
 
 all_leased() {
 	local n
@@ -93,19 +93,19 @@ kill -CONT "$REDIS"
 within 10s all_leased || fail "the hosts do not recover when the server answers again"
 redis-cli -s "$TMP/redis.sock" script flush >/dev/null
 rates 3 1 2 3
-near "$SUM" "$RATE_POOL" 8 "after SCRIPT FLUSH"
+near sum "$RATE_POOL" 8 "after SCRIPT FLUSH"
 redis-cli -s "$TMP/redis.sock" eval "redis.call('del', 'farm') return redis.call('set', 'farm', 'x')" 0 >/dev/null
 within 5s host_said 1 "WRONGTYPE" || fail "a wrong type is not told"
 redis-cli -s "$TMP/redis.sock" del farm >/dev/null
 within 10s all_leased || fail "the hosts do not recover when the key is of the right type"
 rates 3 1 2 3
-near "$SUM" "$RATE_POOL" 8 "after the key was of another type"
+near sum "$RATE_POOL" 8 "after the key was of another type"
 
 # A host that is killed loses its share when its lease ends; one that leaves loses it immediately.
 host_crash 3
 nap 1s
 rates 3 1 2
-near "$SUM" "$RATE_POOL" 6 "after a host was killed"
+near sum "$RATE_POOL" 6 "after a host was killed"
 host_down 2
 host_down 1
 [ "$(redis-cli -s "$TMP/redis.sock" hkeys farm | grep -c ^m:)" -le 1 ] || fail "those who left are still there"

@@ -59,6 +59,19 @@ host_up 1 -o "$POOL,pool.server=redis://farm.test"
 within 10s mode_is leased || fail "the second address is not tried: $(cat "$TMP/log1")"
 host_down 1
 
+# The first address is that of a replica, of Redis 6, which words its errors differently inside a script.
+ip addr add 10.77.0.252/24 dev lo
+LISTEN=10.77.0.252 python3 "$srcdir/tests/mount/pool_proxy.py" 6379 0 5 0 &
+PROXY=$!
+replica_listens() { ss -Hltn 'src 10.77.0.252:6379' | grep -q LISTEN; }
+within 10s replica_listens || fail "the replica does not start"
+name farm.test 10.77.0.252
+trouble "a replica of Redis 6" "farm.test:6379: READONLY You can't write against a read only replica" stop \
+	host_up 1 -o "$POOL,pool.server=redis://farm.test"
+over name farm.test 10.77.0.252 10.77.0.254
+host_down 1
+proxy
+
 # The largest limit and window.
 host_up 1 -o "pool=large,pool.bps=4T,pool.window=1h,pool.lease=300ms,pool.server=redis://10.77.0.254"
 within 10s mode_is leased large || fail "no lease of a large pool: $(cat "$TMP/log1")"
@@ -71,7 +84,7 @@ read -ra rights < <(sed -n 's/^\.Dl ACL SETUSER ratefs on >PASSWORD //p' "$srcdi
 quietly cli acl setuser ratefs on '>sesame' "${rights[@]}"
 quietly cli acl setuser default off
 echo ratefs:wrong >"$TMP/auth" && chmod 600 "$TMP/auth"
-locked() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"; }
+locked() { host_up 1 -o "$POOL,pool.server=redis://10.77.0.254/1,pool.auth_file=$TMP/auth"; }
 trouble "a wrong password" "WRONGPASS .*; see auth_file" stop locked
 over sh -c "echo ratefs:sesame >'$TMP/auth'"
 # The password is visible nowhere.
@@ -85,7 +98,7 @@ host_down 1
 # A password file that others can read, or that is not a regular file, is refused.
 rm "$TMP/auth"
 bad_auth() {
-	host_up 1 -o "$POOL,pool.server=redis://10.77.0.254,pool.auth_file=$TMP/auth"
+	host_up 1 -o "$POOL,pool.server=redis://10.77.0.254/1,pool.auth_file=$TMP/auth"
 	within 5s host_said 1 "auth_file: $TMP/auth.*$1.*$LOST" || fail "$2: $(cat "$TMP/log1")"
 	host_down 1
 }

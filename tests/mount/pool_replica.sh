@@ -31,7 +31,7 @@ during() {
 full_rate() {
 	rates 1 1 2
 	rates 2 1 2
-	near "$SUM" "$POOL_RATE" 8 "$1"
+	near sum "$POOL_RATE" 8 "$1"
 }
 hosts_up() {
 	for n in 1 2; do

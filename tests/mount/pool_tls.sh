@@ -39,7 +39,7 @@ tls ",pool.tls_ca=$TMP/ca.pem"
 within 10s mode_is leased || fail "no lease by TLS: $(cat "$TMP/log1")"
 rates 1 1
 rates 3 1
-near "$SUM" $((8 << 20)) 8 "by TLS"
+near sum $((8 << 20)) 8 "by TLS"
 trouble "the server is killed" "farm.test:6380: Connection refused" share redis_down 9
 over server server no
 host_down 1

@@ -81,6 +81,6 @@ host_crash 2
 cli hdel k "$second" >/dev/null
 nap 1s
 rates 2 1
-near "$SUM" $((8 << 20)) 7 "after a member was deleted by hand"
+near sum $((8 << 20)) 7 "after a member was deleted by hand"
 host_down 1
 redis_down

@@ -60,7 +60,7 @@ static const char help_text[] =
 	"  --ready FILE      is created when every client has entered its first operation\n"
 	"  --seed N          of --random and --mix\n"
 	"\n"
-	"Answer (stdout): {\"window_s\", \"total\": {ops, bytes, ops_per_s, bytes_per_s, errors, eagain,\n"
+	"Answer (stdout): {\"window_s\", \"began_ns\", \"total\": {ops, bytes, ops_per_s, bytes_per_s, errors, eagain,\n"
 	"short, lat_us: {min,p50,p90,p99,max,mean}}, \"jain\", \"clients\": [{id, uid, size, …}]}\n"
 	"jain: fairness over the heavy clients' bytes (ops where no bytes move).  Exit 1: an operation\n"
 	"failed with something else than EAGAIN.\n";

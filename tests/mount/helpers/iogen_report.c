@@ -106,8 +106,8 @@ int report(const struct plan *p, struct shared *sh)
 	}
 	uint64_t from = atomic_load(&sh->start_ns) + (uint64_t)(p->skip_s * 1e9);
 	double window_s = p->time_s > 0 ? p->time_s : (double)(total.last_ns - from) / 1e9;
-	printf("{\"window_s\":%.6f,\"jain\":%.6f,\"total\":{", window_s,
-	       jain(p, sh, total.bytes > 0));
+	printf("{\"window_s\":%.6f,\"began_ns\":%llu,\"jain\":%.6f,\"total\":{", window_s,
+	       (unsigned long long)from, jain(p, sh, total.bytes > 0));
 	print_result(&total, window_s);
 	if (p->light) {
 		printf("},\"light\":{");

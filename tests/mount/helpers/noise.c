@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How late this machine is by itself: sleeps a millisecond at a time until SIGTERM, then prints the longest time in ms
- * that a sleep took beyond that.  Run it beside what is being timed. */
+/* How late this machine is by itself: sleeps a millisecond at a time until SIGTERM, then prints by how many ms a sleep took
+ * longer than that: at most, and on average.  Run it beside what is being timed. */
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -23,7 +23,8 @@ static double now_ms(void)
 int main(void)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
-	double worst = 0;
+	double worst = 0, sum = 0;
+	unsigned n = 0;
 	signal(SIGTERM, on_term);
 	while (!ended) {
 		double began = now_ms();
@@ -31,7 +32,9 @@ int main(void)
 		double late = now_ms() - began - 1;
 		if (late > worst)
 			worst = late;
+		sum += late;
+		n++;
 	}
-	printf("%.1f\n", worst);
+	printf("%.1f %.2f\n", worst, n ? sum / n : 0);
 	return 0;
 }

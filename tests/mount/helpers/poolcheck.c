@@ -79,7 +79,15 @@ static void ask(redisContext *c, const char *sha, bool fake, const struct pool_c
 		snprintf(number[i], sizeof(number[i]), "%llu", (unsigned long long)values[i]);
 		word[n++] = number[i];
 	}
-	redisReply *r = need(c, redisCommandArgv(c, n, word, NULL));
+	void *reply = NULL, *kept = NULL;
+	redisAppendCommandArgv(c, n, word, NULL);
+	if (fake) /* the key must not expire, by the real clock, while this machine is busy elsewhere */
+		redisAppendCommand(c, "PERSIST {p}");
+	redisGetReply(c, &reply);
+	if (fake)
+		redisGetReply(c, &kept);
+	redisReply *r = need(c, reply);
+	freeReplyObject(kept);
 	if (r->type != REDIS_REPLY_ARRAY || r->elements != 5 + 3 * POOL_LIMITS)
 		die("answer", "wrong shape");
 	memset(out, 0, sizeof(*out));
