@@ -88,6 +88,9 @@ static inline int mirror_stat(int fd, struct stat *st)
  * retries. */
 int mirror_reopen(struct fs *fs, int fd, int flags);
 
+/* True: the file has so many blocks that freeing them takes long, even in memory. */
+bool mirror_is_long_to_cut(int fd);
+
 /* Reads until the end of the file: when filling pages, the kernel takes a short read for the end.
  * Bytes, or -1 with errno. */
 ssize_t data_read_all(int fd, char *buf, size_t size, off_t off);

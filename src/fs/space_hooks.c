@@ -18,6 +18,9 @@
 #define FORGET_MAX_NS  (2 * NSEC_PER_SEC)
 #define FORGET_NAP_NS  (NSEC_PER_MSEC / 5)
 #define WAITING_MAX    4
+/* While more than this is free, requests fit, also all of those that threads have just taken. */
+#define PLENTY_BYTES  (256ULL << 20)
+#define PLENTY_INODES 4096
 
 #define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
@@ -64,10 +67,20 @@ static bool is_forgetting(const struct fs *fs, uint64_t since_ns, uint64_t now_n
 	       (fs->is_behind && fs->is_behind(fs->mount, unsure));
 }
 
+static bool leaves_less(const struct space_count *c, uint64_t limit, uint64_t plenty)
+{
+	return space_left(limit, atomic_load_explicit(&c->committed, memory_order_relaxed)) <
+	       plenty;
+}
+
 bool space_may_wait(const struct fs *fs)
 {
-	return space_counts(fs) &&
-	       atomic_load_explicit(&fs->cfg.space->table.held, memory_order_acquire);
+	if (!space_counts(fs))
+		return false;
+	const struct space_table *t = &fs->cfg.space->table;
+	return atomic_load_explicit(&t->held, memory_order_acquire) &&
+	       (leaves_less(&t->bytes, space_bytes_limit(fs), PLENTY_BYTES) ||
+		leaves_less(&t->inodes, inodes_limit(fs), PLENTY_INODES));
 }
 
 bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit)
