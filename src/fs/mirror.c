@@ -76,6 +76,14 @@ int mirror_reopen(struct fs *fs, int fd, int flags)
 	return out < 0 ? -errno : out;
 }
 
+#define LONG_CUT (64ULL << 20)
+
+bool mirror_is_long_to_cut(int fd)
+{
+	struct stat st;
+	return mirror_stat(fd, &st) == 0 && (uint64_t)st.st_blocks * 512 >= LONG_CUT;
+}
+
 int mirror_check_name(const char *name)
 {
 	if (!name || !*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))

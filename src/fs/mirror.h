@@ -16,6 +16,8 @@
 #include "fs/handle.h"
 #include "fs/inode.h"
 
+struct fs_mount;
+
 /* Where the source keeps its data; this determines when calls to it may block. */
 enum source_kind {
 	SOURCE_UNKNOWN, /* perhaps on the network or in another program: always */
@@ -59,7 +61,9 @@ struct fs {
 	bool attached;	      /* to cfg.space */
 	struct list of_space; /* in cfg.space->mirrors */
 
-	int dev_fd;			 /* of the session; -1 until fs_attach */
+	int dev_fd; /* of the session; -1 until fs_attach */
+	bool (*is_behind)(struct fs_mount *m, uint64_t *unsure); /* receivers_are_behind, or NULL */
+	struct fs_mount *mount;					 /* its argument */
 	_Atomic bool passthrough_usable; /* cleared by the first failure that is permanent */
 	_Atomic uint64_t handles, passthrough_handles, passthrough_maps;
 	struct handle_table handle_table;
@@ -83,6 +87,9 @@ static inline int mirror_stat(int fd, struct stat *st)
 /* Really opens what an O_PATH fd refers to.  fd or -errno; after EMFILE it closes inode fds and
  * retries. */
 int mirror_reopen(struct fs *fs, int fd, int flags);
+
+/* True: the file has so many blocks that freeing them takes long, even in memory. */
+bool mirror_is_long_to_cut(int fd);
 
 /* Reads until the end of the file: when filling pages, the kernel takes a short read for the end.
  * Bytes, or -1 with errno. */

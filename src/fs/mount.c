@@ -196,6 +196,8 @@ int fs_mount_mount(struct fs_mount *m, struct error *err)
 		return -1;
 	}
 	fs_attach(m->fs, m->se);
+	m->fs->is_behind = receivers_are_behind;
+	m->fs->mount = m;
 	return mount_watch_init(m, err);
 }
 

@@ -86,6 +86,7 @@ struct receiver {
 	_Atomic int kick;	/* enum receiver_kick */
 	_Atomic int state;	/* enum receiver_state */
 	pthread_t thread;
+	_Atomic pid_t tid; /* 0: it has not begun to read */
 	struct fs_mount *mount;
 };
 enum receiver_state {
@@ -345,6 +346,10 @@ unsigned receivers_alive(const struct fs_mount *m);
 bool receivers_all_stuck(struct fs_mount *m);
 /* Makes receivers that are waiting for a message check ->stopping; returns how many there were. */
 unsigned receivers_kick(struct fs_mount *m);
+/* True: the kernel has messages that nobody has read, or a receiver may have read one that a file was forgotten, and not have
+ * handled it yet.  Set *unsure to UINT64_MAX, then call it until it returns false: by then, all files that were forgotten
+ * before the first call are forgotten here, too. */
+bool receivers_are_behind(struct fs_mount *m, uint64_t *unsure);
 void receivers_join(struct fs_mount *m); /* waits for all of them, when no more are started */
 
 /* watchdog.c */

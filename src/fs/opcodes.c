@@ -85,6 +85,7 @@ static const struct opcode rows[] = {
 			    .run = op_fallocate},
 	[FUSE_LSEEK] = {.name = "lseek",
 			.cls = COST_META,
+			.blocking = BLOCKS_ON_ANYTHING, /* may look at each page of a large file */
 			.handle = OPEN_ANY,
 			ARGS(fuse_lseek_in),
 			.run = op_lseek},

@@ -69,7 +69,7 @@ static int be_truncator(struct fs *fs, struct request *req, struct inode *inode)
 /* The file on the source must be opened without waiting for leases: with this flag, which means nothing else there. */
 static int lease_flag(const struct request *req)
 {
-	return req->no_lease_wait ? O_NONBLOCK : 0;
+	return req->must_be_brief ? O_NONBLOCK : 0;
 }
 
 static int open_backing(struct request *req, const struct inode_ref *ref, int caller_flags)
@@ -122,6 +122,22 @@ static int open_inode(struct request *req, const struct inode_ref *ref, int call
 	return res < 0 ? res : take_fd(&fd);
 }
 
+/* True: the thread must not block, and the file that the open truncates may be large. */
+static bool is_long_to_open(const struct request *req, const struct inode_ref *ref,
+			    int caller_flags)
+{
+	struct inode_ref opened;
+	if (!req->must_be_brief || !(caller_flags & O_TRUNC))
+		return false;
+	if (ref->fd >= 0)
+		return mirror_is_long_to_cut(ref->fd);
+	if (inode_get(req->fs, ref->inode->id, &opened) < 0)
+		return false;
+	bool is_long = mirror_is_long_to_cut(opened.fd);
+	inode_put(req->fs, &opened);
+	return is_long;
+}
+
 static void fill_open(const struct handle *h, struct fuse_file_info *fi)
 {
 	/* A flush writes mapped pages to the backing file.  It is not needed if nothing can be
@@ -158,9 +174,10 @@ void op_open(struct request *req)
 		reply_status(req, res);
 		return;
 	}
-	AUTO_FD fd = open_inode(req, &ref, fi.flags, &st);
+	AUTO_FD fd = is_long_to_open(req, &ref, fi.flags) ? -EWOULDBLOCK
+							  : open_inode(req, &ref, fi.flags, &st);
 	res = fd < 0 ? fd : 0;
-	req->again = res == -EWOULDBLOCK && req->no_lease_wait;
+	req->again = res == -EWOULDBLOCK && req->must_be_brief;
 	if (req->again) {
 		handle_unreserve(req);
 		inode_put(fs, &ref);

@@ -263,7 +263,8 @@ void op_setattr(struct request *req)
 	struct inode_ref ref;
 	struct stat st, attr = stat_to_set(in);
 	/* Without an open file, this waits for leases. */
-	req->again = req->no_lease_wait && !req->handle && (in->valid & FATTR_SIZE);
+	req->again = req->must_be_brief && (in->valid & FATTR_SIZE) &&
+		     (!req->handle || mirror_is_long_to_cut(req->handle->fd));
 	if (req->again)
 		return;
 	int res = inode_get(fs, req->in->nodeid, &ref);

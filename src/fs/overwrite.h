@@ -41,13 +41,14 @@ struct range_io {
 };
 
 struct overwrites {
+	/* What every write changes comes first: these are few cache lines, and none in which others write. */
 	pthread_mutex_t lock;
-	pthread_cond_t written_back;
+	uint64_t next; /* where the next piece of the last write(2) would begin */
+	unsigned n_done;
 	struct list writes, write_backs; /* struct range_io: in progress */
 	/* Written and not read by the kernel since, in the order of the writes. */
 	struct byte_range done[OVERWRITES_MAX];
-	unsigned n_done;
-	uint64_t next; /* where the next piece of the last write(2) would begin */
+	pthread_cond_t written_back;
 };
 
 void overwrites_init(struct overwrites *o);

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "fs/mount_internal.h"
+#include "fs/status.h"
 
 #define CALM_TICKS     200
 #define RETRY_TICKS    20
@@ -87,6 +88,7 @@ static void *receiver_main(void *arg)
 	struct receiver *r = arg;
 	self = r;
 	runner_self = &r->runner;
+	atomic_store(&r->tid, gettid());
 	if (fs_thread_start())
 		dev_serve(r);
 	fs_thread_stop();
@@ -101,6 +103,7 @@ static int start_one(struct fs_mount *m, unsigned i)
 		pthread_join(r->thread, NULL);
 	r->mount = m;
 	atomic_store(&r->kick, KICK_NONE);
+	atomic_store(&r->tid, 0);
 	atomic_store(&r->state, RECEIVER_STARTING);
 	int rc = pthread_create(&r->thread, NULL, receiver_main, r);
 	int starting = RECEIVER_STARTING; /* if it is not, the thread has ended already */
@@ -294,6 +297,38 @@ bool receivers_all_stuck(struct fs_mount *m)
 	    !atomic_load(&m->stopping))
 		connection_ended(m);
 	return true;
+}
+
+/* False: it may have read a message that a file was forgotten, and not have handled it yet.  A receiver announces a message only
+ * when it runs, which on a busy machine may be long after it has got the message: until then it has announced none, but does
+ * not sleep either. */
+static bool has_caught_up(const struct receiver *r)
+{
+	pid_t tid = atomic_load(&r->tid);
+	if (!is_there(r) || !tid)
+		return true;
+	if (!atomic_load(&r->current)) {
+		char state = status_of_thread(tid);
+		if (state && state != 'S')
+			return false;
+		if (!atomic_load(&r->current))
+			return true;
+	}
+	uint32_t opcode = atomic_load(&r->runner.opcode);
+	return opcode && opcode != FUSE_FORGET + 1 && opcode != FUSE_BATCH_FORGET + 1;
+}
+
+bool receivers_are_behind(struct fs_mount *m, uint64_t *unsure)
+{
+	struct pollfd dev = {.fd = m->fd, .events = POLLIN};
+	if (poll(&dev, 1, 0) == 1 && dev.revents == POLLIN) {
+		*unsure = UINT64_MAX;
+		return true;
+	}
+	for (unsigned i = 0; i < RECEIVERS_MAX; i++)
+		if ((*unsure & 1ULL << i) && has_caught_up(&m->receiver[i]))
+			*unsure &= ~(1ULL << i);
+	return *unsure;
 }
 
 void receivers_join(struct fs_mount *m)

@@ -257,7 +257,7 @@ static void say(const struct request *r)
 
 void request_run(struct request *r)
 {
-	r->no_wait = r->no_lease_wait = false;
+	r->no_wait = r->must_be_brief = false;
 	if (r->transport->may_block && r->transport->may_block(r)) {
 		r->transport->defer(r);
 		return;

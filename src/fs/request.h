@@ -97,9 +97,9 @@ struct request {
 	/* no_wait: the thread must not block.  An operation that would block sets `again` instead of replying, before it has
 	 * changed anything; another thread then carries it out. */
 	bool no_wait, again;
-	/* The same for leases (F_SETLEASE): a program that uses the source directly can make others wait, even if the source is in
-	 * memory, where no_wait is not set. */
-	bool no_lease_wait;
+	/* The same for what takes long even if the source is in memory, where no_wait is not set: waiting for leases (F_SETLEASE),
+	 * which other programs can take in the source, and freeing large files. */
+	bool must_be_brief;
 
 	/* Its admission and its result. */
 	bool granted;

@@ -101,6 +101,7 @@ struct ring {
 	uint64_t file; /* node ID of a file that the kernel knew at the last kick; 0: none */
 	bool served;   /* a request has arrived */
 	_Atomic bool stop, ended;
+	char apart[CACHE_LINE]; /* from the ring of the next CPU */
 };
 
 struct rings {

@@ -2,7 +2,6 @@
 #include "fs/space_hooks_internal.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,13 +11,16 @@
 #include "fs/request.h"
 
 /* While deleted files are held, a request that does not fit waits for the kernel to forget them: a moment in any case, longer
- * if files were deleted or forgotten lately, or while the kernel has messages that nobody has read.  At most WAITING_MAX
- * requests wait at the same time.  Others are refused immediately, so that threads remain for other requests. */
+ * if files were deleted or forgotten lately, or while there are messages of the kernel that nobody has read or handled.  At
+ * most WAITING_MAX requests wait at the same time.  Others are refused immediately, so that threads remain for other requests. */
 #define FORGET_MIN_NS  (50 * NSEC_PER_MSEC)
 #define FORGET_LATE_NS (100 * NSEC_PER_MSEC)
 #define FORGET_MAX_NS  (2 * NSEC_PER_SEC)
 #define FORGET_NAP_NS  (NSEC_PER_MSEC / 5)
 #define WAITING_MAX    4
+/* While more than this is free, requests fit, also all of those that threads have just taken. */
+#define PLENTY_BYTES  (256ULL << 20)
+#define PLENTY_INODES 4096
 
 #define FAST_SYMLINK 59 /* longest link target that nearly every filesystem stores in the inode */
 
@@ -53,28 +55,32 @@ static uint64_t inodes_limit(const struct fs *fs)
 			     atomic_load_explicit(&fs->limit_inodes, memory_order_relaxed));
 }
 
-/* True: the kernel has a message for the daemon, perhaps that it has forgotten a file. */
-static bool has_unread(const struct fs *fs)
-{
-	struct pollfd dev = {.fd = fs->dev_fd, .events = POLLIN};
-	return fs->dev_fd >= 0 && poll(&dev, 1, 0) == 1 && dev.revents == POLLIN;
-}
-
-/* Deleted files that nobody uses are held until the kernel's message arrives that it has forgotten them. */
-static bool is_forgetting(const struct fs *fs, uint64_t since_ns, uint64_t now_ns)
+/* Deleted files that nobody uses are held until the kernel's message has been handled that it has forgotten them. */
+static bool is_forgetting(const struct fs *fs, uint64_t since_ns, uint64_t now_ns, uint64_t *unsure)
 {
 	struct space_table *t = &fs->cfg.space->table;
 	uint64_t waited_ns = now_ns - since_ns;
 	if (!atomic_load_explicit(&t->held, memory_order_acquire) || waited_ns >= FORGET_MAX_NS)
 		return false;
 	uint64_t held_ns = atomic_load_explicit(&t->held_ns, memory_order_relaxed);
-	return waited_ns < FORGET_MIN_NS || now_ns < held_ns + FORGET_LATE_NS || has_unread(fs);
+	return waited_ns < FORGET_MIN_NS || now_ns < held_ns + FORGET_LATE_NS ||
+	       (fs->is_behind && fs->is_behind(fs->mount, unsure));
+}
+
+static bool leaves_less(const struct space_count *c, uint64_t limit, uint64_t plenty)
+{
+	return space_left(limit, atomic_load_explicit(&c->committed, memory_order_relaxed)) <
+	       plenty;
 }
 
 bool space_may_wait(const struct fs *fs)
 {
-	return space_counts(fs) &&
-	       atomic_load_explicit(&fs->cfg.space->table.held, memory_order_relaxed);
+	if (!space_counts(fs))
+		return false;
+	const struct space_table *t = &fs->cfg.space->table;
+	return atomic_load_explicit(&t->held, memory_order_acquire) &&
+	       (leaves_less(&t->bytes, space_bytes_limit(fs), PLENTY_BYTES) ||
+		leaves_less(&t->inodes, inodes_limit(fs), PLENTY_INODES));
 }
 
 bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit)
@@ -84,10 +90,10 @@ bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, 
 	bool fits = space_reserve(c, n, 0, limit);
 	if (fits)
 		return true;
-	uint64_t since_ns = monotonic_ns(), now_ns = since_ns;
+	uint64_t since_ns = monotonic_ns(), now_ns = since_ns, unsure = UINT64_MAX;
 	bool soon = atomic_fetch_add(&sp->waiting, 1) < WAITING_MAX && !never_waits;
 	while (!fits && soon) {
-		soon = is_forgetting(fs, since_ns, now_ns);
+		soon = is_forgetting(fs, since_ns, now_ns, &unsure);
 		fits = space_reserve(c, n, 0, limit);
 		if (!fits && soon)
 			nanosleep(&nap, NULL);

@@ -22,6 +22,16 @@ ssize_t proc_read(const char *path, char *buf, size_t size)
 	return n;
 }
 
+char status_of_thread(pid_t tid)
+{
+	char path[64], stat[512];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	if (proc_read(path, stat, sizeof(stat)) < 0)
+		return '\0';
+	const char *at = strrchr(stat, ')'); /* the name may contain anything */
+	return at && at[1] ? at[2] : '\0';
+}
+
 char *status_read(uint32_t tid)
 {
 	char path[64];

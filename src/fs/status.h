@@ -17,6 +17,9 @@ ssize_t proc_read(const char *path, char *buf, size_t size);
 /* The whole text, to be freed; NULL: the thread is gone, or out of memory. */
 char *status_read(uint32_t tid);
 
+/* The state of a thread of this process as /proc shows it: 'S' while it sleeps until somebody wakes it.  0: unknown. */
+char status_of_thread(pid_t tid);
+
 /* The number after a name like "\nTgid:". */
 bool status_number(const char *status, const char *name, int base, uint64_t *out);
 

@@ -117,7 +117,7 @@ static bool ring_may_block(struct request *r)
 	if (!ring_self || ring_self->main)
 		return false; /* a worker, or a receiver in the place of one */
 	r->no_wait = kind != SOURCE_MEMORY;
-	r->no_lease_wait = true;
+	r->must_be_brief = true;
 	switch (r->op->blocking) {
 	case BLOCKS_NEVER:
 		return false;

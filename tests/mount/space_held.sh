@@ -3,6 +3,7 @@
 # A deleted file is counted as long as anything refers to it: an fd of O_PATH, a working directory.  One that nothing refers to
 # makes room immediately.
 . "${srcdir:-.}/tests/mount/space_lib.sh" || exit 1
+. "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires python3
 
 # hoard WHAT: tries to store 8 MiB five times, and keeps each file by an fd of O_PATH only, without a name.  Prints how many files it
@@ -180,15 +181,57 @@ for i in range(20):
         print(i, e)
         failed += 1
         time.sleep(0.5)
-sys.exit(failed > 1)  # a message that was read but not handled for 50 ms
+sys.exit(failed > 0)
 END
 	kill "${hogs[@]}"
 	wait "${hogs[@]}" 2>/dev/null
 	unmount_ratefs
 	rm -rf "${SRC:?}"/* "$TMP/state"
 }
+# The same if the daemon has read the kernel's messages, but takes long to handle them.
+not_handled() {
+	faults_ready
+	mount_ratefs -o size=10M,inodes=20
+	python3 - "$MNT" "$DAEMON" "$FAULTS" <<'END' || fail "$BACKING: a message that was read but not handled made no room"
+import os, signal, subprocess, sys, time
+mnt, daemon, faults = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+os.chdir(mnt)
+held = []
+try:
+    while True:
+        os.mkdir("d")
+        held.append(os.open("d", os.O_PATH))
+        os.rmdir("d")
+except OSError:
+    pass
+def states():
+    for tid in os.listdir("/proc/%d/task" % daemon):
+        with open("/proc/%d/task/%s/stat" % (daemon, tid)) as f:
+            yield f.read().rpartition(")")[2].split()[0]
+def struck():
+    command = ["faultctl", faults, "hits", "close"]
+    return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+os.kill(daemon, signal.SIGSTOP)
+while any(s != "T" for s in states()):
+    time.sleep(0.001)
+for fd in held:  # the kernel sends one message about all of them
+    os.close(fd)
+subprocess.run(["faultctl", faults, "set", "close", "delay=500", "count=1"], check=True)
+os.kill(daemon, signal.SIGCONT)
+while not struck():
+    time.sleep(0.001)
+os.mkdir("a")  # has the room of the first directory
+os.mkdir("b")
+END
+	heal
+	unmount_ratefs
+	DAEMON_WRAPPER=()
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
 backing tmpfs
+BACKING=tmpfs
 unread
+not_handled
 unbacking
 
 # A limit that is set later counts what is held already.

@@ -3,7 +3,7 @@
 # A source that blocks delays the requests that need it, but no others on their CPU.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/uring_lib.sh" || exit 1
-requires helper:iogen helper:noise jq taskset
+requires helper:iogen helper:noise jq python3 taskset
 
 backing tmpfs
 head -c 4M /dev/urandom >"$SRC/file"
@@ -108,4 +108,27 @@ heal
 within 5s gone $slow || fail "the reader of a source that hung stays"
 wait $slow "$DAEMON" 2>/dev/null
 DAEMON=
+none_hangs
+
+# If the source is in memory, the thread of the CPU carries out everything itself, except what takes long there, too.  A deleted
+# file that is open does not change that, as long as there is room.
+DAEMON_WRAPPER=()
+workers() { cat "/proc/$DAEMON/task"/*/comm 2>/dev/null | grep -c ratefs-work; }
+by_worker() { # COMMAND on a large file
+	head -c 80M /dev/zero >"$SRC/large"
+	uring cache=strict,size=1G
+	exec 5<>"$MNT/other" 6<>"$MNT/large"
+	rm "$MNT/other"
+	iogen --op write --size 4K --count 50 --path "$MNT/w" >/dev/null || fail "writes"
+	echo text >"$MNT/other" && : >"$MNT/other" || fail "a small file"
+	equal "$(workers)" 0 "workers after small changes"
+	before 20s "$@"
+	[ "$(workers)" -ge 1 ] || fail "the thread of the CPU itself has carried out: $*"
+	exec 5<&- 6<&-
+	unmount_ratefs
+}
+by_worker truncate --no-create -s 1M "$MNT/large"
+by_worker sh -c ": >$MNT/large"
+by_worker python3 -c 'import os; os.ftruncate(6, 0)'
+by_worker python3 -c 'import os; os.lseek(6, 0, os.SEEK_HOLE)'
 none_hangs
