@@ -280,6 +280,12 @@ static uint64_t tag_of(const struct resource *r, const struct lane *l)
 	return t->vtime + (weight > was ? (uint64_t)((u128)lead * was / weight) : lead);
 }
 
+/* By how much tokens raise the tag of something with this weight, in 1/FQ_WHOLE. */
+static uint64_t tag_of_tokens(uint64_t tokens, uint64_t weight)
+{
+	return max_u64((uint64_t)((u128)(tokens << FQ_SHIFT) * FQ_WHOLE / weight), 1);
+}
+
 /* A request of long ago is neither a credit nor a penalty. */
 static void forget_tags(struct lane_tags *t)
 {
@@ -334,7 +340,7 @@ void line_charge(struct resource *r, const struct lane *l, uint64_t tokens)
 		if (after(r->tags->vtime, r->tags->tag[i]))
 			r->tags->tag[i] = r->tags->vtime;
 	r->tags->weight[l->index] = weight_of(l);
-	r->tags->tag[l->index] = r->tags->vtime + max_u64((tokens << FQ_SHIFT) / weight_of(l), 1);
+	r->tags->tag[l->index] = r->tags->vtime + tag_of_tokens(tokens, weight_of(l));
 }
 
 /* --- lanes --- */
@@ -449,6 +455,8 @@ static void leave_shares(struct resource *r, struct lane *l)
 void line_leave(struct resource *r, struct lane *l, uint64_t at_ns)
 {
 	list_remove(&l->wait);
+	if (r->node->kind != SCOPE_KEY)
+		r->tags->lane_left_ns[l->index] = at_ns;
 	if (l->by_tag)
 		r->tags->left_ns = at_ns;
 	l->by_tag = false;

@@ -502,9 +502,11 @@ static void up_with_lanes(const struct weight_rule *heavy)
 	m = world_mount(&w, &fs, &cfg);
 }
 
-static void writer_add(uint64_t bytes)
+static struct process *writer_add(uint64_t bytes)
 {
-	process_add(0, 1, bytes)->writes = true;
+	struct process *p = process_add(0, 1, bytes);
+	p->writes = true;
+	return p;
 }
 
 START_TEST(small_writes_get_as_many_bytes_as_large_reads)
@@ -565,6 +567,87 @@ START_TEST(a_writer_gets_the_share_of_one_reader_among_many)
 }
 END_TEST
 
+/* mount ┬ a (2) ┬ a1: reads and writes
+ *       │       └ a2: reads
+ *       ├ b: reads
+ *       └ no class: writes */
+static void read_and_write(enum where where)
+{
+	struct rule *a1 = rule("gid:2"), *a2 = rule("gid:3"), *b = rule("gid:4");
+	struct gate_class_config c[] = {
+		{.name = "a", .weight = 2, .fair = FAIR_PROCESS},
+		{.name = "a1", .parent = "a", .match = a1, .fair = FAIR_PROCESS},
+		{.name = "a2", .parent = "a", .match = a2, .fair = FAIR_PROCESS},
+		{.name = "b", .match = b, .fair = FAIR_PROCESS}};
+	set_limit(&c[3].limits, LIMIT_READ_BPS, 100 * RATE);
+	up(where);
+	ck_assert_int_eq(gate_set_classes(m, c, 4), 0);
+	process_add(2, 1, 16 * KIB);
+	process_add(2, 1, 4 * KIB)->writes = true;
+	process_add(2, 1, 64 * KIB)->writes = true;
+	process_add(3, 1, 32 * KIB);
+	process_add(4, 1, 64 * KIB);
+	process_add(0, 1, 16 * KIB)->writes = true;
+	compete(200 * SEC);
+	near(got_in(2), 50.0 * RATE, 0.5);
+	near(got_in(3), 50.0 * RATE, 0.5);
+	near(got_in(4), 50.0 * RATE, 0.5);
+	near(got_in(0), 50.0 * RATE, 0.5);
+	down();
+	rule_free(a1);
+	rule_free(a2);
+	rule_free(b);
+}
+
+START_TEST(a_class_that_reads_and_writes_gets_one_share)
+{
+	read_and_write(GLOBAL);
+	read_and_write(FS);
+	read_and_write(MOUNT);
+}
+END_TEST
+
+START_TEST(a_user_who_reads_and_writes_gets_one_share)
+{
+	struct gate_mount_config cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.limits, LIMIT_BPS, RATE);
+	set_limit(&cfg.limits, LIMIT_READ_BPS, 100 * RATE);
+	processes = 0;
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	process_add(0, 1, 16 * KIB);
+	writer_add(4 * KIB);
+	process_add(0, 1, 64 * KIB)->who.uid = 2;
+	compete(100 * SEC);
+	near((double)(process[0].got + process[1].got), 50.0 * RATE, 0.2);
+	near((double)process[2].got, 50.0 * RATE, 0.2);
+	down();
+}
+END_TEST
+
+/* Reads and writes have limits of their own: whoever writes, too, is no worse a reader. */
+START_TEST(a_user_who_reads_and_writes_gets_a_share_of_each_limit)
+{
+	struct gate_mount_config cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.limits, LIMIT_BPS, 100 * RATE);
+	set_limit(&cfg.limits, LIMIT_READ_BPS, RATE);
+	set_limit(&cfg.limits, LIMIT_WRITE_BPS, RATE);
+	processes = 0;
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	process_add(0, 1, 16 * KIB);
+	writer_add(16 * KIB);
+	process_add(0, 1, 16 * KIB)->who.uid = 2;
+	compete(100 * SEC);
+	near((double)process[0].got, 50.0 * RATE, 0.2);
+	near((double)process[1].got, 100.0 * RATE, 0.2);
+	near((double)process[2].got, 50.0 * RATE, 0.2);
+	down();
+}
+END_TEST
+
 /* Idleness earns no credit: a writer that comes later is not served alone first. */
 START_TEST(a_lane_that_was_idle_does_not_catch_up)
 {
@@ -587,4 +670,7 @@ UNIT_MAIN("weights", weights_divide_the_limit_of_a_scope_at_every_level,
 	  a_large_read_of_an_hour_ago_delays_no_read, a_line_does_not_remember_processes_that_ended,
 	  lines_in_which_nothing_waits_are_bounded, small_writes_get_as_many_bytes_as_large_reads,
 	  weights_hold_between_a_reader_and_a_writer,
-	  a_writer_gets_the_share_of_one_reader_among_many, a_lane_that_was_idle_does_not_catch_up)
+	  a_writer_gets_the_share_of_one_reader_among_many,
+	  a_class_that_reads_and_writes_gets_one_share, a_user_who_reads_and_writes_gets_one_share,
+	  a_user_who_reads_and_writes_gets_a_share_of_each_limit,
+	  a_lane_that_was_idle_does_not_catch_up)
