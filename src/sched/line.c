@@ -3,7 +3,8 @@
  *
  * The lanes of one node share its tokens by start-time fair queueing: a lane has the weight of
  * everything that waits in it, its tag (resource->tags) grows by what its requests take, and the
- * smallest tag is served first.
+ * smallest tag is served first.  They share its permits (max_inflight) in the same way, request by
+ * request.
  *
  * For the tokens of an outer key (outer.c), lanes of several classes wait, and a class of a hundred
  * processes has a hundred lanes. So that it does not get a hundred turns for each turn of a class
@@ -259,7 +260,8 @@ static bool is_divided(const struct resource *r)
 
 static bool takes_turns(const struct resource *r, const struct lane *l)
 {
-	return r->bucket && l->node == r->node && r->node->kind != SCOPE_KEY;
+	return (r->bucket || r->index == RES_INFLIGHT) && l->node == r->node &&
+	       r->node->kind != SCOPE_KEY;
 }
 
 /* A lane counts as much as everything that waits in it. */

@@ -648,6 +648,54 @@ START_TEST(a_user_who_reads_and_writes_gets_a_share_of_each_limit)
 }
 END_TEST
 
+static struct process *in_source;
+
+static void enter_source(struct work *k)
+{
+	if (k->fate == RAN)
+		in_source = k->owner;
+}
+
+/* Only one request may be in the source.  Requests of a user who reads and writes have two lanes, but one share. */
+START_TEST(permits_are_shared_by_weight_between_readers_and_writers)
+{
+	struct gate_mount_config cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	cfg.limits.max_inflight = 1;
+	set_limit(&cfg.limits, LIMIT_READ_BPS, 1000 * RATE);
+	processes = 0;
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	for (unsigned i = 0; i < 6; i++)
+		process_add(0, 1, 16 * KIB)->who.uid = 10 + i % 5;
+	process[5].writes = true; /* of the user who reads, too */
+	writer_add(16 * KIB)->who.uid = 20;
+	for (unsigned i = 0; i < processes; i++) {
+		process[i].k.on_end = enter_source;
+		ask(&process[i]);
+	}
+	for (unsigned i = 0; i < 6000; i++) {
+		struct process *p = in_source;
+		ck_assert_ptr_nonnull(p);
+		const struct grant grant = p->k.job.grant;
+		in_source = NULL;
+		p->got++;
+		world_pass(&w, MS);
+		ask(p); /* everybody waits all the time */
+		gate_done(&grant, OUTCOME_OK, p->bytes);
+	}
+	near((double)(process[0].got + process[5].got), 1000, 1);
+	for (unsigned i = 1; i < 5; i++)
+		near((double)process[i].got, 1000, 1);
+	near((double)process[6].got, 1000, 1);
+	for (unsigned i = 0; i < processes; i++)
+		if (process[i].k.fate == PENDING && gate_cancel(w.gate, &process[i].k.job))
+			process[i].k.fate = CANCELLED;
+	gate_done(&in_source->k.job.grant, OUTCOME_OK, in_source->bytes);
+	down();
+}
+END_TEST
+
 /* Idleness earns no credit: a writer that comes later is not served alone first. */
 START_TEST(a_lane_that_was_idle_does_not_catch_up)
 {
@@ -673,4 +721,5 @@ UNIT_MAIN("weights", weights_divide_the_limit_of_a_scope_at_every_level,
 	  a_writer_gets_the_share_of_one_reader_among_many,
 	  a_class_that_reads_and_writes_gets_one_share, a_user_who_reads_and_writes_gets_one_share,
 	  a_user_who_reads_and_writes_gets_a_share_of_each_limit,
+	  permits_are_shared_by_weight_between_readers_and_writers,
 	  a_lane_that_was_idle_does_not_catch_up)
