@@ -19,8 +19,8 @@ static bool after(uint64_t a, uint64_t b)
 /* Never 0: a tag that does not advance would let the item monopolize the queue. */
 static uint64_t share(uint64_t cost, uint64_t weight)
 {
-	uint64_t s = min_u64(cost, FQ_COST_MAX) / weight;
-	return s ? s : 1;
+	u128 s = (u128)min_u64(cost, FQ_COST_MAX) * FQ_WHOLE / weight;
+	return s > FQ_COST_MAX ? FQ_COST_MAX : s ? (uint64_t)s : 1;
 }
 
 void fq_init(struct fq *q, uint64_t now_ns)
@@ -196,8 +196,8 @@ uint64_t fq_eligible_ns(const struct fq *q, const struct fq_item *it)
 {
 	if (!after(it->start, q->vtime))
 		return 0;
-	uint64_t away = it->start - q->vtime, weights = q->weights;
-	return away > UINT64_MAX / weights ? UINT64_MAX >> FQ_SHIFT : away * weights >> FQ_SHIFT;
+	u128 ns = (u128)(it->start - q->vtime) * q->weights / FQ_WHOLE >> FQ_SHIFT;
+	return ns > UINT64_MAX >> FQ_SHIFT ? UINT64_MAX >> FQ_SHIFT : (uint64_t)ns;
 }
 
 bool fq_settled(const struct fq *q, const struct fq_item *it, uint64_t now_ns)

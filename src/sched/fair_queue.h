@@ -22,6 +22,7 @@
  * divide the rest.
  *
  * Units    costs and tags in ns << FQ_SHIFT; tags wrap and are compared by signed difference.
+ *          Weights in 1/FQ_WHOLE.
  * Locking  none: the owner's.  All operations are O(log n); only fq_reserve allocates. */
 #ifndef SCHED_FAIR_QUEUE_H
 #define SCHED_FAIR_QUEUE_H
@@ -33,6 +34,7 @@
 #include "base/util.h"
 
 #define FQ_SHIFT    8
+#define FQ_WHOLE    4096	 /* a weight of 1: an item may have a fraction of it */
 #define FQ_COST_MAX (1ULL << 58) /* about 13 days on the tightest limit */
 #define FQ_PAUSE_NS (50 * NSEC_PER_MSEC)
 

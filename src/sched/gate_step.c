@@ -123,14 +123,13 @@ static void fill_grant(struct job *j, struct leaf *f, struct key *key)
 	}
 }
 
-/* The lanes of a node share its limits by what they have used of them. */
+/* The lanes of a node share its limits by what they have used of them: tokens, or a permit for each request. */
 static void charge_turns(const struct lane *l, const struct job *j)
 {
 	struct lane_limits limits = lane_limits(l, j);
 	for (const struct chain_link *link; (link = next_limit(&limits));) {
 		struct resource *r = link_resource(link);
-		if (r->bucket)
-			line_charge(r, l, chain_tokens(link, &j->cost));
+		line_charge(r, l, r->bucket ? chain_tokens(link, &j->cost) : 1);
 	}
 }
 

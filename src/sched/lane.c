@@ -328,12 +328,44 @@ static void lane_went_idle(struct lane *l, uint64_t at_ns)
 	reserve_end(l->node, at_ns);
 }
 
-static uint32_t lane_weight(const struct lane *l)
+/* True: what waits in the lane waits for this resource, or did a moment ago. */
+static bool waits_at(const struct lane *l, const struct resource *r, uint64_t at_ns)
 {
+	uint64_t left_ns = r->tags->lane_left_ns[l->index];
+	return l->blocked == r || (left_ns && at_ns < left_ns + FQ_PAUSE_NS);
+}
+
+/* True: two lanes of the node wait for the same resource, of this node or of one above. */
+static bool lanes_compete(const struct node *n, unsigned a, unsigned b, uint64_t at_ns)
+{
+	for (; n; n = n->parent)
+		for (unsigned i = 0; i <= RES_INFLIGHT; i++)
+			if (n->res[i] && waits_at(&n->lane[a], n->res[i], at_ns) &&
+			    waits_at(&n->lane[b], n->res[i], at_ns))
+				return true;
+	return false;
+}
+
+static uint64_t waiting_weight(const struct lane *l)
+{
+	return l->node->branch ? max_u64(l->fq->weights, 1) : FQ_WHOLE;
+}
+
+/* A node whose requests wait in several lanes for the same resource has one weight, not one in each lane: it is divided
+ * among these lanes, in proportion to what waits in each. */
+static uint32_t lane_weight(const struct lane *l, uint64_t at_ns)
+{
+	const struct node *n = l->node;
+	uint64_t here = waiting_weight(l), all = here;
 	/* an fs counts as much as its mounts together, so that all mounts share the global limit
 	 * equally */
-	uint64_t w = l->node->kind == SCOPE_FS ? l->fq->weights : l->node->weight;
-	return (uint32_t)min_u64(w, UINT32_MAX);
+	if (n->kind == SCOPE_FS)
+		return (uint32_t)min_u64(here, UINT32_MAX);
+	for (unsigned i = 0; i < n->gate->lanes && !lane_is_part(l); i++)
+		if (i != l->index && fq_queued(&n->lane[i].item) &&
+		    lanes_compete(n->parent, l->index, i, at_ns))
+			all += waiting_weight(&n->lane[i]);
+	return (uint32_t)max_u64((uint64_t)((u128)n->weight * FQ_WHOLE * here / all), 1);
 }
 
 void lane_enter(struct lane *l, uint64_t at_ns)
@@ -343,7 +375,7 @@ void lane_enter(struct lane *l, uint64_t at_ns)
 		reserve_begin(l->node, at_ns);
 	struct job *j = lane_front(l, at_ns);
 	uint64_t cost = turn_cost(up->node, j);
-	fq_set_weight(up->fq, &l->item, lane_weight(l));
+	fq_set_weight(up->fq, &l->item, lane_weight(l, at_ns));
 	if (fq_queued(&l->item)) {
 		fq_set_cost(up->fq, &l->item, cost);
 		fq_set_due(up->fq, &l->item, lane_reserved_ns(l, at_ns));

@@ -3,7 +3,8 @@
  *
  * The lanes of one node share its tokens by start-time fair queueing: a lane has the weight of
  * everything that waits in it, its tag (resource->tags) grows by what its requests take, and the
- * smallest tag is served first.
+ * smallest tag is served first.  They share its permits (max_inflight) in the same way, request by
+ * request.
  *
  * For the tokens of an outer key (outer.c), lanes of several classes wait, and a class of a hundred
  * processes has a hundred lanes. So that it does not get a hundred turns for each turn of a class
@@ -259,7 +260,8 @@ static bool is_divided(const struct resource *r)
 
 static bool takes_turns(const struct resource *r, const struct lane *l)
 {
-	return r->bucket && l->node == r->node && r->node->kind != SCOPE_KEY;
+	return (r->bucket || r->index == RES_INFLIGHT) && l->node == r->node &&
+	       r->node->kind != SCOPE_KEY;
 }
 
 /* A lane counts as much as everything that waits in it. */
@@ -278,6 +280,12 @@ static uint64_t tag_of(const struct resource *r, const struct lane *l)
 		return t->vtime;
 	uint64_t lead = t->tag[l->index] - t->vtime;
 	return t->vtime + (weight > was ? (uint64_t)((u128)lead * was / weight) : lead);
+}
+
+/* By how much tokens raise the tag of something with this weight, in 1/FQ_WHOLE. */
+static uint64_t tag_of_tokens(uint64_t tokens, uint64_t weight)
+{
+	return max_u64((uint64_t)((u128)(tokens << FQ_SHIFT) * FQ_WHOLE / weight), 1);
 }
 
 /* A request of long ago is neither a credit nor a penalty. */
@@ -334,7 +342,7 @@ void line_charge(struct resource *r, const struct lane *l, uint64_t tokens)
 		if (after(r->tags->vtime, r->tags->tag[i]))
 			r->tags->tag[i] = r->tags->vtime;
 	r->tags->weight[l->index] = weight_of(l);
-	r->tags->tag[l->index] = r->tags->vtime + max_u64((tokens << FQ_SHIFT) / weight_of(l), 1);
+	r->tags->tag[l->index] = r->tags->vtime + tag_of_tokens(tokens, weight_of(l));
 }
 
 /* --- lanes --- */
@@ -449,6 +457,8 @@ static void leave_shares(struct resource *r, struct lane *l)
 void line_leave(struct resource *r, struct lane *l, uint64_t at_ns)
 {
 	list_remove(&l->wait);
+	if (r->node->kind != SCOPE_KEY)
+		r->tags->lane_left_ns[l->index] = at_ns;
 	if (l->by_tag)
 		r->tags->left_ns = at_ns;
 	l->by_tag = false;

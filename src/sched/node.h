@@ -13,7 +13,8 @@
  * paused.  A request enters the tree at a leaf (a mount or one of its classes) under a key (the
  * process, user, … whose share it uses), and every node from the key to the root must admit it.
  * Kinds of operations (enum cost_class) that are subject to the same kinds of limits everywhere
- * share a lane; lanes delay each other only where they share a bucket.
+ * share a lane; lanes delay each other only where they share a bucket.  A node whose requests wait in
+ * several lanes for the same bucket divides its weight among these lanes (lane.c).
  *
  * A scope above the leaf may have limits for each key, too, by its own idea of a key: then the
  * request is also subject to the limits of its key in that scope, an *outer key* (outer.c).  Outer
@@ -114,7 +115,8 @@ struct resource {
 		uint64_t tag[LANES];	/* tokens per weight, << FQ_SHIFT */
 		uint64_t weight[LANES]; /* the weight that the tag is for */
 		uint64_t vtime;		/* the tag that was served last */
-		uint64_t left_ns;	/* when a lane last left the line */
+		uint64_t left_ns;	/* when a lane last left the line … */
+		uint64_t lane_left_ns[LANES]; /* … and when each of them did */
 	} tags[];			/* one, or none */
 };
 

@@ -502,9 +502,11 @@ static void up_with_lanes(const struct weight_rule *heavy)
 	m = world_mount(&w, &fs, &cfg);
 }
 
-static void writer_add(uint64_t bytes)
+static struct process *writer_add(uint64_t bytes)
 {
-	process_add(0, 1, bytes)->writes = true;
+	struct process *p = process_add(0, 1, bytes);
+	p->writes = true;
+	return p;
 }
 
 START_TEST(small_writes_get_as_many_bytes_as_large_reads)
@@ -565,6 +567,140 @@ START_TEST(a_writer_gets_the_share_of_one_reader_among_many)
 }
 END_TEST
 
+/* mount ┬ a (2) ┬ a1: reads and writes
+ *       │       └ a2: reads
+ *       ├ b: reads
+ *       └ no class: writes */
+static void read_and_write(enum where where)
+{
+	struct rule *a1 = rule("gid:2"), *a2 = rule("gid:3"), *b = rule("gid:4");
+	struct gate_class_config c[] = {
+		{.name = "a", .weight = 2, .fair = FAIR_PROCESS},
+		{.name = "a1", .parent = "a", .match = a1, .fair = FAIR_PROCESS},
+		{.name = "a2", .parent = "a", .match = a2, .fair = FAIR_PROCESS},
+		{.name = "b", .match = b, .fair = FAIR_PROCESS}};
+	set_limit(&c[3].limits, LIMIT_READ_BPS, 100 * RATE);
+	up(where);
+	ck_assert_int_eq(gate_set_classes(m, c, 4), 0);
+	process_add(2, 1, 16 * KIB);
+	process_add(2, 1, 4 * KIB)->writes = true;
+	process_add(2, 1, 64 * KIB)->writes = true;
+	process_add(3, 1, 32 * KIB);
+	process_add(4, 1, 64 * KIB);
+	process_add(0, 1, 16 * KIB)->writes = true;
+	compete(200 * SEC);
+	near(got_in(2), 50.0 * RATE, 0.5);
+	near(got_in(3), 50.0 * RATE, 0.5);
+	near(got_in(4), 50.0 * RATE, 0.5);
+	near(got_in(0), 50.0 * RATE, 0.5);
+	down();
+	rule_free(a1);
+	rule_free(a2);
+	rule_free(b);
+}
+
+START_TEST(a_class_that_reads_and_writes_gets_one_share)
+{
+	read_and_write(GLOBAL);
+	read_and_write(FS);
+	read_and_write(MOUNT);
+}
+END_TEST
+
+START_TEST(a_user_who_reads_and_writes_gets_one_share)
+{
+	struct gate_mount_config cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.limits, LIMIT_BPS, RATE);
+	set_limit(&cfg.limits, LIMIT_READ_BPS, 100 * RATE);
+	processes = 0;
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	for (unsigned i = 0; i < 4; i++) {
+		process_add(0, 1, 16 * KIB);
+		writer_add(4 * KIB);
+		process_add(0, 1, 64 * KIB)->who.uid = 2;
+	}
+	compete(100 * SEC);
+	double got[3] = {0};
+	for (unsigned i = 0; i < processes; i++)
+		got[i % 3] += (double)process[i].got;
+	near(got[0] + got[1], 50.0 * RATE, 0.2);
+	near(got[2], 50.0 * RATE, 0.2);
+	down();
+}
+END_TEST
+
+/* Reads and writes have limits of their own: whoever writes, too, is no worse a reader. */
+START_TEST(a_user_who_reads_and_writes_gets_a_share_of_each_limit)
+{
+	struct gate_mount_config cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	set_limit(&cfg.limits, LIMIT_BPS, 100 * RATE);
+	set_limit(&cfg.limits, LIMIT_READ_BPS, RATE);
+	set_limit(&cfg.limits, LIMIT_WRITE_BPS, RATE);
+	processes = 0;
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	process_add(0, 1, 16 * KIB);
+	writer_add(16 * KIB);
+	process_add(0, 1, 16 * KIB)->who.uid = 2;
+	compete(100 * SEC);
+	near((double)process[0].got, 50.0 * RATE, 0.2);
+	near((double)process[1].got, 100.0 * RATE, 0.2);
+	near((double)process[2].got, 50.0 * RATE, 0.2);
+	down();
+}
+END_TEST
+
+static struct process *in_source;
+
+static void enter_source(struct work *k)
+{
+	if (k->fate == RAN)
+		in_source = k->owner;
+}
+
+/* Only one request may be in the source.  Requests of a user who reads and writes have two lanes, but one share. */
+START_TEST(permits_are_shared_by_weight_between_readers_and_writers)
+{
+	struct gate_mount_config cfg = mount_config();
+	cfg.fair = FAIR_UID;
+	cfg.limits.max_inflight = 1;
+	set_limit(&cfg.limits, LIMIT_READ_BPS, 1000 * RATE);
+	processes = 0;
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	for (unsigned i = 0; i < 6; i++)
+		process_add(0, 1, 16 * KIB)->who.uid = 10 + i % 5;
+	process[5].writes = true; /* of the user who reads, too */
+	writer_add(16 * KIB)->who.uid = 20;
+	for (unsigned i = 0; i < processes; i++) {
+		process[i].k.on_end = enter_source;
+		ask(&process[i]);
+	}
+	for (unsigned i = 0; i < 6000; i++) {
+		struct process *p = in_source;
+		ck_assert_ptr_nonnull(p);
+		const struct grant grant = p->k.job.grant;
+		in_source = NULL;
+		p->got++;
+		world_pass(&w, MS);
+		ask(p); /* everybody waits all the time */
+		gate_done(&grant, OUTCOME_OK, p->bytes);
+	}
+	near((double)(process[0].got + process[5].got), 1000, 1);
+	for (unsigned i = 1; i < 5; i++)
+		near((double)process[i].got, 1000, 1);
+	near((double)process[6].got, 1000, 1);
+	for (unsigned i = 0; i < processes; i++)
+		if (process[i].k.fate == PENDING && gate_cancel(w.gate, &process[i].k.job))
+			process[i].k.fate = CANCELLED;
+	gate_done(&in_source->k.job.grant, OUTCOME_OK, in_source->bytes);
+	down();
+}
+END_TEST
+
 /* Idleness earns no credit: a writer that comes later is not served alone first. */
 START_TEST(a_lane_that_was_idle_does_not_catch_up)
 {
@@ -587,4 +723,8 @@ UNIT_MAIN("weights", weights_divide_the_limit_of_a_scope_at_every_level,
 	  a_large_read_of_an_hour_ago_delays_no_read, a_line_does_not_remember_processes_that_ended,
 	  lines_in_which_nothing_waits_are_bounded, small_writes_get_as_many_bytes_as_large_reads,
 	  weights_hold_between_a_reader_and_a_writer,
-	  a_writer_gets_the_share_of_one_reader_among_many, a_lane_that_was_idle_does_not_catch_up)
+	  a_writer_gets_the_share_of_one_reader_among_many,
+	  a_class_that_reads_and_writes_gets_one_share, a_user_who_reads_and_writes_gets_one_share,
+	  a_user_who_reads_and_writes_gets_a_share_of_each_limit,
+	  permits_are_shared_by_weight_between_readers_and_writers,
+	  a_lane_that_was_idle_does_not_catch_up)
