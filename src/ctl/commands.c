@@ -311,7 +311,8 @@ static void add_containers(json_t *answer)
 /* True: a limit is marked as a bottleneck. */
 static bool list_one(struct ctl *c, json_t *answer, bool first)
 {
-	add_containers(answer);
+	if (!c->command->render) /* not `class list`, whose answer has no mountpoints */
+		add_containers(answer);
 	render_prepare(answer, !c->json);
 	if (c->json) {
 		fputs(first ? "{\"daemons\":[" : ",", stdout);
