@@ -84,8 +84,9 @@ static void name_users(const char *mount, dev_t device, bool many)
 		fputc('\n', stderr);
 	}
 	if (u.hidden && !u.n)
-		fprintf(stderr, "  %s%sprocesses of other users, which only root can see\n",
-			many ? mount : "", many ? ": " : "");
+		fprintf(stderr, "  %s%s%s\n", many ? mount : "", many ? ": " : "",
+			geteuid() == 0 ? "processes that cannot be inspected from here"
+				       : "processes of other users, which only root can see");
 	mount_users_free(&u);
 }
 
