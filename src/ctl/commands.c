@@ -84,8 +84,9 @@ static void name_users(const char *mount, dev_t device, bool many)
 		fputc('\n', stderr);
 	}
 	if (u.hidden && !u.n)
-		fprintf(stderr, "  %s%sprocesses of other users, which only root can see\n",
-			many ? mount : "", many ? ": " : "");
+		fprintf(stderr, "  %s%s%s\n", many ? mount : "", many ? ": " : "",
+			geteuid() == 0 ? "processes that cannot be inspected from here"
+				       : "processes of other users, which only root can see");
 	mount_users_free(&u);
 }
 
@@ -311,7 +312,8 @@ static void add_containers(json_t *answer)
 /* True: a limit is marked as a bottleneck. */
 static bool list_one(struct ctl *c, json_t *answer, bool first)
 {
-	add_containers(answer);
+	if (!c->command->render) /* not `class list`, whose answer has no mountpoints */
+		add_containers(answer);
 	render_prepare(answer, !c->json);
 	if (c->json) {
 		fputs(first ? "{\"daemons\":[" : ",", stdout);

@@ -336,14 +336,14 @@ static void put_waits(const struct snapshot *s, FILE *out)
 /* --- users --------------------------------------------------------------------------------------- */
 
 struct user {
-	uint64_t uid;
+	const struct snap_key *key; /* the first of its keys */
 	uint64_t wait_ns, parked, bytes;
 };
 
-static int by_uid(const void *a, const void *b)
+static int by_user(const void *a, const void *b)
 {
 	const struct user *x = a, *y = b;
-	return x->uid < y->uid ? -1 : x->uid > y->uid;
+	return snapshot_compare_users(x->key, y->key);
 }
 
 static int by_wait(const void *a, const void *b)
@@ -351,7 +351,7 @@ static int by_wait(const void *a, const void *b)
 	const struct user *x = a, *y = b;
 	if (x->wait_ns != y->wait_ns)
 		return x->wait_ns > y->wait_ns ? -1 : 1;
-	return by_uid(a, b);
+	return by_user(a, b);
 }
 
 /* The users of all keys of a mount, longest wait first; to be freed. */
@@ -362,11 +362,11 @@ static struct user *users_of(const struct snap_scope *c, unsigned *n)
 	if (!u)
 		return NULL;
 	for (unsigned i = 0; i < c->keys; i++)
-		u[i] = (struct user){c->key[i].uid, c->key[i].wait_ns, c->key[i].parked_now,
+		u[i] = (struct user){&c->key[i], c->key[i].wait_ns, c->key[i].parked_now,
 				     c->key[i].bytes};
-	qsort(u, c->keys, sizeof(*u), by_uid);
+	qsort(u, c->keys, sizeof(*u), by_user);
 	for (unsigned i = 0; i < c->keys; i++) {
-		if (*n && u[*n - 1].uid == u[i].uid) {
+		if (*n && by_user(&u[*n - 1], &u[i]) == 0) {
 			u[*n - 1].wait_ns += u[i].wait_ns;
 			u[*n - 1].parked += u[i].parked;
 			u[*n - 1].bytes += u[i].bytes;
@@ -400,11 +400,13 @@ static void put_users(const struct snapshot *s, const struct metrics_options *o,
 			const struct snap_scope *c = &s->scope[i];
 			unsigned n = 0;
 			AUTO_FREE struct user *u = is(c, "mount") ? users_of(c, &n) : NULL;
+			char name[SNAP_USER_MAX];
 			for (unsigned k = 0; k < n && k < o->users; k++)
 				metric_real(out, fig->name,
 					    LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
 						   {"mount", c->name},
-						   {"user", o->user_name(u[k].uid)}),
+						   {"user", snapshot_key_user(
+								    u[k].key, o->user_name, name)}),
 					    (double)*(const uint64_t *)((const char *)&u[k] +
 									fig->offset) /
 						    fig->unit);

@@ -132,6 +132,12 @@ bool snapshot_add_daemon(struct snapshot *s, uint64_t pid, const char *name);
 const char *snapshot_daemon_name(const struct snapshot *s, uint64_t pid);
 /* Adds an answer to "stats" of the daemon; takes its own reference to it. */
 bool snapshot_add(struct snapshot *s, uint64_t daemon, json_t *answer);
+/* Who a key is: its user or, if it stands for many users, "gid N", "all" or "shared".  `buf` may hold the result. */
+#define SNAP_USER_MAX 32
+const char *snapshot_key_user(const struct snap_key *k, const char *(*user_name)(uint64_t uid),
+			      char buf[SNAP_USER_MAX]);
+/* 0: both are the same user, or the same group of users; else an order among them. */
+int snapshot_compare_users(const struct snap_key *a, const struct snap_key *b);
 /* Parts of snapshot_add: the full name of a limit; keys (snapshot_keys.c) and pools
  * (snapshot_pools.c) of a scope.  False: out of memory. */
 void snapshot_limit_name(const json_t *limit, char out[SNAP_LIMIT_MAX]);

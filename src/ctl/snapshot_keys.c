@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of a scope, from "key_table" of its answer (ratefs-control(7)). */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,4 +103,36 @@ bool snapshot_read_keys(struct snap_scope *s, const json_t *table)
 			.oldest_ns = number(row, at.oldest_ns),
 		};
 	return true;
+}
+
+/* --- users -------------------------------------------------------------------------------------- */
+
+/* The uid of such a key is only that of the caller that waited last. */
+static bool has_many_users(const struct snap_key *k)
+{
+	return strcmp(k->kind, "gid") == 0 || strcmp(k->kind, "none") == 0 ||
+	       strcmp(k->kind, "shared") == 0;
+}
+
+const char *snapshot_key_user(const struct snap_key *k, const char *(*user_name)(uint64_t uid),
+			      char buf[SNAP_USER_MAX])
+{
+	if (!has_many_users(k))
+		return user_name(k->uid);
+	if (strcmp(k->kind, "gid") != 0)
+		return strcmp(k->kind, "none") == 0 ? "all" : "shared";
+	snprintf(buf, SNAP_USER_MAX, "gid %" PRIu64, k->id);
+	return buf;
+}
+
+int snapshot_compare_users(const struct snap_key *a, const struct snap_key *b)
+{
+	bool many = has_many_users(a);
+	if (many != has_many_users(b))
+		return many ? 1 : -1;
+	if (many && strcmp(a->kind, b->kind) != 0)
+		return strcmp(a->kind, b->kind);
+	uint64_t x = !many ? a->uid : strcmp(a->kind, "gid") == 0 ? a->id : 0;
+	uint64_t y = !many ? b->uid : strcmp(b->kind, "gid") == 0 ? b->id : 0;
+	return x < y ? -1 : x > y;
 }

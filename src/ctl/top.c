@@ -204,11 +204,19 @@ static int key_of(int c)
 	}
 }
 
+/* False: TERM names no terminal, or one whose cursor cannot be moved, such as "dumb" in editors. */
 static bool begin_terminal(SCREEN **screen)
 {
+	char move_cursor[] = "cup";
 	*screen = newterm(NULL, stdout, stdin);
 	if (!*screen)
 		return false;
+	const char *move = tigetstr(move_cursor);
+	if (!move || move == (const char *)-1) {
+		endwin();
+		delscreen(*screen);
+		return false;
+	}
 	cbreak();
 	noecho();
 	keypad(stdscr, TRUE);

@@ -283,23 +283,6 @@ static void key_head(struct top_line *line, unsigned columns)
 	end_line(&p);
 }
 
-/* Puts the user, or the group.  Keys of groups, or of everybody, stand for many users. */
-static void put_user(struct pen *p, const struct top_data *d, const struct snap_key *k,
-		     unsigned width)
-{
-	char group[32];
-	if (strcmp(k->kind, "gid") == 0) {
-		snprintf(group, sizeof(group), "gid %llu", (unsigned long long)k->id);
-		left(p, group, width);
-	} else {
-		left(p,
-		     strcmp(k->kind, "none") == 0     ? "all"
-		     : strcmp(k->kind, "shared") == 0 ? "shared"
-						      : d->user_name(k->uid),
-		     width);
-	}
-}
-
 /* A text that does not fit begins with '+'. */
 static void end_of(struct pen *p, const char *text, unsigned width)
 {
@@ -325,7 +308,7 @@ static void put_command(struct pen *p, const char *command, unsigned width)
 static void key_row(const struct top_data *d, const struct key_rates *r, struct top_line *line,
 		    unsigned columns)
 {
-	char buf[TEXT_AMOUNT_MAX];
+	char buf[TEXT_AMOUNT_MAX], user[SNAP_USER_MAX];
 	const struct snap_key *k = r->key;
 	struct key_columns w = key_columns(columns);
 	struct pen p = begin_line(line, columns);
@@ -334,7 +317,7 @@ static void key_row(const struct top_data *d, const struct key_rates *r, struct 
 		left(&p, r->mount->name, w.mount);
 		gap(&p);
 	}
-	put_user(&p, d, k, 8);
+	left(&p, snapshot_key_user(k, d->user_name, user), 8);
 	gap(&p);
 	if (w.id) {
 		snprintf(buf, sizeof(buf), "%llu", (unsigned long long)k->id);

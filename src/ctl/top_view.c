@@ -50,8 +50,9 @@ void top_data_free(struct top_data *d)
 
 static bool matches(const struct top_data *d, const struct key_rates *k, const char *filter)
 {
-	const char *const text[] = {d->user_name(k->key->uid), k->key->command, k->key->class,
-				    k->key->limit, k->mount->name};
+	char user[SNAP_USER_MAX];
+	const char *const text[] = {snapshot_key_user(k->key, d->user_name, user), k->key->command,
+				    k->key->class, k->key->limit, k->mount->name};
 	for (unsigned i = 0; i < ARRAY_SIZE(text); i++)
 		if (strcasestr(text[i], filter))
 			return true;
@@ -70,6 +71,7 @@ static const char *(*user_name_of)(uint64_t uid);
 static int compare(const void *a, const void *b)
 {
 	const struct key_rates *x = a, *y = b;
+	char x_user[SNAP_USER_MAX], y_user[SNAP_USER_MAX];
 	int rc = 0;
 	switch (sorted_by) {
 	case SORT_OPS:
@@ -85,7 +87,8 @@ static int compare(const void *a, const void *b)
 		rc = descending((double)x->key->oldest_ns, (double)y->key->oldest_ns);
 		break;
 	case SORT_USER:
-		rc = strcmp(user_name_of(x->key->uid), user_name_of(y->key->uid));
+		rc = strcmp(snapshot_key_user(x->key, user_name_of, x_user),
+			    snapshot_key_user(y->key, user_name_of, y_user));
 		break;
 	case SORT_COMMAND:
 		rc = strcmp(x->key->command, y->key->command);

@@ -111,20 +111,26 @@ enum use in_use(struct served_mount *m)
 char *in_use_text(const struct served_mount *m, bool names)
 {
 	const struct use_look *l = m->look;
+	struct fs_source_look source = {0};
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 	if (!out)
 		return NULL;
+	if (m->session)
+		fs_mount_look_source(m->session, &source);
 	if (!l)
 		fputs("cannot tell by whom: out of memory", out);
 	else if (!l->done)
 		fputs("cannot tell by whom: the path to its mountpoint hangs", out);
 	else if (l->handles)
 		fprintf(out, "%" PRIu64 " open file%s", l->handles, l->handles == 1 ? "" : "s");
-	else
+	else if (!source.stuck) /* else a request that hangs keeps the mount in use */
 		fputs("no open file, but a working directory, a mapped file or a mount below it",
 		      out);
+	if (source.stuck)
+		fprintf(out, "%s%u request%s stuck in the source", ftell(out) > 0 ? ", " : "",
+			source.stuck, source.stuck == 1 ? "" : "s");
 	for (unsigned i = 0; names && l && l->done && i < l->users.n; i++) {
 		fputs("; ", out);
 		mount_user_print(&l->users.user[i], out);

@@ -284,6 +284,9 @@ void request_run(struct request *r)
 		r->transport->defer(r);
 		return;
 	}
-	if (grant && mine)
-		gate_done(grant, outcome, r->bytes_moved);
+	if (!grant || !mine)
+		return;
+	if (r->too_many_open || r->no_space)
+		gate_refused(grant, &r->caller, outcome);
+	gate_done(grant, outcome, r->bytes_moved);
 }

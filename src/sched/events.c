@@ -29,6 +29,8 @@ const char *event_kind_name(enum event_kind kind)
 		[EVENT_TIMED_OUT] = "timed_out",
 		[EVENT_CANCELLED] = "cancelled",
 		[EVENT_MISCONFIGURED] = "misconfigured",
+		[EVENT_TOO_MANY_OPEN] = "too_many_open",
+		[EVENT_NO_SPACE] = "no_space",
 	};
 	return names[kind];
 }
@@ -118,6 +120,12 @@ static void probe(enum event_kind kind, const struct leaf *f, uint64_t key, uint
 		break;
 	case EVENT_CANCELLED:
 		PROBE(cancelled, mount, key, uid, c, wait_ns);
+		break;
+	case EVENT_TOO_MANY_OPEN:
+		PROBE(too_many_open, mount, key, uid, c, wait_ns);
+		break;
+	case EVENT_NO_SPACE:
+		PROBE(no_space, mount, key, uid, c, wait_ns);
 		break;
 	default:
 		PROBE(misconfigured, mount, key, uid, c, wait_ns);
@@ -209,6 +217,18 @@ static bool find_full(const struct chain *ch, struct refusal *why)
 	return false;
 }
 
+/* The widest scope whose max_open is reached.  Call with gate->lock held. */
+static void find_max_open(struct event *e, const struct leaf *f)
+{
+	const struct scope_way *way = atomic_load_explicit(&f->way, memory_order_acquire);
+	for (unsigned i = way->n; i-- > 0;)
+		if (permits_look(&way->node[i]->limiter->open).available <= 0) {
+			limit_name(way->node[i], RES_INFLIGHT, &e->limit[0]);
+			e->limit[0].name = "max_open";
+			return;
+		}
+}
+
 /* Asks the limits of the caller's key in a leaf. */
 static bool key_refuses(const struct event *e, const struct leaf *f, const struct caller *c,
 			struct refusal *why)
@@ -258,8 +278,19 @@ void event_of_refusal(enum event_kind kind, const struct leaf *f, const struct c
 		refused_name(g, c, &e);
 	gate_lock(g);
 	put_class(&e, f);
-	if (kind != EVENT_NO_ROOM)
+	if (kind == EVENT_TOO_MANY_OPEN)
+		find_max_open(&e, f);
+	else if (kind != EVENT_NO_ROOM && kind != EVENT_NO_SPACE)
 		find_refusing_limit(&e, f, c);
 	gate_unlock_deliver(g);
 	put(&g->events, &e);
+}
+
+void gate_refused(const struct grant *grant, const struct caller *caller, enum gate_outcome outcome)
+{
+	struct caller c = *caller;
+	c.opener = NULL; /* the request has been answered, so its file may be gone */
+	if (!grant->probe)
+		event_of_refusal(outcome == OUTCOME_NO_SPACE ? EVENT_NO_SPACE : EVENT_TOO_MANY_OPEN,
+				 grant->leaf, &c, &grant->cost);
 }

@@ -7,7 +7,7 @@
  * an event costs a load and a branch, and requests that need not wait cause no events.
  * Locking  events->lock, inside gate->lock; no callback is called with it held.
  * If sys/sdt.h was available at build time, the same events are probes for perf, bpftrace and SystemTap: provider "ratefs",
- * probes admitted, would_block, full, no_room, timed_out, cancelled, misconfigured with (mount, key, uid, ops, bytes, wait in ns). */
+ * probes with the names of the kinds below (admitted, would_block ...) and (mount, key, uid, ops, bytes, wait in ns). */
 #ifndef SCHED_EVENTS_H
 #define SCHED_EVENTS_H
 
@@ -24,6 +24,8 @@ enum event_kind {
 	EVENT_TIMED_OUT,
 	EVENT_CANCELLED,
 	EVENT_MISCONFIGURED,
+	EVENT_TOO_MANY_OPEN, /* max_open */
+	EVENT_NO_SPACE,	     /* size, inodes */
 	EVENT_KINDS
 };
 const char *event_kind_name(enum event_kind kind);

@@ -252,6 +252,10 @@ enum gate_outcome {
 };
 void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t bytes_moved);
 
+/* Call before gate_done with OUTCOME_TOO_MANY_OPEN or OUTCOME_NO_SPACE: tells those who subscribe to events. */
+void gate_refused(const struct grant *grant, const struct caller *caller,
+		  enum gate_outcome outcome);
+
 /* True: the grant counts against max_inflight until gate_done. */
 static inline bool gate_holds_permits(const struct grant *grant)
 {

@@ -41,6 +41,8 @@ hang() {
 { conf_a "$LOWER"; conf_b; } >"$CONF"
 start
 hang
+some_are_stuck() { ctl unmount a 2>&1 | grep -q 'a: is in use: 5 open files, 5 requests stuck in the source; --force'; }
+within 5s some_are_stuck || fail "unmount: $(ctl unmount a 2>&1)"
 ctl unmount a --force >"$TMP/said" 2>&1 &
 client=$!
 alive

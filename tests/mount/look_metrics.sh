@@ -84,6 +84,12 @@ board '[.panels[], .panels[].targets[], (.templating.list[] | select(.type == "q
 	all(.datasource == {type: "prometheus", uid: "${datasource}"})'
 board 'all(.panels[].targets; (map(.refId) | unique | length) == length)'
 board 'any(.panels[].targets[]; .expr | contains("ratefs_daemons_failed"))'
+# Hosts are told apart.  Figures have colours of their own: by default, Grafana shows 80 of anything in red, and 1 in green.
+board '[.panels[] | select(.type == "timeseries").targets[]] | all(.legendFormat | contains("{{instance}}"))'
+board '[.panels[] | select(.type == "timeseries").targets[].expr | select(contains(" by "))] | length > 3 and all(contains("by (instance, "))'
+board '[.panels[] | select(.type == "stat")] | all(.fieldConfig.defaults.thresholds.steps[0].value == null)'
+board '[.panels[] | select(.targets[0].expr | test("daemons_failed|stuck|paused|bypassing"))] |
+	length == 4 and all(.fieldConfig.defaults.thresholds.steps[1].value == 1)'
 # Every metric that rules and dashboard ask for exists.
 grep -Eoh '\bratefs_[a-z_]+' "$srcdir/conf/prometheus/ratefs.rules.yml" "$srcdir/conf/grafana/ratefs.json" | sort -u >"$TMP/names"
 while read -r name; do

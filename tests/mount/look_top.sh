@@ -131,6 +131,15 @@ for target in mnt "$MNT" "$MNT/file" global; do
 	plain_ends
 done
 
+# The same on terminals that cannot do more, such as those of editors.
+for term in dumb no-such-terminal; do
+	tm new-session -d -s top -x 120 -y 40 "TERM=$term $RATEFSCTL top"
+	within 10s shows '^> mnt\.read_bps +\[#' || fail "nothing is shown with TERM=$term: $(screen)"
+	! grep -q 'q quit' "$TMP/screen" || fail "keys to press with TERM=$term"
+	tm kill-session -t top
+	nap 200ms
+done
+
 # It ends with its terminal, even if SIGHUP is ignored.
 tm new-session -d -s top -x 80 -y 24 "trap '' HUP; exec $RATEFSCTL top"
 must_show 'q quit'

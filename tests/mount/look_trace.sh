@@ -97,6 +97,22 @@ equal "$(count long .op)" "$(count all '(.wait_ns // 0) >= 300000000')" "long wa
 all b '.event == "admitted" or .event == "would_block"'
 has b '.event == "would_block" and .wait_ns == 0 and .limit.name == "read_bps" and .limit.scope == "mount"'
 
+# So are opens past max_open and writes past size, which are refused after they were admitted.
+ok ctl set b max_open=1 size=1M >/dev/null # the source already holds more
+enforced() { [ "$(ctl stats b --json | jq -r .space.state)" = enforced ]; }
+within 10s enforced || fail "the size is not enforced: $(ctl stats b --json | jq -c .space)"
+listen refusals b
+within 10s all_listen || fail "trace does not subscribe: $(cat "$TMP/refusals.err")"
+exec 5<"$TMP/mnt_b/file"
+! cat "$TMP/mnt_b/file" >/dev/null 2>&1 || fail "max_open is not enforced"
+exec 5<&-
+refused_both() { ! echo x 2>/dev/null >"$TMP/mnt_b/new" && grep -q too_many_open "$TMP/refusals" && grep -q no_space "$TMP/refusals"; }
+within 10s refused_both || fail "no events of max_open and size: $(cat "$TMP/refusals")"
+stop_listening
+has refusals '.event == "too_many_open" and .op == "openclose" and .limit.name == "max_open" and .limit.scope == "mount" and .command == "cat"'
+has refusals '.event == "no_space" and .mount == "b" and .op == "write" and .limit == null'
+ok ctl set b max_open=off size=off >/dev/null
+
 # The longest name that a class may have.
 name=$(printf 'c%.0s' {1..64})
 ok ctl class add a "$name" match=uid:1003 read_bps=256K >/dev/null

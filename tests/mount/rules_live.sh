@@ -69,6 +69,8 @@ done
 printf '%s[class:a]\nmatch=uid:1\nparent=b\n' "$mounts" >"$CONF"
 says "\[class:a\] parent: there is no class 'b'" ctl reload
 equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["all","low","u0"]'
+# Without a mount: only what the daemon said, and nothing about containers, which are not looked for.
+equal "$(ctl class list --json | jq -c '[.daemons[].mounts[] | [.classes[0].name, has("containers")]]')" '[["all",false]]'
 printf '%s[class:u0]\nmatch=uid:1000, uid:1001\n[class:low]\nmatch=uid:1003, uid:1002\n' "$mounts" >"$CONF"
 ctl reload | grep -q "another order" || fail "classes that change places are not told"
 [ "$(ctl stats m --json | jq .parked_now)" -gt 50 ] || fail "too few requests wait at the end"

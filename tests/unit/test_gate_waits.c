@@ -284,6 +284,34 @@ START_TEST(a_full_bulkhead_names_its_scope)
 }
 END_TEST
 
+/* Refused after it was admitted, by what is not a rate. */
+START_TEST(too_many_open_files_and_no_space_are_events_like_other_refusals)
+{
+	struct cost c = {COST_OPENCLOSE, 1, 0};
+	struct grant g;
+	setup(LIMIT_READ_BPS, 1000000);
+	cfg.limits.max_open = 1;
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	const struct scope_way *way = gate_open_try(m, &nobody);
+	ck_assert_int_eq(gate_events_start(w.gate, wake, NULL), 0);
+	ck_assert_int_eq(gate_try(m, &c, &nobody, &g), GATE_GO);
+	ck_assert_ptr_null(gate_open_try(m, &nobody));
+	gate_refused(&g, &nobody, OUTCOME_TOO_MANY_OPEN);
+	gate_done(&g, OUTCOME_TOO_MANY_OPEN, 0);
+	struct waited_limit l = limit_of_refusal(EVENT_TOO_MANY_OPEN);
+	ck_assert(l.known && !l.each);
+	ck_assert_int_eq(l.scope, SCOPE_MOUNT);
+	ck_assert_str_eq(l.name, "max_open");
+	ck_assert_int_eq(gate_try(m, &c, &nobody, &g), GATE_GO);
+	gate_refused(&g, &nobody, OUTCOME_NO_SPACE);
+	gate_done(&g, OUTCOME_NO_SPACE, 0);
+	ck_assert(!limit_of_refusal(EVENT_NO_SPACE).known);
+	gate_events_stop(w.gate);
+	gate_open_release(way);
+	finish();
+}
+END_TEST
+
 /* --- names --- */
 
 static const char *program;
@@ -351,5 +379,6 @@ UNIT_MAIN("gate_waits", a_key_remembers_the_limit_that_it_waited_for_longest,
 	  a_full_ring_drops_the_newest_and_counts_them,
 	  what_is_refused_without_waiting_is_told_apart, a_refusal_names_the_limit_that_refused,
 	  a_refusal_names_a_limit_of_each_key, a_full_bulkhead_names_its_scope,
+	  too_many_open_files_and_no_space_are_events_like_other_refusals,
 	  a_key_is_called_as_the_program_that_waited_last,
 	  a_user_has_the_name_of_the_program_that_waited_last)

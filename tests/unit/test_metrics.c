@@ -131,6 +131,28 @@ START_TEST(of_users_only_those_who_waited_most_are_shown)
 }
 END_TEST
 
+/* The uid of such keys is only that of the caller that waited last. */
+START_TEST(what_many_users_waited_is_not_attributed_to_one_of_them)
+{
+	struct snapshot *s = snapshot_at(&first);
+	struct snap_key *key = s->scope[0].key;
+	key[0].kind = key[1].kind = "gid";
+	written(s, 5);
+	has("ratefs_top_user_wait_seconds" OF "mount=\"data\",user=\"gid 99\"} 3");
+	ck_assert_ptr_null(strstr(text, "alice"));
+	ck_assert_ptr_nonnull(strstr(text, "user=\"gid 100\""));
+	key[0].kind = key[1].kind = "none";
+	written(s, 5);
+	has("ratefs_top_user_wait_seconds" OF "mount=\"data\",user=\"all\"} 3.001");
+	key[0].kind = "shared";
+	key[1].kind = "uid";
+	written(s, 5);
+	has("ratefs_top_user_wait_seconds" OF "mount=\"data\",user=\"shared\"} 3");
+	has("ratefs_top_user_wait_seconds" OF "mount=\"data\",user=\"bob\"} 0.001");
+	snapshot_free(s);
+}
+END_TEST
+
 START_TEST(names_cannot_break_out_of_a_label)
 {
 	struct snapshot *s = snapshot_new(1);
@@ -167,5 +189,6 @@ UNIT_MAIN("metrics", figures_of_a_snapshot_are_written_in_base_units,
 	  scopes_of_a_daemon_that_did_not_answer_to_the_end_are_left_out,
 	  a_pool_says_what_is_granted_here_and_how_long_it_was_lost,
 	  waiting_is_a_histogram_whose_buckets_add_up,
-	  of_users_only_those_who_waited_most_are_shown, names_cannot_break_out_of_a_label,
+	  of_users_only_those_who_waited_most_are_shown,
+	  what_many_users_waited_is_not_attributed_to_one_of_them, names_cannot_break_out_of_a_label,
 	  each_family_is_written_once_with_help_and_type)

@@ -200,6 +200,14 @@ START_TEST(keys_are_sorted_and_filtered)
 	data();
 	draw(24, 80);
 	find(24, "nobody who matches the filter makes requests");
+	/* A group is found by its number, not by that of its users who waited last. */
+	b->scope[0].key[0].kind = "gid";
+	press("/alice\n");
+	data();
+	ck_assert_uint_eq(d.keys, 0);
+	press("/gid 99\n");
+	data();
+	ck_assert_uint_eq(d.keys, 1);
 	top_key(&v, &d, TOP_KEY_ESCAPE, &set);
 	ck_assert_str_eq(v.filter, "");
 	down();
