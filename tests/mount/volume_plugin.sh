@@ -145,10 +145,12 @@ ln -s "$TMP/secret" "$TMP/allowed/box"
 asks Mount '{"Name":"box","ID":"two"}'
 [ ! -e "$mine/secret" ] || fail "a daemon that was started again followed a link"
 refuses 500 'is not a directory below one' Mount '{"Name":"mine","ID":"two"}'
+# The new daemon cannot replace the mount of the killed one; it is removed with the last reference.
+asks Unmount '{"Name":"mine","ID":"one"}'
+! grep -qF " $mine " /proc/self/mountinfo || fail "a dead mount was left of a volume that the new daemon cannot mount"
 rm "$TMP/allowed/box"
 mv "$TMP/allowed/moved" "$TMP/allowed/box"
-asks Mount '{"Name":"mine","ID":"two"}'
-asks Unmount '{"Name":"mine","ID":"two"}'
+asks Mount '{"Name":"mine","ID":"one"}'
 equal "$(cat "$mine/file")" again "the right source is not mounted again"
 
 # --- in use
