@@ -34,6 +34,7 @@ refuses 400 'mountpoint: is set by' Create '{"Name":"bad","Opts":{"mountpoint":"
 refuses 400 'Source-NoFollow: is set by' Create '{"Name":"bad","Opts":{"Source-NoFollow":"no"}}'
 refuses 400 'options: is set by' Create '{"Name":"bad","Opts":{"options":"source=/etc"}}'
 refuses 400 'a value must not contain quotes' Create '{"Name":"bad","Opts":{"iops":"1\nsource = /etc"}}'
+refuses 400 'write-bps: is given twice|write_bps: is given twice' Create '{"Name":"bad","Opts":{"write_bps":"1M","write-bps":"2M"}}'
 refuses 400 'unknown option' Create '{"Name":"bad","Opts":{"global.iops":"1"}}'
 equal "$(asks List '' '.Volumes | length')" 0 "a refused volume is there"
 
@@ -146,8 +147,9 @@ asks Mount '{"Name":"box","ID":"two"}'
 [ ! -e "$mine/secret" ] || fail "a daemon that was started again followed a link"
 refuses 500 'is not a directory below one' Mount '{"Name":"mine","ID":"two"}'
 # The new daemon cannot replace the mount of the killed one; it is removed with the last reference.
+nothing_at() { ! grep -qF " $1 " /proc/self/mountinfo; }
 asks Unmount '{"Name":"mine","ID":"one"}'
-! grep -qF " $mine " /proc/self/mountinfo || fail "a dead mount was left of a volume that the new daemon cannot mount"
+nothing_at "$mine" || fail "a dead mount was left of a volume that the new daemon cannot mount"
 rm "$TMP/allowed/box"
 mv "$TMP/allowed/moved" "$TMP/allowed/box"
 asks Mount '{"Name":"mine","ID":"one"}'
@@ -206,7 +208,8 @@ asks Create '{"Name":"dead"}'
 mnt=$(asks Mount '{"Name":"dead","ID":"one"}' .Mountpoint)
 kill -9 "$(daemon_pid)"
 asks Unmount '{"Name":"dead","ID":"one"}'
-! grep -qF " $mnt " /proc/self/mountinfo || fail "a dead mount was left"
+# If the plugin has just started another daemon, which is still mounting the volume, it unmounts it when it looks the next time.
+within 45s nothing_at "$mnt" || fail "a dead mount was left"
 asks Remove '{"Name":"dead"}'
 asks Mount '{"Name":"mine","ID":"one"}'
 
@@ -239,7 +242,7 @@ for call in Unmount Mount; do
 	kill -9 "$daemon"
 	asks $call '{"Name":"slow","ID":"one"}'
 	if [ $call = Unmount ]; then
-		! grep -qF " $mnt " /proc/self/mountinfo || fail "a dead mount was left by a daemon that died slowly"
+		within 45s nothing_at "$mnt" || fail "a dead mount was left by a daemon that died slowly"
 	else
 		touch "$mnt/file" || fail "mounted again, but dead"
 		asks Unmount '{"Name":"slow","ID":"one"}'
