@@ -146,13 +146,10 @@ ln -s "$TMP/secret" "$TMP/allowed/box"
 asks Mount '{"Name":"box","ID":"two"}'
 [ ! -e "$mine/secret" ] || fail "a daemon that was started again followed a link"
 refuses 500 'is not a directory below one' Mount '{"Name":"mine","ID":"two"}'
-# The new daemon cannot replace the mount of the killed one; it is removed with the last reference.
-nothing_at() { ! grep -qF " $1 " /proc/self/mountinfo; }
-asks Unmount '{"Name":"mine","ID":"one"}'
-nothing_at "$mine" || fail "a dead mount was left of a volume that the new daemon cannot mount"
 rm "$TMP/allowed/box"
 mv "$TMP/allowed/moved" "$TMP/allowed/box"
-asks Mount '{"Name":"mine","ID":"one"}'
+asks Mount '{"Name":"mine","ID":"two"}'
+asks Unmount '{"Name":"mine","ID":"two"}'
 equal "$(cat "$mine/file")" again "the right source is not mounted again"
 
 # --- in use
@@ -204,6 +201,7 @@ start_plugin --allow-source="$TMP/allowed"
 asks Mount '{"Name":"mine","ID":"one"}'
 
 # --- nothing of a daemon that was killed is left when its volume is removed
+nothing_at() { ! grep -qF " $1 " /proc/self/mountinfo; }
 asks Create '{"Name":"dead"}'
 mnt=$(asks Mount '{"Name":"dead","ID":"one"}' .Mountpoint)
 kill -9 "$(daemon_pid)"
@@ -212,6 +210,16 @@ asks Unmount '{"Name":"dead","ID":"one"}'
 within 45s nothing_at "$mnt" || fail "a dead mount was left"
 asks Remove '{"Name":"dead"}'
 asks Mount '{"Name":"mine","ID":"one"}'
+# The same if another daemon runs already, which could not mount the volume, because its source has gone.
+mkdir "$TMP/allowed/gone"
+asks Create "{\"Name\":\"dead\",\"Opts\":{\"source\":\"$TMP/allowed/gone\"}}"
+mnt=$(asks Mount '{"Name":"dead","ID":"one"}' .Mountpoint)
+kill -9 "$(daemon_pid)"
+rmdir "$TMP/allowed/gone"
+asks Mount '{"Name":"mine","ID":"one"}'
+asks Unmount '{"Name":"dead","ID":"one"}'
+within 45s nothing_at "$mnt" || fail "a dead mount was left of a volume that the new daemon cannot mount"
+asks Remove '{"Name":"dead"}'
 
 # --- the same if it takes seconds to die, because it has much memory or the machine is busy
 # dies_slowly PID SECONDS: holds a process that was killed before it closes its files.  Run it in the
