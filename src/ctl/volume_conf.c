@@ -83,15 +83,15 @@ static int put_option(FILE *out, const struct volume_options *known, const char 
 	return 0;
 }
 
-static bool is_given(const json_t *options, const char *a, const char *b)
+/* How many of the options have one of these names. */
+static unsigned n_given(const json_t *options, const char *a, const char *b)
 {
+	unsigned n = 0;
 	const char *key;
 	json_t *value;
-	json_object_foreach ((json_t *)options, key, value) {
-		if (volume_same_option(key, a) || volume_same_option(key, b))
-			return true;
-	}
-	return false;
+	json_object_foreach ((json_t *)options, key, value)
+		n += volume_same_option(key, a) || volume_same_option(key, b);
+	return n;
 }
 
 void volume_conf_mount_name(char name[VOLUME_SECTION_MAX], unsigned id)
@@ -123,11 +123,13 @@ static int put_section(FILE *out, const struct volume_options *known,
 	fprintf(out, "mountpoint = \"%s\"\n", place->mountpoint);
 	fprintf(out, "fsname = \"ratefs-volume:%s\"\n", place->name);
 	/* Containers can create anything in a volume: nothing in it may grant privileges on the host. */
-	if (!is_given(options, "suid", "nosuid"))
+	if (!n_given(options, "suid", "nosuid"))
 		fputs("nosuid = yes\n", out);
-	if (!is_given(options, "dev", "nodev"))
+	if (!n_given(options, "dev", "nodev"))
 		fputs("nodev = yes\n", out);
 	json_object_foreach ((json_t *)options, key, value) {
+		if (n_given(options, key, key) > 1)
+			return error_set(err, "%s: is given twice", key);
 		if (put_option(out, known, key, json_string_value(value), err) < 0)
 			return -1;
 	}

@@ -264,13 +264,13 @@ static int unmount_volume(void *ctx, const char *name, struct error *err)
 	AUTO_JSON *answer = NULL;
 	struct error why = ERROR_INIT;
 	int rc = ask(ctx, request_new("unmount", name), &answer, &why);
-	if (rc < 0)
-		remove_dead(ctx, name);
 	/* rc < 0: there is no daemon; PROTO_NO_TARGET: it does not know the mount */
-	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET)
+	if (rc <= PROTO_OK || rc == PROTO_NO_TARGET ||
+	    (rc == PROTO_WRONG_STATE && is_in_state(ctx, name, "unmounted"))) {
+		/* A daemon that was started after another one was killed replaces its mount only if it can mount the volume. */
+		remove_dead(ctx, name);
 		return 0;
-	if (rc == PROTO_WRONG_STATE && is_in_state(ctx, name, "unmounted"))
-		return 0;
+	}
 	error_set(err, "%s", why.text);
 	return rc == PROTO_IN_USE ? 1 : -1;
 }

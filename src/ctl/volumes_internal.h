@@ -42,6 +42,8 @@ int volumes_rewrite_conf(struct volumes *v, const char *add, const char *drop, s
 char *volumes_served_section(const struct volumes *v, const json_t *volume);
 /* Unmounts a volume that nobody refers to.  0: it is not mounted any more; 1 with err: it is in use; -1 with err. */
 int volumes_release(struct volumes *v, const char *name, struct error *err);
+/* True: the daemon does not answer.  Asking it to mount every volume would take minutes, and engines would wait as long. */
+bool volumes_daemon_is_silent(const struct volumes *v);
 /* Moves trees of volumes that were removed to the trash, and removes empty ones. */
 void volumes_find_lost(struct volumes *v);
 /* Deletes what is in the trash, in the background. */

@@ -116,6 +116,18 @@ json_t *volumes_list(struct volumes *v)
 
 /* --- containers that are gone --------------------------------------------------------------- */
 
+bool volumes_daemon_is_silent(const struct volumes *v)
+{
+	const char *name;
+	json_t *volume;
+	uint64_t ignored;
+	json_object_foreach (volume_all(v->state.root), name, volume) {
+		if (json_object_size(volume_references(volume)))
+			return !v->daemon->requests(v->daemon_ctx, name, &ignored);
+	}
+	return false;
+}
+
 static bool is_old(const struct volumes *v, json_t *references)
 {
 	const char *id;
@@ -127,14 +139,17 @@ static bool is_old(const struct volumes *v, json_t *references)
 	return true;
 }
 
-/* True: enough searches in a row have found no container that uses the volume, and no request between them. */
-static bool is_deserted(struct volumes *v, const char *name, const json_t *volume, json_t *uses)
+/* True: enough searches in a row have found no container that uses the volume, and no request between them.  *silent: the daemon
+ * does not answer. */
+static bool is_deserted(struct volumes *v, const char *name, const json_t *volume, json_t *uses,
+			bool *silent)
 {
 	json_t *references = volume_references(volume);
-	uint64_t requests;
-	if (!json_object_size(references) || json_object_get(uses, name) ||
-	    json_object_get(references, PODMAN_ID) || !is_old(v, references) ||
-	    !v->daemon->requests(v->daemon_ctx, name, &requests)) {
+	uint64_t requests = 0;
+	bool may_be = json_object_size(references) && !json_object_get(uses, name) &&
+		      !json_object_get(references, PODMAN_ID) && is_old(v, references);
+	*silent = may_be && !v->daemon->requests(v->daemon_ctx, name, &requests);
+	if (!may_be || *silent) {
 		json_object_del(v->unused, name);
 		return false;
 	}
@@ -161,15 +176,18 @@ static void drop_references(struct volumes *v, const char *name)
 			    name, error_is_set(&err) ? err.text : "out of memory");
 }
 
-static void collect_one(struct volumes *v, const char *name, json_t *uses)
+/* False: the daemon does not answer. */
+static bool collect_one(struct volumes *v, const char *name, json_t *uses)
 {
 	struct error err = ERROR_INIT;
 	const json_t *volume = volume_find(v->state.root, name);
-	if (is_deserted(v, name, volume, uses))
+	bool silent;
+	if (is_deserted(v, name, volume, uses, &silent))
 		drop_references(v, name);
 	else if (!json_object_size(volume_references(volume)))
 		volumes_unmount_locked(
 			v, name, "", &err); /* without a reference: a volume that stayed mounted */
+	return !silent;
 }
 
 void volumes_collect(struct volumes *v)
@@ -180,8 +198,9 @@ void volumes_collect(struct volumes *v)
 		return;
 	pthread_mutex_lock(&v->change);
 	json_t *names = volumes_keys(volume_all(v->state.root));
-	for (size_t i = 0; i < json_array_size(names); i++)
-		collect_one(v, json_string_value(json_array_get(names, i)), uses);
+	bool silent = false;
+	for (size_t i = 0; i < json_array_size(names) && !silent; i++)
+		silent = !collect_one(v, json_string_value(json_array_get(names, i)), uses);
 	pthread_mutex_unlock(&v->change);
 	json_decref(names);
 	json_decref(uses);

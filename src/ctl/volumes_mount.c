@@ -253,8 +253,12 @@ void volumes_recover(struct volumes *v)
 	json_t *volume;
 	pthread_mutex_lock(&v->change);
 	volumes_make_spares(v);
+	bool silent = volumes_daemon_is_silent(v);
+	if (silent)
+		log_warning("the ratefs daemon does not answer at %s", v->setup.control);
 	json_object_foreach (volume_all(v->state.root), name, volume) {
-		recover_one(v, name, volume);
+		if (!silent)
+			recover_one(v, name, volume);
 	}
 	volumes_find_lost(v);
 	pthread_mutex_unlock(&v->change);

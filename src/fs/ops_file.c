@@ -111,7 +111,7 @@ static int open_inode(struct request *req, const struct inode_ref *ref, int call
 		return S_ISDIR(ref->inode->type) ? -EISDIR : -ENXIO;
 	int res = caller_flags & O_TRUNC ? be_truncator(fs, req, ref->inode) : 0;
 	if (res == 0 && (caller_flags & O_TRUNC))
-		res = space_cut_begin(&space, fs, ref->inode, ref->fd);
+		res = space_cut_begin(&space, fs, ref->inode, ref->fd, 0);
 	if (res < 0)
 		return res;
 	AUTO_FD fd = open_backing(req, ref, caller_flags);

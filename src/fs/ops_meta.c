@@ -192,7 +192,7 @@ static bool explicit_times(int to_set)
 static int cut(struct fs *fs, struct inode *inode, int fd, off_t size, struct handle *h)
 {
 	struct space_op space;
-	int res = space_cut_begin(&space, fs, inode, fd);
+	int res = space_cut_begin(&space, fs, inode, fd, size);
 	if (res == 0)
 		res = set_size(fd, size, h);
 	space_end(&space, fd);

@@ -97,6 +97,7 @@ static bool keeper_waits(struct space *sp, uint64_t ns, bool for_long, bool *res
 	       (!for_long || atomic_load(&sp->keeper_sleeps)))
 		rc = pthread_cond_timedwait(&sp->cond, &sp->lock, &until);
 	*rescan = sp->rescan;
+	atomic_store(&sp->rescanning, *rescan); /* first: whoever waits for its end must not miss it */
 	sp->rescan = false;
 	pthread_mutex_unlock(&sp->lock);
 	return !atomic_load(&sp->stop);
@@ -305,6 +306,7 @@ static void stop_keeper(struct space *sp)
 	sp->keeper_runs = false;
 	sp->phase = SPACE_OFF;
 	sp->rescan = false;
+	atomic_store(&sp->rescanning, false);
 	pthread_mutex_unlock(&sp->lock);
 	atomic_store(&sp->counting, false);
 	atomic_store(&sp->enforcing, false);
@@ -398,7 +400,7 @@ void space_look(const struct space *sp, struct space_look *out)
 {
 	*out = (struct space_look){
 		.phase = atomic_load(&sp->phase),
-		.rescanning = atomic_load(&sp->rescanning) || atomic_load(&sp->rescan),
+		.rescanning = atomic_load(&sp->rescan) || atomic_load(&sp->rescanning),
 		.limits = {atomic_load(&sp->limit_bytes), atomic_load(&sp->limit_inodes)},
 		.bytes = space_used(&sp->table.bytes),
 		.inodes = space_used(&sp->table.inodes),

@@ -2,6 +2,7 @@
 /* Space accounting of open files and of the data written to them. */
 #include <errno.h>
 #include <linux/falloc.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -16,6 +17,11 @@
  * write looks up in the block map of the file which blocks are missing and reserves only those, so that excessive
  * reservations never make another request fail. */
 #define MARGIN (64ULL << 20)
+
+/* How long a request waits for preallocated blocks to be freed, which happens every second. */
+#define TRIM_MAX_NS	 (3 * NSEC_PER_SEC)
+#define TRIM_NAP_NS	 (5 * NSEC_PER_MSEC)
+#define TRIM_WAITING_MAX 4 /* requests that wait at the same time; others are refused */
 
 /* --- open files ------------------------------------------------------------------------------ */
 
@@ -118,6 +124,59 @@ static uint64_t cap_of(struct space_op *op, const struct stat *st)
 	return max_u64(space_end_of(op->sp, st), table_kept(&op->sp->table, op->slot));
 }
 
+/* *n: preallocated bytes before `to`. */
+static int preallocated(struct space_op *op, int fd, uint64_t to, uint64_t *n)
+{
+	struct stat st;
+	int res = mirror_stat(fd, &st);
+	if (res < 0)
+		return res;
+	uint64_t end = cap_of(op, &st), bytes = (uint64_t)st.st_blocks * 512,
+		 counted = table_counted(&op->sp->table, op->slot);
+	*n = to > end && bytes > counted
+		     ? min_u64(bytes - counted, space_round_up(to - end, op->sp->block))
+		     : 0;
+	return 0;
+}
+
+static bool reserves_preallocated(struct space_op *op, const struct fs *fs, uint64_t n)
+{
+	bool fits = space_reserve(&op->sp->table.bytes, n, 0, space_bytes_limit(fs));
+	op->bytes += fits ? n : 0;
+	return fits;
+}
+
+/* Waits until the keeper has made XFS free so many preallocated blocks that the others fit. */
+static int wait_for_trim(struct space_op *op, struct fs *fs, int fd, uint64_t to)
+{
+	const struct timespec nap = {.tv_nsec = TRIM_NAP_NS};
+	uint64_t until_ns = monotonic_ns() + TRIM_MAX_NS, n;
+	int res = space_enter_fd(op->sp, op->slot, fd); /* tells it that there are some */
+	space_wake(op->sp);
+	while (res == 0 && atomic_load(&op->sp->trims) && monotonic_ns() < until_ns) {
+		nanosleep(&nap, NULL);
+		res = preallocated(op, fd, to, &n);
+		if (res == 0 && reserves_preallocated(op, fs, n))
+			return 0;
+	}
+	return res < 0 ? res : space_refuse(fs);
+}
+
+/* The file is about to end at `to` or beyond it: preallocated blocks before that become its data. */
+static int take_preallocated(struct space_op *op, struct fs *fs, int fd, uint64_t to)
+{
+	uint64_t n;
+	if (!op->sp->overallocates || !space_bytes_limit(fs) || slot_counts_all(op->slot))
+		return 0;
+	int res = preallocated(op, fd, to, &n);
+	if (res < 0 || reserves_preallocated(op, fs, n))
+		return res;
+	bool may_wait = atomic_fetch_add(&op->sp->waiting, 1) < TRIM_WAITING_MAX;
+	res = may_wait ? wait_for_trim(op, fs, fd, to) : space_refuse(fs);
+	atomic_fetch_sub(&op->sp->waiting, 1);
+	return res;
+}
+
 /* Little is free: reserves only missing blocks, and if necessary shortens the range to [from, *to). */
 static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const struct stat *st,
 			   uint64_t from, uint64_t *to, bool in_part)
@@ -126,14 +185,15 @@ static int reserve_closely(struct space_op *op, struct fs *fs, int fd, const str
 	struct map_range r = {from, *to, op->sp->block, cap_of(op, st)};
 	uint64_t limit = space_bytes_limit(fs), missing = map_missing(fd, &r);
 	if (space_reserve_soon(fs, c, missing, limit)) {
-		op->bytes = missing;
+		op->bytes += missing;
 		return 0;
 	}
 	if (!in_part)
 		return space_refuse(fs);
-	op->bytes = space_reserve_part(c, missing, op->sp->block, limit);
-	if (op->bytes < missing)
-		*to = map_fitting(fd, &r, op->bytes);
+	uint64_t part = space_reserve_part(c, missing, op->sp->block, limit);
+	op->bytes += part;
+	if (part < missing)
+		*to = map_fitting(fd, &r, part);
 	return *to > from ? 0 : space_refuse(fs);
 }
 
@@ -178,12 +238,16 @@ static int reserve_write(struct space_op *op, struct fs *fs, struct handle *h, o
 		 most = space_span((uint64_t)off, *size, op->sp->block);
 	bool append = how == SPACE_APPEND, exactly = slot_counts_all(op->slot);
 	most += append ? op->sp->block : 0;
+	int res = append ? 0
+			 : take_preallocated(op, fs, h->fd, (uint64_t)off - (uint64_t)off % op->sp->block);
+	if (res < 0)
+		return res;
 	if (!exactly && (!limit || space_reserve(&op->sp->table.bytes, most, MARGIN, limit))) {
-		op->bytes = limit ? most : 0;
+		op->bytes += limit ? most : 0;
 		return 0;
 	}
 	struct stat st;
-	int res = mirror_stat(h->fd, &st);
+	res = mirror_stat(h->fd, &st);
 	uint64_t from = append && res == 0 ? (uint64_t)st.st_size : (uint64_t)off;
 	uint64_t to = from + *size;
 	if (res == 0)
@@ -232,9 +296,18 @@ int space_allocate_begin_slow(struct space_op *op, struct fs *fs, struct handle 
 	if (!space_bytes_limit(fs))
 		return 0;
 	struct stat st;
-	res = mirror_stat(h->fd, &st);
+	/* XFS will not free any preallocated blocks of this file: all of them count from now on. */
+	res = take_preallocated(op, fs, h->fd, UINT64_MAX);
+	if (res == 0)
+		res = mirror_stat(h->fd, &st);
 	if (res == 0)
 		res = reserve_closely(op, fs, h->fd, &st, (uint64_t)off, &to, false);
+	return res < 0 ? space_give_up(op, res) : 0;
+}
+
+int space_cut_begin_slow(struct space_op *op, struct fs *fs, int fd, off_t size)
+{
+	int res = take_preallocated(op, fs, fd, (uint64_t)size);
 	return res < 0 ? space_give_up(op, res) : 0;
 }
 

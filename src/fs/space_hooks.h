@@ -107,12 +107,15 @@ static inline uint64_t space_xattr_bytes(const struct fs *fs, const char *name, 
 		return 0;
 	return space_round_up(strlen(name) + size + 1, fs->cfg.space->block);
 }
-static inline int space_cut_begin(struct space_op *op, struct fs *fs, struct inode *inode, int fd)
+/* A truncation to `size`, which may also be more than the file has. */
+int space_cut_begin_slow(struct space_op *op, struct fs *fs, int fd, off_t size);
+static inline int space_cut_begin(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
+				  off_t size)
 {
 	int res = space_change_begin(op, fs, inode, fd, 0);
 	if (op->sp)
 		op->cut = true;
-	return res;
+	return op->sp && size ? space_cut_begin_slow(op, fs, fd, size) : res;
 }
 /* Adds a name to a directory, with a new inode of that type or without. */
 #define SPACE_NO_INODE 0

@@ -107,6 +107,14 @@ uint64_t table_kept(struct space_table *t, struct space_slot *s)
 	return end;
 }
 
+uint64_t table_counted(struct space_table *t, struct space_slot *s)
+{
+	struct space_shard *sh = lock_of(t, s);
+	int64_t bytes = s->bytes;
+	pthread_mutex_unlock(&sh->lock);
+	return bytes < 0 ? 0 : (uint64_t)bytes;
+}
+
 void table_handle(struct space_table *t, struct space_slot *s, struct fhandle *out)
 {
 	struct space_shard *sh = lock_of(t, s);

@@ -235,5 +235,8 @@ int state_save(const struct space_state *s, const struct space_total *total, boo
 		res = -errno;
 	if (res < 0)
 		unlinkat(s->dir_fd, name, 0);
+	/* Or the next mount would believe an old total, even after a crash. */
+	if (res < 0 && !clean)
+		unlinkat(s->dir_fd, s->name, 0);
 	return res;
 }

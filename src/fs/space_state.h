@@ -32,7 +32,7 @@ int state_open(struct space_state *s, const char *dir, const char *source, int r
 void state_close(struct space_state *s);
 /* True: the last unmount of the tree was clean, with this total. */
 bool state_load(const struct space_state *s, struct space_total *out);
-/* 0 or -errno. */
+/* 0 or -errno.  If `clean` is false, an old total is gone even if this fails, for example because the disk is full. */
 int state_save(const struct space_state *s, const struct space_total *total, bool clean);
 
 #endif

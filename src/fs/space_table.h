@@ -192,6 +192,8 @@ static inline bool slot_is_unverified(const struct space_slot *s)
 void table_keep(struct space_table *t, struct space_slot *s, uint64_t end);
 void table_cut(struct space_table *t, struct space_slot *s);
 uint64_t table_kept(struct space_table *t, struct space_slot *s);
+/* How many bytes of the total belong to the file. */
+uint64_t table_counted(struct space_table *t, struct space_slot *s);
 /* The preallocated blocks of this file stay; count them. */
 static inline void slot_count_all(struct space_slot *s)
 {

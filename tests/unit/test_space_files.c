@@ -173,6 +173,25 @@ START_TEST(a_total_is_believed_only_after_an_orderly_end_and_for_the_same_direct
 }
 END_TEST
 
+START_TEST(an_old_total_is_gone_if_the_mount_cannot_be_noted)
+{
+	int fd = enter_new_dir();
+	char dir[100], in_its_way[48];
+	struct space_state s;
+	struct space_total t = {12345, 67}, got;
+	snprintf(dir, sizeof(dir), "%s/space", top);
+	ck_assert_int_eq(state_open(&s, dir, top, fd), 0);
+	ck_assert_int_eq(state_save(&s, &t, true), 0);
+	ck_assert(state_load(&s, &got));
+	snprintf(in_its_way, sizeof(in_its_way), "%s.new", s.name);
+	ck_assert_int_eq(mkdirat(s.dir_fd, in_its_way, 0700), 0);
+	ck_assert_int_lt(state_save(&s, &t, false), 0);
+	ck_assert(!state_load(&s, &got));
+	state_close(&s);
+	leave_dir(fd);
+}
+END_TEST
+
 static void put_total(int dir, unsigned i, time_t saved)
 {
 	char name[40];
@@ -215,4 +234,5 @@ END_TEST
 UNIT_MAIN("space_files", a_scan_sees_every_name_once_however_deep, a_scan_can_be_stopped,
 	  a_scan_ends_with_the_error_of_its_visitor, the_map_tells_which_blocks_are_missing,
 	  a_total_is_believed_only_after_an_orderly_end_and_for_the_same_directory,
+	  an_old_total_is_gone_if_the_mount_cannot_be_noted,
 	  only_the_newest_totals_and_those_in_use_are_kept)

@@ -23,7 +23,7 @@ struct fake {
 	bool mount_fails, in_use, check_fails, shows_another, silent;
 	int pending; /* this many calls find the mount still being made */
 	uint64_t requests;
-	unsigned mounts, unmounts;
+	unsigned mounts, unmounts, asked;
 	char mounted[64]; /* the last one */
 	char checked[1000];
 };
@@ -58,7 +58,8 @@ static json_t *fake_status(void *ctx, const char *name)
 
 static bool fake_requests(void *ctx, const char *name, uint64_t *n)
 {
-	const struct fake *f = ctx;
+	struct fake *f = ctx;
+	f->asked++;
 	*n = f->silent ? 0 : f->requests;
 	return !f->silent;
 }
@@ -711,6 +712,30 @@ START_TEST(a_volume_whose_daemon_does_not_answer_is_not_deserted)
 }
 END_TEST
 
+START_TEST(a_daemon_that_does_not_answer_is_not_asked_about_every_volume)
+{
+	struct world w;
+	setup(&w);
+	for (unsigned i = 0; i < 3; i++) {
+		char body[64];
+		snprintf(body, sizeof(body), "{\"Name\":\"v%u\",\"ID\":\"x\"}", i);
+		ck_assert_uint_eq(call(&w, CREATE, body), 200);
+		ck_assert_uint_eq(call(&w, MOUNT, body), 200);
+	}
+	ck_assert_uint_eq(w.fake.mounts, 3);
+	w.fake.silent = true;
+	w.fake.asked = 0;
+	volumes_recover(&w.v);
+	volumes_collect(&w.v);
+	ck_assert_uint_eq(w.fake.mounts, 3);
+	ck_assert_uint_eq(w.fake.asked, 2);
+	w.fake.silent = false;
+	volumes_recover(&w.v);
+	ck_assert_uint_eq(w.fake.mounts, 6);
+	teardown(&w);
+}
+END_TEST
+
 START_TEST(references_are_kept_while_the_volume_cannot_be_unmounted)
 {
 	struct world w;
@@ -926,6 +951,7 @@ UNIT_MAIN("volume", a_name_is_one_harmless_word,
 	  references_that_podman_counts_itself_are_never_dropped,
 	  a_volume_with_requests_is_not_deserted,
 	  a_volume_whose_daemon_does_not_answer_is_not_deserted,
+	  a_daemon_that_does_not_answer_is_not_asked_about_every_volume,
 	  references_are_kept_while_the_volume_cannot_be_unmounted,
 	  references_do_not_survive_a_boot,
 	  a_tree_that_a_killed_plugin_left_is_deleted_and_no_other,
