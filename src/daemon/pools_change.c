@@ -66,19 +66,18 @@ static void move(struct pool *p, const struct pool_member_config *cfg)
 	pool_helper_renew(p);
 }
 
-/* Limits that a command does not change stay exactly as they are in the pool.  What this host would make of them can differ:
- * with another `window`, it cannot express their capacity. */
-static void keep_limits(const struct pool *p, const struct settings *s, struct pool_limits *limits)
+/* Replaces the limits that the command, whose settings are `s`, does not change by those of `from`.  What this host would make
+ * of them can differ from what is in force: with another `window`, it cannot express their capacity. */
+static void keep_limits(const struct pool *p, const struct settings *s,
+			const struct pool_limits *from, struct pool_limits *limits)
 {
-	struct pool_limits known;
-	pool_member_limits(&p->member, &known);
 	for (unsigned k = 0; k < POOL_LIMITS; k++) {
 		const struct limit_config *a = &p->s.limits.limit[k], *b = &s->limits.limit[k];
 		if (a->enabled != b->enabled || a->rate_per_sec != b->rate_per_sec ||
 		    a->burst != b->burst || p->s.limits.window_ns != s->limits.window_ns)
 			continue;
-		limits->rate[k] = known.rate[k];
-		limits->capacity[k] = known.capacity[k];
+		limits->rate[k] = from->rate[k];
+		limits->capacity[k] = from->capacity[k];
 	}
 }
 
@@ -90,9 +89,12 @@ static void change(struct pool *p, struct settings *s, bool command)
 			 differs(&p->s, s, "auth_file") || differs(&p->s, s, "tls_ca") ||
 			 differs(&p->s, s, "tls_cert") || differs(&p->s, s, "tls_key") ||
 			 differs(&p->s, s, "lease");
+	struct pool_limits in_force;
+	pool_member_limits(&p->member, &in_force);
 	pool_member_config_of(s, &cfg);
+	/* A reload compares the file with what this host has configured or set itself, not with what others have set. */
 	if (command)
-		keep_limits(p, s, &cfg.limits);
+		keep_limits(p, s, elsewhere ? &in_force : &p->member.cfg.limits, &cfg.limits);
 	if (elsewhere)
 		move(p, &cfg);
 	else
@@ -271,8 +273,11 @@ int pools_set(struct pools *ps, const char *name, struct settings *s, struct err
 		return -1;
 	if (change_scopes(p, s, err) < 0)
 		return -1;
+	struct pool_limits limits, in_force;
+	pool_member_limits(&p->member, &in_force);
+	pool_config_limits(s, &limits);
+	keep_limits(p, s, &in_force, &limits);
 	change(p, s, true);
-	const struct pool_limits limits = p->member.cfg.limits;
 	pool_member_set(&p->member, &limits, monotonic_ns());
 	pool_take_limits(p);
 	pools_set_timer(ps);

@@ -70,10 +70,12 @@ void pool_member_set(struct pool_member *m, const struct pool_limits *limits, ui
 {
 	struct pool_limits known;
 	pool_member_limits(m, &known);
-	for (unsigned k = 0; k < POOL_LIMITS; k++)
-		if (!same_limit(limits, &known, k))
-			m->set[k] = m->seq + 1;
-	m->cfg.limits = *limits;
+	for (unsigned k = 0; k < POOL_LIMITS; k++) {
+		if (same_limit(limits, &known, k))
+			continue;
+		m->set[k] = m->seq + 1;
+		copy_limit(&m->cfg.limits, limits, k);
+	}
 	m->next_ns = now_ns;
 }
 

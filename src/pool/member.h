@@ -90,7 +90,7 @@ struct pool_member {
 };
 
 void pool_member_init(struct pool_member *m, const struct pool_member_config *cfg, uint64_t now_ns);
-/* Changes the settings of the member.  Limits that differ from those that it had become the pool's. */
+/* Changes the settings of the member.  Limits that differ from those that this member had, configured or set, become the pool's. */
 void pool_member_configure(struct pool_member *m, const struct pool_member_config *cfg,
 			   uint64_t now_ns);
 /* Sets those of the pool's limits that are not in force already, for all members, with the next call. */

@@ -110,6 +110,15 @@ no_iops() { ctl stats pool:p -j | jq -e '.pools[0].limits.iops == null' >/dev/nu
 within 5s no_iops || fail "iops is not off: $(ctl stats pool:p -j)"
 host_down 3
 
+# A reload compares the file with what this host has set (bps=8M, iops=800), and keeps what another one has set since.
+ok ctl set pool:there bps=6M >/dev/null
+ok ctl set pool:p iops=800 >/dev/null
+within 5s pool_is '[6291456,800]' || fail "set on both hosts: $(ctl stats pool:p -j)"
+conf 8M
+ok ctl reload >/dev/null
+within 5s no_iops || fail "a reload does not turn iops off: $(ctl stats pool:p -j)"
+equal "$(ctl stats pool:p -j | jq '.pools[0].limits.bps.rate | floor')" 6291456 "what host 2 has set, after a reload"
+
 # A reload with another limit does the same; after a reload without the pool, its limits no longer
 # apply to the mounts.
 conf 2M

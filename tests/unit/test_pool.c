@@ -310,6 +310,31 @@ START_TEST(a_member_can_set_the_limits_of_its_own_configuration_again)
 }
 END_TEST
 
+/* Another member has set one limit, this one sets another; then it loads its configuration, which has not changed, again. */
+START_TEST(a_reload_does_not_undo_what_others_have_set)
+{
+	struct world *w = world_new(2);
+	const struct pool_member_config file = w->user[0].m.cfg;
+	struct pool_limits half = file.limits, both;
+	half.rate[0] = RATE / 2;
+	run(w, 4 * LEASE);
+	pool_member_set(&w->user[1].m, &half, w->now_ns);
+	run(w, LEASE);
+	pool_member_limits(&w->user[0].m, &both);
+	both.rate[1] = RATE / 10;
+	both.capacity[1] = 10;
+	pool_member_set(&w->user[0].m, &both, w->now_ns);
+	run(w, LEASE);
+	pool_member_configure(&w->user[0].m, &file, w->now_ns);
+	run(w, LEASE);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_uint_eq(w->user[i].m.limits.rate[0], RATE / 2);
+		ck_assert_uint_eq(w->user[i].m.limits.rate[1], 0); /* as the file says */
+	}
+	world_free(w);
+}
+END_TEST
+
 START_TEST(two_members_change_two_limits_at_the_same_time)
 {
 	struct world *w = world_new(3);
@@ -622,6 +647,7 @@ UNIT_MAIN("pool", answers_that_take_more_than_half_a_lease_are_waited_for,
 	  a_member_that_never_reached_the_server_has_no_share, new_limits_reach_all_within_a_lease,
 	  a_member_can_set_the_limits_of_its_own_configuration_again,
 	  a_change_during_a_call_goes_with_the_next_one,
+	  a_reload_does_not_undo_what_others_have_set,
 	  two_members_change_two_limits_at_the_same_time,
 	  a_repeated_change_does_not_undo_a_later_one,
 	  limits_in_force_return_to_a_server_that_has_lost_its_data,
