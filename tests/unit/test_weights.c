@@ -206,8 +206,9 @@ static unsigned depth_of(unsigned i)
 	return depth;
 }
 
-/* Returns the place whose children compete for the limit. */
-static unsigned random_tree(enum where where)
+/* Returns the place whose children compete for the limit.  `lanes`: some processes read and others write, in lanes of their
+ * own. */
+static unsigned random_tree(enum where where, bool lanes)
 {
 	static char name[PLACES][16];
 	static struct weight_rule weights[PLACES][4];
@@ -237,11 +238,14 @@ static unsigned random_tree(enum where where)
 	}
 	if (root)
 		set_limit(&cfg[0].each, LIMIT_BPS, RATE);
+	if (lanes)
+		set_limit(&cfg[0].limits, LIMIT_READ_BPS, 1000 * RATE);
 	for (unsigned i = root; i <= n; i++) {
 		/* several processes of the scope with the user's limit have one key */
 		unsigned max = (where == EACH && i == 0) || (root && i == 1) ? 1 : 4;
 		for (unsigned k = (unsigned)pick(max + 1); k > 0; k--) {
 			struct process *p = process_add(i, 1, (1 + pick(16)) * 4 * KIB);
+			p->writes = lanes && pick(2);
 			if (i == 0 || max == 1)
 				continue;
 			p->weight = 1 + (uint32_t)pick(4);
@@ -300,7 +304,7 @@ START_TEST(siblings_of_random_trees_differ_by_at_most_two_requests)
 		enum where where = run % WHERES;
 		memset(place, 0, sizeof(place));
 		up(where);
-		unsigned root = random_tree(where);
+		unsigned root = random_tree(where, run / WHERES % 2);
 		compete(60 * SEC);
 		for (unsigned i = 0; i < processes; i++)
 			for (unsigned at = process[i].place;; at = place[at].up) {
