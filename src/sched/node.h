@@ -112,12 +112,12 @@ struct resource {
 	/* How the lanes of its node share it (line.c).  Resources of keys have none, since there
 	 * are many keys. */
 	struct lane_tags {
-		uint64_t tag[LANES];	/* tokens per weight, << FQ_SHIFT */
-		uint64_t weight[LANES]; /* the weight that the tag is for */
-		uint64_t vtime;		/* the tag that was served last */
-		uint64_t left_ns;	/* when a lane last left the line … */
+		uint64_t tag[LANES];	      /* tokens per weight, << FQ_SHIFT */
+		uint64_t weight[LANES];	      /* the weight that the tag is for, in 1/FQ_WHOLE */
+		uint64_t vtime;		      /* the tag that was served last */
+		uint64_t left_ns;	      /* when a lane last left the line … */
 		uint64_t lane_left_ns[LANES]; /* … and when each of them did */
-	} tags[];			/* one, or none */
+	} tags[];			      /* one, or none */
 };
 
 /* A line that is divided into shares: what each node gets of the tokens of an outer key. */

@@ -31,11 +31,12 @@ struct caller_of {
 };
 static struct caller_of who[CALLERS];
 static unsigned callers;
+static bool lanes; /* callers read and write, in lanes of their own */
 
 static void ask(struct work *k)
 {
 	struct caller_of *c = k->owner;
-	work_submit(&w, k, c->m, COST_READ, PIECE, c->uid);
+	work_submit(&w, k, c->m, lanes && k == &c->k[1] ? COST_WRITE : COST_READ, PIECE, c->uid);
 }
 
 static void next(struct work *k)
@@ -296,6 +297,8 @@ static void random_tree(void)
 	unsigned level = (unsigned)pick(3), n = level == 2 ? 1 : level == 1 ? 2 : MOUNTS;
 	up(MOUNTS);
 	scopes = 0;
+	if (lanes)
+		set_limit(&l, LIMIT_READ_BPS, 100 * RATE);
 	int top = scope_add(-1, 1, 0, NULL);
 	if (level == 0)
 		ck_assert_int_eq(gate_set_global(w.gate, &l), 0);
@@ -321,8 +324,10 @@ static void random_tree(void)
 START_TEST(reservations_hold_and_weights_divide_the_rest_wherever_the_limit_is)
 {
 	rng = unit_sched_seed();
-	for (unsigned i = 0; i < 20; i++)
+	for (unsigned i = 0; i < 20; i++) {
+		lanes = i % 2;
 		random_tree();
+	}
 }
 END_TEST
 
