@@ -213,7 +213,8 @@ static int check_member(const char *name, const json_t *value, const struct comm
 		if (strcmp(members[i].name, name) != 0 || !(c->has & members[i].may))
 			continue;
 		bool key = strcmp(name, "key") == 0;
-		return is_of_type(value, members[i].type) || (key && is_of_type(value, JSON_INTEGER))
+		return is_of_type(value, members[i].type) ||
+				       (key && is_of_type(value, JSON_INTEGER))
 			       ? 0
 			       : command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" is not %s%s", name,
 					      type_name(members[i].type),

@@ -30,6 +30,14 @@ equal "$(stats '[.keys_by_wait[].id] | sort | join(",")')" 1001,1002 "who waited
 equal "$(stats '.keys_by_use[0] | .kind == "uid" and .wait_ns > 0 and .bytes > 0')" true "a key"
 ctl stats "$MNT" | grep -q 'read_bps .*8.0M/s' || fail "stats for people"
 
+# A caller has used what it has moved, not what it asked for.
+echo hi >"$SRC/tiny"
+ok ctl set "$MNT" read_iops=50 >/dev/null
+ok ctl reset-stats
+for ((i = 0; i < 15; i++)); do cat "$MNT/tiny" >/dev/null; done # two reads each, of 128 KiB
+ok ctl set "$MNT" read_iops=off >/dev/null
+equal "$(stats '.keys_by_use[0] | .ops > 15 and .bytes <= 45')" true "what was used: $(stats '.keys_by_use[0] | .ops, .bytes' | xargs)"
+
 # Each operation is counted once, in its class: a hundred more of them are a hundred more in the statistics.
 counted() { # CLASS OP COUNT
 	ok ctl reset-stats
