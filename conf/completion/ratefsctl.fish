@@ -33,9 +33,9 @@ function __ratefsctl_column --argument-names n
 end
 
 function __ratefsctl_targets --argument-names which
-	ratefsctl list --json 2>/dev/null | grep -oE '"(name":"[^"]*","mountpoint|fs)":"[^"]*"' |
-		sed -nE 's/^"name":"(.*)","mountpoint":"(.*)"$/\1\n\2/p; s/^"fs":"(.*)"$/fs:\1/p' |
-		if test "$which" = all; sort -u; else; grep -v '^fs:' | sort -u; end
+	ratefsctl list --json 2>/dev/null | grep -oE '"(name":"[^"]*","mountpoint|fs|scope":"pool","of)":"[^"]*"' |
+		sed -nE 's/^"name":"(.*)","mountpoint":"(.*)"$/\1\n\2/p; s/^"fs":"(.*)"$/fs:\1/p; s/^"scope":"pool","of":"(.*)"$/pool:\1/p' |
+		if test "$which" = all; sort -u; else; grep -vE '^(fs|pool):' | sort -u; end
 	test "$which" != all; or echo global
 	test "$which" != all; or __ratefsctl_classes
 end

@@ -405,8 +405,8 @@ static void put_users(const struct snapshot *s, const struct metrics_options *o,
 				metric_real(out, fig->name,
 					    LABELS({"daemon", snapshot_daemon_name(s, c->daemon)},
 						   {"mount", c->name},
-						   {"user", snapshot_key_user(
-								    u[k].key, o->user_name, name)}),
+						   {"user", snapshot_key_user(u[k].key,
+									      o->user_name, name)}),
 					    (double)*(const uint64_t *)((const char *)&u[k] +
 									fig->offset) /
 						    fig->unit);

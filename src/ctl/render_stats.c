@@ -238,16 +238,21 @@ static void device(const json_t *a, FILE *out)
 
 /* --- keys ----------------------------------------------------------------------------------- */
 
-/* "uid 1000 alice", "process 17 dd (alice)", "cgroup /ci/job1 (alice)" */
+/* "uid 1000 alice", "process 17 dd (alice)", "cgroup /ci/job1 (alice)"; "gid 100 users", "all callers", "shared 3": what the
+ * daemon knows of many users is the program and the user that waited last, which would mislead. */
 static void key_who(const json_t *key, char *buf, size_t size)
 {
 	const char *kind = get_text(key, "kind"), *name = get_text(key, "name");
 	const char *user = get_text(key, "user");
 	char id[32];
 	snprintf(id, sizeof(id), "%" PRIu64 " ", get_u64(key, "id"));
-	if (strcmp(kind, "none") == 0 || strcmp(kind, "cgroup") == 0)
+	if (strcmp(kind, "cgroup") == 0)
 		id[0] = '\0';
-	if (!*user || strcmp(kind, "uid") == 0)
+	if (strcmp(kind, "none") == 0)
+		snprintf(buf, size, "all callers");
+	else if (strcmp(kind, "shared") == 0)
+		snprintf(buf, size, "%s %s", kind, id);
+	else if (!*user || strcmp(kind, "uid") == 0 || strcmp(kind, "gid") == 0)
 		snprintf(buf, size, "%s %s%s", kind, id, name);
 	else
 		snprintf(buf, size, "%s %s%s (%s)", kind, id, name, user);

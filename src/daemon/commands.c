@@ -212,11 +212,13 @@ static int check_member(const char *name, const json_t *value, const struct comm
 	for (unsigned i = 0; i < ARRAY_SIZE(members); i++) {
 		if (strcmp(members[i].name, name) != 0 || !(c->has & members[i].may))
 			continue;
-		bool key = strcmp(name, "key") == 0 && json_is_integer(value);
-		return key || is_of_type(value, members[i].type)
+		bool key = strcmp(name, "key") == 0;
+		return is_of_type(value, members[i].type) ||
+				       (key && is_of_type(value, JSON_INTEGER))
 			       ? 0
-			       : command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" is not %s", name,
-					      type_name(members[i].type));
+			       : command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" is not %s%s", name,
+					      type_name(members[i].type),
+					      key ? " or a whole number, 0 or larger" : "");
 	}
 	return command_fail(reply, PROTO_BAD_ARGUMENT, "\"%s\" has no member \"%.80s\"", c->name,
 			    name);

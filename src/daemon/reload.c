@@ -16,6 +16,7 @@
 #include "daemon/reload_compare.h"
 #include "daemon/reload_internal.h"
 #include "daemon/reload_paths.h"
+#include "daemon/trace.h"
 
 /* --- mounts ---------------------------------------------------------------------------------- */
 
@@ -244,6 +245,23 @@ static void swap_names(char **a, char **b)
 	*b = was;
 }
 
+/* Who listens to a mount goes on listening to it. */
+static void rename_filters(struct changes *j, const struct reload_plan *p)
+{
+	if (!j->r->traces)
+		return;
+	list_for_each (it, &j->r->traces->all) {
+		struct trace_filter *f = &list_entry(it, struct trace, link)->filter;
+		for (unsigned i = 0; i < p->n_renamings; i++) {
+			const struct renaming *one = &p->renaming[i];
+			if (strcmp(f->mount, one->name) != 0) /* what it was called */
+				continue;
+			snprintf(f->mount, sizeof(f->mount), "%s", one->mount->s.name);
+			break;
+		}
+	}
+}
+
 static void rename_mounts(struct changes *j, struct reload_plan *p)
 {
 	for (unsigned i = 0; i < p->n_renamings; i++) {
@@ -255,6 +273,7 @@ static void rename_mounts(struct changes *j, struct reload_plan *p)
 		swap_names(&m->end->name, &one->end_name);
 		swap_names(&m->s.name, &one->name);
 	}
+	rename_filters(j, p);
 }
 
 static void add_mounts(struct changes *j, struct reload_plan *p)

@@ -144,9 +144,11 @@ static void wake_all(struct gate *g, const struct grant *grant, enum given_back 
 }
 
 /* Records who would have waited, how long, and for which limit. */
-static void count_dry_wait(struct leaf *f, const struct caller *caller, const struct cost *c,
+static void count_dry_wait(struct grant *grant, const struct caller *caller,
 			   const struct refusal *why, uint64_t now_ns)
 {
+	struct leaf *f = grant->leaf;
+	const struct cost *c = &grant->cost;
 	struct gate *g = f->node.gate;
 	struct fair_key id = caller_key(caller, g->callers, atomic_load(&f->fair), now_ns);
 	/* For a permit, the length of the wait is unknown: count the shortest possible one. */
@@ -162,7 +164,12 @@ static void count_dry_wait(struct leaf *f, const struct caller *caller, const st
 		node_leaf(n->parent)->each_wait[why->kind].would_wait++;
 	struct key *key = keys_get(f, id, now_ns);
 	key->ops += c->ops;
-	key->bytes += c->bytes;
+	atomic_fetch_add_explicit(&key->bytes, c->bytes, memory_order_relaxed);
+	if (!grant->keys) {
+		grant->key[grant->keys++] = (struct granted_key){.key = key};
+		key_pin(key);
+	}
+	grant->waited = grant->key[0].key == key;
 	key->uid = caller->uid;
 	key_would_wait(key, wait_row_of(f, n, index), wait_ns);
 	bool needs_name = key_needs_name(key, now_ns);
@@ -203,7 +210,7 @@ static enum gate_verdict go_dry(const struct caller *caller, struct grant *grant
 	take_rest(grant, now_ns);
 	/* tokens or permits may have been taken and returned, so others may proceed */
 	wake_all(f->node.gate, grant, ALL);
-	count_dry_wait(f, caller, c, &why, now_ns);
+	count_dry_wait(grant, caller, &why, now_ns);
 	for (unsigned i = 0; i < grant->keys; i++)
 		grant->key[i].chain = NULL; /* nothing was taken */
 	grant->chain = NULL;
@@ -398,6 +405,8 @@ void gate_done(const struct grant *grant, enum gate_outcome outcome, uint64_t by
 		leaf_count(f, cls, COUNT_ERRORS, 1);
 	if (grant->keys && leaf_is_watched(f))
 		key_did(grant->key[0].key, grant->cost.ops, moved);
+	if (grant->waited && moved != charged)
+		key_moved_less(grant->key[0].key, charged - moved);
 	for (unsigned i = 0; i < grant->keys; i++) {
 		if (grant->key[i].chain)
 			settle(f, grant->key[i].chain, charged, moved);

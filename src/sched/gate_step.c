@@ -98,7 +98,7 @@ static void count_admission(struct key *key, const struct job *j, uint64_t at_ns
 	leaf_waited(j->leaf, j->cost.cls, wait_ns);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every lane has a node */
 	key->ops += j->cost.ops;
-	key->bytes += j->cost.bytes;
+	atomic_fetch_add_explicit(&key->bytes, j->cost.bytes, memory_order_relaxed);
 	key->uid = j->caller.uid;
 	job_clock_read(j, at_ns, wait_ns, ns);
 	key_waited(key, ns, wait_ns);
@@ -114,7 +114,8 @@ static void fill_grant(struct job *j, struct leaf *f, struct key *key)
 		return;
 	grant->chain = leaf_limits(f, j->cost.cls);
 	grant->key[0].key = key;
-	if (!j->outer_keys && !key->node.own[j->cost.cls] && !leaf_is_watched(f))
+	grant->waited = j->waited && j->cost.bytes && !j->probe;
+	if (!j->outer_keys && !key->node.own[j->cost.cls] && !leaf_is_watched(f) && !grant->waited)
 		return;
 	for (; grant->keys <= j->outer_keys; grant->keys++) {
 		struct granted_key *k = &grant->key[grant->keys];

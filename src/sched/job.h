@@ -50,8 +50,9 @@ struct grant {
 	struct leaf *leaf;	   /* where the request entered the tree of scopes */
 	const struct chain *chain; /* from the leaf to the root; NULL: nothing is limited there */
 	struct cost cost;
-	bool probe;				/* took nothing and is not counted */
-	unsigned keys;				/* 0: no key has limits that apply to the request */
+	bool probe;    /* took nothing and is not counted */
+	bool waited;   /* key[0] has counted its bytes (in dry runs, too) */
+	unsigned keys; /* 0: no key has limits that apply, or counts the bytes */
 	struct granted_key key[GRANT_KEYS_MAX]; /* that of the leaf first, then the outer keys */
 };
 
@@ -61,7 +62,7 @@ static inline void grant_init(struct grant *grant, struct leaf *f, const struct 
 	grant->leaf = f;
 	grant->chain = NULL;
 	grant->cost = *c;
-	grant->probe = false;
+	grant->probe = grant->waited = false;
 	grant->keys = 0;
 }
 

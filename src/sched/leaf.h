@@ -29,7 +29,8 @@ struct key {
 	uint32_t uid;	       /* of the last caller that had to wait */
 	uint64_t parked_bytes; /* memory that the jobs hold */
 	struct account *accounts;
-	uint64_t ops, bytes; /* of requests that had to wait */
+	uint64_t ops;		/* of requests that had to wait */
+	_Atomic uint64_t bytes; /* of these: what they move, or are going to move */
 	_Atomic uint64_t done_ops,
 		done_bytes; /* of all that have ended while the leaf was watched */
 	uint64_t done_seen,
@@ -309,6 +310,14 @@ static inline void key_pin(struct key *key)
 static inline void key_unpin(struct key *key)
 {
 	atomic_fetch_sub_explicit(&key->pins, 1, memory_order_release);
+}
+/* A request that had to wait has moved fewer bytes than it asked for.  A reset may have come first. */
+static inline void key_moved_less(struct key *key, uint64_t bytes)
+{
+	uint64_t was = atomic_load_explicit(&key->bytes, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&key->bytes, &was, was - min_u64(was, bytes),
+						      memory_order_relaxed, memory_order_relaxed))
+		;
 }
 /* A request of the key, whose leaf is watched, has ended. */
 static inline void key_did(struct key *key, uint64_t ops, uint64_t bytes)

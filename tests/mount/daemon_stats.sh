@@ -30,6 +30,20 @@ equal "$(stats '[.keys_by_wait[].id] | sort | join(",")')" 1001,1002 "who waited
 equal "$(stats '.keys_by_use[0] | .kind == "uid" and .wait_ns > 0 and .bytes > 0')" true "a key"
 ctl stats "$MNT" | grep -q 'read_bps .*8.0M/s' || fail "stats for people"
 
+# A caller has used what it has moved, not what it asked for.
+echo hi >"$SRC/tiny"
+ok ctl set "$MNT" read_iops=50 >/dev/null
+ok ctl reset-stats
+for ((i = 0; i < 15; i++)); do cat "$MNT/tiny" >/dev/null; done # two reads each, of 128 KiB
+equal "$(stats '.keys_by_use[0] | .ops > 15 and .bytes <= 45')" true "what was used: $(stats '.keys_by_use[0] | .ops, .bytes' | xargs)"
+# What many users have done is not attributed to the one that came last.
+for who in "none:all callers" "gid:gid 0 $(id -gn)"; do
+	ok ctl set "$MNT" fair="${who%%:*}" >/dev/null
+	for ((i = 0; i < 5; i++)); do cat "$MNT/tiny" >/dev/null; done
+	ctl stats "$MNT" | grep -Eq "^  ${who#*:}  +[0-9]" || fail "with fair=${who%%:*}: $(ctl stats "$MNT")"
+done
+ok ctl set "$MNT" fair=uid read_iops=off >/dev/null
+
 # Each operation is counted once, in its class: a hundred more of them are a hundred more in the statistics.
 counted() { # CLASS OP COUNT
 	ok ctl reset-stats

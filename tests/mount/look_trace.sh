@@ -151,6 +151,7 @@ mkdir "$TMP/mnt_c"
 sed -i "s/read_bps = 2M/read_bps = 5M/; s/512K/1M/; s/mount:b\]/mount:bee]/" "$TMP/conf"
 printf '[class:new]\nmounts = a\nmatch = uid:1005\niops = 5\n[mount:c]\nsource = %s\nmountpoint = %s\n' "$SRC" "$TMP/mnt_c" >>"$TMP/conf"
 ok ctl reload >/dev/null
+ok ctl set bee nonblock=wait >/dev/null # those who listened to b hear of it; the next reload undoes it
 sed -i '/class:new/,$d' "$TMP/conf"
 ok ctl reload >/dev/null
 last() { grep -q '"event":"mount_removed"' "$TMP/changes"; }
@@ -164,7 +165,8 @@ told() { # NAME LINE...: exactly these lines
 a=("class_removed mount a class=$name" "paused mount a" "resumed mount a" "limit_changed mount a read_bps=5M"
 	"class_added mount a class=new" "class_removed mount a class=new")
 batch="limit_changed class a/batch read_bps=1M" pool="limit_changed pool p bps=2G"
-b=("unmounted mount b" "mounted mount b" "mount_renamed mount b name=bee")
+b=("unmounted mount b" "mounted mount b" "mount_renamed mount b name=bee"
+	"limit_changed mount bee nonblock=wait" "limit_changed mount bee nonblock=eagain")
 told changes "${a[@]}" "${b[@]}" "$batch" "$pool" "mount_added mount c" "mounted mount c" "mount_removed mount c"
 told changes_a "${a[@]}" "$batch" "$pool"
 told changes_batch "${a[@]}" "$batch" "$pool"

@@ -129,6 +129,39 @@ START_TEST(a_dry_run_names_the_limit_that_would_have_been_waited_for)
 }
 END_TEST
 
+/* As after a short read: its key has not used what a request did not move. */
+START_TEST(a_key_has_used_what_its_requests_have_moved)
+{
+	setup(LIMIT_READ_BPS, 10000);
+	w.keep = true;
+	for (unsigned i = 0; i < 3; i++) /* the first does not wait */
+		work_submit(&w, &work[i], m, COST_READ, 1000, 7);
+	world_pass(&w, SEC);
+	ck_assert_uint_eq(key_of(7)->bytes, 2000);
+	gate_done(&work[0].job.grant, OUTCOME_OK, 10);
+	gate_done(&work[1].job.grant, OUTCOME_OK, 10);
+	gate_done(&work[2].job.grant, OUTCOME_ERROR, 0);
+	ck_assert_uint_eq(key_of(7)->bytes, 10);
+	/* what would have waited in a dry run */
+	cfg.dry_run = true;
+	ck_assert_int_eq(gate_set_mount(m, &cfg), 0);
+	world_pass(&w, SEC);
+	for (unsigned i = 3; i < 6; i++)
+		ck_assert_int_eq(work_submit(&w, &work[i], m, COST_READ, 1000, 7), GATE_GO);
+	ck_assert_uint_eq(key_of(7)->bytes, 2010);
+	gate_done(&work[3].job.grant, OUTCOME_OK, 5);
+	gate_done(&work[4].job.grant, OUTCOME_OK, 5);
+	ck_assert_uint_eq(key_of(7)->bytes, 1015);
+	/* a reset in between */
+	gate_stats_reset(w.gate);
+	gate_done(&work[5].job.grant, OUTCOME_OK, 5);
+	ck_assert_int_eq(work_submit(&w, &work[6], m, COST_READ, 1000, 7), GATE_GO);
+	ck_assert_uint_eq(key_of(7)->bytes, 1000);
+	gate_done(&work[6].job.grant, OUTCOME_OK, 1000);
+	finish();
+}
+END_TEST
+
 START_TEST(a_reset_forgets_waits_and_limits)
 {
 	setup(LIMIT_IOPS, 10);
@@ -375,7 +408,8 @@ UNIT_MAIN("gate_waits", a_key_remembers_the_limit_that_it_waited_for_longest,
 	  a_key_that_waits_says_for_what_and_since_when,
 	  a_limit_of_each_key_is_told_from_those_of_all,
 	  a_dry_run_names_the_limit_that_would_have_been_waited_for,
-	  a_reset_forgets_waits_and_limits, events_tell_what_became_of_requests_that_had_to_wait,
+	  a_key_has_used_what_its_requests_have_moved, a_reset_forgets_waits_and_limits,
+	  events_tell_what_became_of_requests_that_had_to_wait,
 	  a_full_ring_drops_the_newest_and_counts_them,
 	  what_is_refused_without_waiting_is_told_apart, a_refusal_names_the_limit_that_refused,
 	  a_refusal_names_a_limit_of_each_key, a_full_bulkhead_names_its_scope,

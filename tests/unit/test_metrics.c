@@ -190,5 +190,5 @@ UNIT_MAIN("metrics", figures_of_a_snapshot_are_written_in_base_units,
 	  a_pool_says_what_is_granted_here_and_how_long_it_was_lost,
 	  waiting_is_a_histogram_whose_buckets_add_up,
 	  of_users_only_those_who_waited_most_are_shown,
-	  what_many_users_waited_is_not_attributed_to_one_of_them, names_cannot_break_out_of_a_label,
-	  each_family_is_written_once_with_help_and_type)
+	  what_many_users_waited_is_not_attributed_to_one_of_them,
+	  names_cannot_break_out_of_a_label, each_family_is_written_once_with_help_and_type)
