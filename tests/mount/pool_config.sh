@@ -5,7 +5,7 @@
 requires jq
 
 mkdir -p "$TMP/sa" "$TMP/sb" "$TMP/ma" "$TMP/mb"
-head -c 64M /dev/zero >"$TMP/sa/file"
+truncate -s 64M "$TMP/sa/file"
 ln "$TMP/sa/file" "$TMP/sb/file"
 conf() {	# BPS
 	cat >"$TMP/conf" <<-END
