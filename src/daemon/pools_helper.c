@@ -75,8 +75,12 @@ static int read_auth(const char *path, char *out, size_t size, struct error *err
 			err, "auth_file: %s must be a file that only its owner can read (mode 600)",
 			path);
 	ssize_t n = read(fd, out, size - 1);
-	out[n > 0 ? n : 0] = '\0';
+	if (n < 0)
+		return error_set(err, "auth_file: %s: %s", path, strerror(errno));
+	out[n] = '\0';
 	out[strcspn(out, "\r\n")] = '\0';
+	if (strlen(out) == size - 1)
+		return error_set(err, "auth_file: %s: its line is too long", path);
 	return *out ? 0 : error_set(err, "auth_file: %s is empty", path);
 }
 

@@ -5,7 +5,7 @@
 requires jq
 
 mkdir -p "$TMP/sa" "$TMP/sb" "$TMP/ma" "$TMP/mb"
-head -c 64M /dev/zero >"$TMP/sa/file"
+truncate -s 64M "$TMP/sa/file"
 ln "$TMP/sa/file" "$TMP/sb/file"
 conf() {	# BPS
 	cat >"$TMP/conf" <<-END
@@ -112,6 +112,7 @@ host_down 3
 
 # A reload compares the file with what this host has set (bps=8M, iops=800), and keeps what another one has set since.
 ok ctl set pool:there bps=6M >/dev/null
+within 5s grep -q "pool 'p': bps=6M, set by" "$LOG" || fail "host 1 does not know: $(cat "$LOG")"
 ok ctl set pool:p iops=800 >/dev/null
 within 5s pool_is '[6291456,800]' || fail "set on both hosts: $(ctl stats pool:p -j)"
 conf 8M

@@ -4,7 +4,7 @@
 # In place of lib.sh; the test gets a network namespace of its own.
 . "${srcdir:-.}/tests/mount/net_lib.sh"
 . "${srcdir:-.}/tests/mount/lib.sh"
-requires nsenter jq helper:iogen helper:noise
+requires nsenter taskset jq helper:iogen helper:noise
 declare -A HOST	# pid by number
 LOG_POOL='^ratefs: (serving|mount .*: unmounted$|limits?[ :]|.* limits?: |pool )'
 
@@ -13,7 +13,7 @@ host_up() {
 	local n=$1 enter=()
 	shift
 	mkdir -p "$TMP/s$n" "$TMP/m$n"
-	[ -s "$TMP/s$n/file" ] || head -c 64M /dev/zero >"$TMP/s$n/file"
+	[ -s "$TMP/s$n/file" ] || truncate -s 64M "$TMP/s$n/file"	# a hole: a slow disk does not matter
 	[ ! -e "/run/netns/h$n" ] || enter=(nsenter "--net=/run/netns/h$n")
 	"${enter[@]}" "$RATEFS" -f "$TMP/s$n" "$TMP/m$n" -o allow_other "$@" >"$TMP/log$n" 2>&1 &
 	HOST[$n]=$!
@@ -52,7 +52,22 @@ read_end() {
 declare -A RATE
 rates() {
 	RATES_AGAIN=("$@") NOISE_BEFORE=${NOISE_MS:-0}
-	beside_noise read_all "$@"
+	beside_noise_of_cpus read_all "$@"
+}
+# beside_noise on each CPU (of the first eight): NOISE_MS and MEAN_NOISE_MS are those of the worst.  A virtual machine may not
+# get one of its CPUs for a while, and stops only the processes there.
+beside_noise_of_cpus() {
+	local cpu pids=() rc=0
+	for ((cpu = 0; cpu < 8 && cpu < $(nproc); cpu++)); do
+		taskset -c $cpu noise >"$TMP/noise.$cpu" 2>/dev/null &
+		pids+=($!)
+	done
+	"$@" || rc=$?
+	kill -TERM "${pids[@]}" 2>/dev/null
+	wait "${pids[@]}"
+	read -r NOISE_MS MEAN_NOISE_MS < <(awk '$1 > most { most = $1 } $2 > mean { mean = $2 } END { print most + 0, mean + 0 }' \
+		"$TMP"/noise.[0-7])
+	return $rc
 }
 read_all() {
 	local time=$1 n pids=() out t0 bytes=0 files=()
@@ -83,17 +98,18 @@ read_all() {
 # exactly the same time, and until all have, some get more than later: so this is not the sum of their rates.)
 # It may be lower by twice PERCENT, and the rate of one host by three times, because how much of a
 # lease clients use depends on the machine; under a sanitizer clients are slow.
-# If the machine made processes wait meanwhile, a rate that is too low, or that of one host which is too high because another
-# could not read, says nothing about the pool: it is measured again.
+# A rate that is too low, or that of one host which is too high because another could not read, is measured again: once, and
+# four times if the machine made processes wait meanwhile, because that says nothing about the pool.
 near() {
-	local tries=5 why
+	local tries=1 why
 	while :; do
 		[ "$1" != sum ] || no_more_than_pool "$2" "$4"
 		why=$(is_off "$@") || return 0
 		why+="; processes were up to $NOISE_MS ms late, $MEAN_NOISE_MS ms on average"
-		if ! was_busy || [ $((--tries)) = 0 ]; then
+		if [ $tries = 5 ] || { [ $tries -ge 2 ] && ! was_busy; }; then
 			fail "$why"
 		fi
+		tries=$((tries + 1))
 		say "$why: measured again"
 		rates "${RATES_AGAIN[@]}"
 	done
@@ -104,11 +120,12 @@ was_busy() {
 }
 # True, with the reason: the rate is too low, or that of a host is too high.
 is_off() {
-	local rate=$SUM below=$(($3 * 2)) most=$(($2 * (100 + $3) / 100 + ALONE))
+	local rate=$SUM below=$(($3 * 2)) above=$3 most
 	if [ "$1" != sum ]; then
 		rate=${RATE[$1]} below=$(($3 * 3))
 	fi
-	! sanitized || below=50
+	! sanitized || below=50 above=45	# a client that is slow leaves its part to others
+	most=$(($2 * (100 + above) / 100 + ALONE))
 	if [ "$rate" -lt $(($2 * (100 - below) / 100)) ]; then
 		echo "$4: $rate is less than $((100 - below)) % of $2"
 	elif [ "$1" != sum ] && [ "$rate" -gt "$most" ]; then
@@ -117,11 +134,24 @@ is_off() {
 		return 1
 	fi
 }
-# no_more_than_pool RATE WHAT: checks only the upper bound.
+# no_more_than_pool RATE WHAT: checks only the upper bound.  A host that the machine stops for so long that it loses its lease
+# uses its fallback, while others have what it was granted: then this is measured again.
 no_more_than_pool() {
-	local most=$(($1 * 1005 / 1000 + ($1 / 10 + RATES_HOSTS * 65536) * 1000 / RATES_MS))
-	[ "$TOGETHER" -le "$most" ] || fail "$2: $TOGETHER is more than $most; the rate is $1"
+	local tries=1
+	until is_no_more_than "$1"; do
+		if [ $tries = 5 ] || ! was_stopped; then
+			fail "$2: $TOGETHER is more than the rate, $1, and what hosts may save; processes were up to $NOISE_MS ms late"
+		fi
+		tries=$((tries + 1))
+		say "$2: $TOGETHER is more than $1; processes were up to $NOISE_MS ms late: measured again"
+		rates "${RATES_AGAIN[@]}"
+	done
 }
+is_no_more_than() {
+	local most=$(($1 * 1005 / 1000 + ($1 / 10 + RATES_HOSTS * 65536) * 1000 / RATES_MS))
+	[ "$TOGETHER" -le "$most" ]
+}
+was_stopped() { awk -v ms="$NOISE_MS" -v before="$NOISE_BEFORE" 'BEGIN { exit !(ms > 200 || before > 200) }'; }
 
 # --- the server ------------------------------------------------------------------------------
 

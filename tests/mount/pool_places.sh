@@ -7,7 +7,7 @@ requires jq
 
 RATE_POOL=$((4 << 20))
 mkdir -p "$TMP/sa" "$TMP/ma" "$TMP/mb"
-head -c 48M /dev/zero >"$TMP/sa/file"
+truncate -s 48M "$TMP/sa/file"
 # conf [POOLS] [GLOBAL] [FS] [MOUNT_A] [CLASS]: the pool sections, and the lines about pools in each
 # other section.
 conf() {

@@ -109,4 +109,6 @@ rm "$TMP/auth" && echo ratefs:sesame >"$TMP/auth" && chmod 640 "$TMP/auth"
 bad_auth "only its owner can read" "readable by a group"
 chmod 600 "$TMP/auth" && chown 4242 "$TMP/auth"
 bad_auth "only its owner can read" "of another user"
+chown 0 "$TMP/auth" && printf '%0600d\n' 0 >"$TMP/auth"
+bad_auth "its line is too long" "longer than a password can be"
 redis_down

@@ -149,6 +149,7 @@ static void serve(struct world *w, const struct message *m)
 	struct message answer = {.kind = ANSWER, .to = m->to, .who = m->who, .seq = m->seq};
 	pool_serve(&w->server, &m->call, server_us(w), w->doubtful, &answer.answer);
 	w->doubtful = false;
+	w->served_us = w->clock_us;
 	post(w, &answer);
 }
 
@@ -230,7 +231,7 @@ struct world *world_new(unsigned members)
 	struct world *w = calloc(1, sizeof(*w));
 	ck_assert_ptr_nonnull(w);
 	w->now_ns = 3600 * NSEC_PER_SEC;
-	w->clock_us = 1700000000LL * 1000000;
+	w->clock_us = w->served_us = 1700000000LL * 1000000;
 	w->delay_ns = 2 * MS;
 	w->rate = RATE;
 	for (unsigned i = 0; i < members; i++)

@@ -59,6 +59,7 @@ struct user { /* of a member's rate */
 struct world {
 	uint64_t now_ns;
 	int64_t clock_us, drift_ppm; /* of the server's clock, relative to now_ns */
+	int64_t served_us;	     /* clock_us at its last call */
 	uint64_t rate;		     /* of the pool */
 	unsigned mixed; /* members that join have leases of up to this many times LEASE_MS; 0: of 1 */
 	struct pool_server server, replica;

@@ -39,6 +39,15 @@ static void lose_data(struct world *w, bool all)
 	w->doubtful = true;
 }
 
+/* A server can notice that its clock was set back, or forward by more than a lease, since its last call.  It cannot notice less
+ * (ratefs-pool(8) says so), which two changes can add up to. */
+static void set_clock(struct world *w, int64_t by_us)
+{
+	int64_t forward_us = w->clock_us + by_us - w->served_us;
+	if (forward_us <= 0 || forward_us > 4 * LEASE_MS * 1000)
+		w->clock_us += by_us;
+}
+
 static void random_event(struct world *w)
 {
 	struct user *u = &w->user[below(RANDOM)];
@@ -79,7 +88,7 @@ static void random_event(struct world *w)
 		lose_data(w, false);
 		break;
 	case 10: /* its clock is set back */
-		w->clock_us -= (int64_t)below(10000000);
+		set_clock(w, -(int64_t)below(10000000));
 		break;
 	case 11: /* a long silence: messages are lost, and time passes */
 		if (below(4) == 0) {
@@ -90,7 +99,7 @@ static void random_event(struct world *w)
 		break;
 	case 12: /* the clock is set forward, by more than the longest lease */
 		if (!w->mixed && below(4) == 0) /* else it may forget the longest lease */
-			w->clock_us += 4 * LEASE_MS * 1000 + (int64_t)below(20000000);
+			set_clock(w, 4 * LEASE_MS * 1000 + 1 + (int64_t)below(20000000));
 		break;
 	case 13:
 		w->cut = below(2) ? 0 : (unsigned)below(30);
@@ -244,26 +253,41 @@ START_TEST(what_is_used_stays_below_rate_and_time_under_constant_trouble)
 }
 END_TEST
 
+/* Runs for `ns`; what part of the rate the hosts used meanwhile, and in *fallback, what they could use without a lease. */
+static double used_over(struct world *w, uint64_t ns, double *fallback)
+{
+	double before = used_sum(w);
+	*fallback = 0;
+	for (uint64_t n = 0; n < ns; n += 5 * MS) {
+		run(w, 5 * MS);
+		*fallback +=
+			(double)(rates_sum(w) - leased_sum(w)) / (double)RATE * 5 * MS / (double)ns;
+	}
+	return (used_sum(w) - before) * 1e9 / (double)ns * POOL_MILLI / (double)RATE;
+}
+
 /* 60 ms each way; one message in twelve breaks its connection, so that the next call must open
  * another one first.  A host that loses its lease for a moment must not use its fallback in
- * addition to what others lease. */
+ * addition to what others lease.  Rarely, so many calls in a row are lost that it does. */
 START_TEST(a_bad_line_makes_no_tokens)
 {
 	seed = unit_seed();
 	double mean = 0;
+	unsigned over = 0;
 	for (unsigned i = 0; i < 1000; i++) {
+		double fallback;
 		struct world *w = world_new(2);
 		w->least_ns = 60 * MS;
 		w->cut = 8;
 		run(w, 2000 * MS);
-		double before = used_sum(w);
-		run(w, 5000 * MS);
-		double used = (used_sum(w) - before) / 5 * POOL_MILLI / (double)RATE;
-		ck_assert_msg(used < 1.01, "schedule %u: %f of the rate", i, used);
+		double used = used_over(w, 5000 * MS, &fallback);
+		ck_assert_msg(used < 1.001 + fallback, "schedule %u: %f of the rate", i, used);
 		mean += used / 1000;
+		over += used > 1.01;
 		world_free(w);
 	}
 	ck_assert_msg(mean > 0.85, "%f of the rate on average", mean);
+	ck_assert_msg(over <= 5, "%u of 1000 hosts exceed the rate by more than 1 %%", over);
 }
 END_TEST
 
