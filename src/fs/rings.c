@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -207,6 +208,20 @@ static bool memory_is_committed(void)
 	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] == '2';
 }
 
+/* False: some queues would have their thread on another CPU, where it is slower than /dev/fuse and cannot kick its queue. */
+static bool may_run_on_all_cpus(void)
+{
+	cpu_set_t before, allowed;
+	if (sched_getaffinity(0, sizeof(before), &before) < 0)
+		return true;
+	memset(&allowed, 0xff, sizeof(allowed));
+	bool all = sched_setaffinity(0, sizeof(allowed), &allowed) == 0 &&
+		   sched_getaffinity(0, sizeof(allowed), &allowed) == 0 &&
+		   CPU_COUNT(&allowed) >= get_nprocs();
+	sched_setaffinity(0, sizeof(before), &before);
+	return all;
+}
+
 static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF); /* the kernel wants a queue for each possible CPU */
@@ -228,6 +243,9 @@ static void try_to_start(struct fs_mount *m, char *why_not, size_t size)
 			why_not, size,
 			"it would commit much memory (vm.overcommit_memory=2); transport=uring uses it "
 			"anyway");
+	} else if (m->wanted == TRANSPORT_AUTO && !may_run_on_all_cpus()) {
+		snprintf(why_not, size,
+			 "the daemon may not run on all CPUs; transport=uring uses it anyway");
 	} else if (!reserve_threads(m, (unsigned)n)) {
 		snprintf(why_not, size,
 			 "other mounts of this daemon have %u threads for it; transport=uring adds "

@@ -109,7 +109,7 @@ END
 
 # Directories that nobody can enter any more take inodes.
 inodes() {
-	python3 - "$MNT" <<'END' >"$TMP/said" || fail "python3"
+	python3 - "$MNT" <<'END' >"$TMP/said" || fail "$BACKING: a deleted directory takes an inode; $(space refused) requests were refused"
 import os, sys
 os.chdir(sys.argv[1])
 made = 0

@@ -69,7 +69,24 @@ unmount_ratefs
 uring cache=strict
 unmount_ratefs
 umount /proc/sys/vm/overcommit_memory
-cpus=$(getconf _NPROCESSORS_CONF) most=32
+# Each CPU needs a thread that runs there.  (One CPU more than there are stands for one that a cpuset forbids.)
+cpus=$(getconf _NPROCESSORS_CONF)
+echo "0-$cpus" >"$TMP/online"
+mount --bind "$TMP/online" /sys/devices/system/cpu/online || fail "bind"
+mount_ratefs -o transport=auto
+equal "$(used)" dev "transport=auto if the daemon may not run on all CPUs"
+grep -q "no io_uring: the daemon may not run on all CPUs" "$LOG" || fail "the log does not say why, with a CPU that is not allowed"
+unmount_ratefs
+uring cache=strict
+unmount_ratefs
+umount /sys/devices/system/cpu/online
+# Where to run now does not matter.
+DAEMON_WRAPPER=(taskset -c 0)
+mount_ratefs -o transport=auto
+equal "$(used)" uring "transport=auto if the daemon is started on one CPU"
+unmount_ratefs
+DAEMON_WRAPPER=()
+most=32
 for ((i = 0; i < most / cpus + 3; i++)); do
 	mkdir "$TMP/m$i"
 	printf '[mount:m%d]\nsource = %s\nmountpoint = %s\n%s\n' $i "$SRC" "$TMP/m$i" "$([ $i != 0 ] || echo transport = uring)"

@@ -120,7 +120,7 @@ by_worker() { # COMMAND on a large file
 	exec 5<>"$MNT/other" 6<>"$MNT/large"
 	rm "$MNT/other"
 	iogen --op write --size 4K --count 50 --path "$MNT/w" >/dev/null || fail "writes"
-	echo text >"$MNT/other" && : >"$MNT/other" || fail "a small file"
+	{ echo text >"$MNT/other" && : >"$MNT/other"; } || fail "a small file"
 	equal "$(workers)" 0 "workers after small changes"
 	before 20s "$@"
 	[ "$(workers)" -ge 1 ] || fail "the thread of the CPU itself has carried out: $*"
