@@ -97,7 +97,8 @@ static bool keeper_waits(struct space *sp, uint64_t ns, bool for_long, bool *res
 	       (!for_long || atomic_load(&sp->keeper_sleeps)))
 		rc = pthread_cond_timedwait(&sp->cond, &sp->lock, &until);
 	*rescan = sp->rescan;
-	atomic_store(&sp->rescanning, *rescan); /* first: whoever waits for its end must not miss it */
+	/* First this, or somebody who waits for the end of the rescan could find neither of the two set. */
+	atomic_store(&sp->rescanning, *rescan);
 	sp->rescan = false;
 	pthread_mutex_unlock(&sp->lock);
 	return !atomic_load(&sp->stop);

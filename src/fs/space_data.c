@@ -238,8 +238,8 @@ static int reserve_write(struct space_op *op, struct fs *fs, struct handle *h, o
 		 most = space_span((uint64_t)off, *size, op->sp->block);
 	bool append = how == SPACE_APPEND, exactly = slot_counts_all(op->slot);
 	most += append ? op->sp->block : 0;
-	int res = append ? 0
-			 : take_preallocated(op, fs, h->fd, (uint64_t)off - (uint64_t)off % op->sp->block);
+	uint64_t first = (uint64_t)off - (uint64_t)off % op->sp->block;
+	int res = append ? 0 : take_preallocated(op, fs, h->fd, first);
 	if (res < 0)
 		return res;
 	if (!exactly && (!limit || space_reserve(&op->sp->table.bytes, most, MARGIN, limit))) {

@@ -63,7 +63,7 @@ struct space {
 	pthread_mutex_t
 		list_lock; /* held while the source is asked about open files; before the locks of mirrors */
 	struct list mirrors;	  /* list_lock: struct fs, by of_space */
-	_Atomic unsigned waiting; /* requests in space_reserve_soon */
+	_Atomic unsigned waiting; /* requests that wait until there is room */
 
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
