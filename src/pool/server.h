@@ -29,7 +29,7 @@ struct pool_server {
 	struct pool_limits limits;
 	uint64_t version;
 	char who[POOL_WHO_MAX];
-	int64_t lease_us;  /* the longest of all members, when the levels were computed, or of a later call */
+	int64_t lease_us; /* the longest of all members, when the levels were computed, or of a later call */
 	int64_t last_us;   /* time of the last call; 0: there was none */
 	int64_t offset_us; /* how far the clock was set back, in total */
 	int64_t learn_until_us;
