@@ -181,7 +181,7 @@ enum proto_code daemon_call(struct daemon_ref *d, json_t *request, json_t **answ
 		return PROTO_BAD_REQUEST;
 	}
 	/* A daemon that closes the connection may have sent an error first: read anyway. */
-	if (!daemon_send(d, line, size) && errno != EPIPE)
+	if (!daemon_send(d, line, size) && errno != EPIPE && errno != ECONNRESET)
 		return lost(d, err);
 	enum proto_code code = receive(d, answer, err);
 	return code ? code : answer_outcome(*answer, err);

@@ -197,8 +197,8 @@ static void greet(struct daemon_ref *d, enum greeting *g)
 {
 	static const char hello[] = "{\"v\":1,\"do\":\"find\",\"target\":\"global\"}\n";
 	bool sent = daemon_send(d, hello, sizeof(hello) - 1);
-	*g = sent || errno == EPIPE ? WAITED_FOR
-				    : EXITED; /* EPIPE: an error may be there to be read */
+	/* EPIPE, ECONNRESET: an error may be there to be read */
+	*g = sent || errno == EPIPE || errno == ECONNRESET ? WAITED_FOR : EXITED;
 }
 
 static void listen_to(struct daemon_ref *d, enum greeting *g, struct error *err)

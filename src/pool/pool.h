@@ -53,7 +53,8 @@ struct pool_call {
 	/* of these limits; 0: as configured.  The server adopts limits of a higher version than its own, which it has lost. */
 	uint64_t version;
 	/* Limits that this member changes for all: the number of the first call that says so; 0: no change.  A change that
-	 * is repeated because its answer was lost does not undo a later one of another member. */
+	 * is repeated because its answer was lost does not undo a later one of another member, unless this member has
+	 * expired meanwhile: then the server no longer knows that it has seen the change. */
 	uint64_t set[POOL_LIMITS];
 	uint64_t hold[POOL_LIMITS], demand[POOL_LIMITS];
 };
