@@ -403,7 +403,8 @@ conforms() {
 	if ! cmp -s "$trace" "$TMP/trace.mount"; then
 		say "on $BACKING with $options ('<' backing directory, '>' mount):"
 		diff "$trace" "$TMP/trace.mount" | grep '^[<>]' | head -n "${RATEFS_TEST_DIFF:-40}" >&2
-		fail "$(diff "$trace" "$TMP/trace.mount" | grep -c '^>') lines differ"
+		fail "$BACKING, $options: $(diff "$trace" "$TMP/trace.mount" | grep -c '^>') lines differ," \
+			"first: $(diff "$trace" "$TMP/trace.mount" | grep '^[<>]' | head -n 2 | tr '\n' ' ')"
 	fi
 	unmount_ratefs
 }
