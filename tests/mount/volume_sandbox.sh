@@ -184,6 +184,9 @@ for kind in bwrap unshare systemd-run; do
 	esac
 	[ -n "$RECIPE" ] || fail "README has no line for $kind"
 	[ $kind = bwrap ] || ok bash -c "$CHOWN"
+	# Where users without /run/user/UID have their sockets.
+	RATEFS_RUNTIME_DIR=$(mktemp -d /tmp/ratefs-XXXXXX)
+	export RATEFS_RUNTIME_DIR
 	ok bash -c "$MOUNT" >/dev/null
 	if [ $kind = systemd-run ] && systemd_begins; then
 		RECIPE="nsenter --target=$SYSTEMD_INIT --mount --pid --cgroup -- $RECIPE"
@@ -201,6 +204,8 @@ for kind in bwrap unshare systemd-run; do
 	pid=$(ctl list --json | jq '.daemons[0].pid')
 	within 5s umount /run/box || fail "umount /run/box"
 	within 15s gone "$pid" || fail "the daemon does not end"
+	rmdir "$RATEFS_RUNTIME_DIR"
+	unset RATEFS_RUNTIME_DIR
 done
 
 # --- conf/sandbox.conf -----------------------------------------------------------------------
