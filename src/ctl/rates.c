@@ -51,11 +51,17 @@ struct scope_rates scope_rates(const struct snap_scope *now, const struct snap_s
 
 /* --- limits ------------------------------------------------------------------------------------ */
 
+/* "read_bps" of "each.read_bps". */
+static const char *kind_of(const struct snap_limit *l)
+{
+	return l->each ? l->name + strlen("each.") : l->name;
+}
+
 /* How often a limit counts an operation.  The bytes of a copy are both read and written, so bps
  * counts them twice. */
 static double weight_of(const struct snap_limit *l, const char *op, bool has_meta)
 {
-	const char *name = l->name;
+	const char *name = kind_of(l);
 	bool meta = strcmp(op, "meta") == 0 || strcmp(op, "openclose") == 0;
 	bool copy = strcmp(op, "copy") == 0, readdir = strcmp(op, "readdir") == 0;
 	bool read = strcmp(op, "read") == 0, write = strcmp(op, "write") == 0;
@@ -125,7 +131,8 @@ static double busiest_key(const struct limit_rates *l, const struct key_rates *k
 static double used_of_scope(const struct limit_rates *l, const struct snap_scope *a,
 			    const struct snap_scope *b, double seconds)
 {
-	bool has_meta = has_limit(l->seen_from, l->limit, "meta_iops");
+	bool has_meta =
+		has_limit(l->seen_from, l->limit, l->limit->each ? "each.meta_iops" : "meta_iops");
 	double used = 0;
 	for (unsigned i = 0; a && b && i < a->ops; i++) {
 		const struct snap_op *x = &a->op[i], *y = op_of(b, x->name);
@@ -146,6 +153,14 @@ static double used_by_ops(const struct limit_rates *l, const struct snapshot *no
 	return used_of_scope(l, snapshot_find(now, daemon, scope, name),
 			     snapshot_find(before, daemon, scope, name),
 			     snapshot_seconds(now, before));
+}
+
+/* What a key has done is not known by kind, but it cannot have read more than everybody together. */
+static double used_by_key(const struct limit_rates *l, const struct snapshot *now,
+			  const struct snapshot *before, const struct key_rates *keys, unsigned n)
+{
+	double one = busiest_key(l, keys, n), all = used_by_ops(l, now, before);
+	return one < all ? one : all;
 }
 
 static const struct snap_limit *same_limit(const struct snap_scope *in, const struct snap_limit *l)
@@ -226,8 +241,8 @@ struct limit_rates *limit_rates(const struct snapshot *now, const struct snapsho
 			if (is_listed(list, *n, s, l.limit))
 				continue;
 			l.refused_share = refused_share(&l, now, before);
-			l.used = !l.limit->rate		     ? (double)l.limit->used
-				 : l.limit->each	     ? busiest_key(&l, keys, n_keys)
+			l.used = !l.limit->rate	 ? (double)l.limit->used
+				 : l.limit->each ? used_by_key(&l, now, before, keys, n_keys)
 				 : limit_is_of_pool(l.limit) ? used_of_pool(&l, now, before)
 							     : used_by_ops(&l, now, before);
 			list[(*n)++] = l;

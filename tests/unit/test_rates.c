@@ -121,6 +121,24 @@ START_TEST(each_limit_says_how_much_of_it_is_used_and_how_long_it_refused)
 }
 END_TEST
 
+START_TEST(a_limit_for_each_key_is_not_used_by_requests_of_another_kind)
+{
+	unsigned n, n_keys;
+	up();
+	struct key_rates *keys = key_rates(b, a, &n_keys); /* alice only writes */
+	b->scope[0].limit[1].name = "each.read_iops";
+	struct limit_rates *l = limit_rates(b, a, keys, n_keys, &n);
+	ck_assert_double_eq(l[1].used, 0);
+	free(l);
+	b->scope[0].limit[1].name = "each.write_iops";
+	l = limit_rates(b, a, keys, n_keys, &n);
+	ck_assert_double_eq(l[1].used, 10);
+	free(l);
+	free(keys);
+	down();
+}
+END_TEST
+
 START_TEST(a_limit_that_two_mounts_meet_is_one_limit)
 {
 	unsigned n;
@@ -192,6 +210,7 @@ UNIT_MAIN("rates", a_snapshot_has_what_the_daemon_said, daemons_of_the_same_name
 	  answers_of_other_versions_are_read_as_far_as_they_go, rates_are_what_happened_per_second,
 	  a_counter_that_was_reset_counts_from_zero,
 	  each_limit_says_how_much_of_it_is_used_and_how_long_it_refused,
+	  a_limit_for_each_key_is_not_used_by_requests_of_another_kind,
 	  a_limit_that_two_mounts_meet_is_one_limit, a_pool_is_used_by_all_mounts_that_meet_it,
 	  a_key_says_what_share_of_the_time_it_waited,
 	  a_key_that_waits_all_the_time_is_seen_before_its_wait_ends)
