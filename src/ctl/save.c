@@ -173,7 +173,9 @@ static char *read_text(const char *path, struct stat *st)
 		ssize_t n = read(fd, text + done, st->st_size - done);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n < 0)
+			return NULL; /* a part must not replace the file */
+		if (n == 0)
 			break;
 		done += n;
 	}
