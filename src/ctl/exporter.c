@@ -222,6 +222,14 @@ static int misused(const char *before, const char *arg, const char *after)
 	return complain(err.text, 2);
 }
 
+/* Of several letters after one '-', optind is still at that argument. */
+static int unknown_flag(const char *arg)
+{
+	const char letter[] = {'-', (char)optopt, '\0'};
+	return misused("unknown flag ", optopt && strncmp(arg, "--", 2) != 0 ? letter : arg,
+		       "; see ratefs-exporter --help");
+}
+
 static int parse_users(const char *text, unsigned *users)
 {
 	char *end;
@@ -263,8 +271,7 @@ static int parse(struct exporter *e, int argc, char **argv)
 			return misused("", argv[optind - 1],
 				       " needs a value; see ratefs-exporter --help");
 		default:
-			return misused("unknown flag ", argv[optind - 1],
-				       "; see ratefs-exporter --help");
+			return unknown_flag(argv[optind - 1]);
 		}
 	}
 	if (rc < 0 && optind < argc)

@@ -116,9 +116,16 @@ static int parse(struct arguments *a, int argc, char **argv, struct error *err)
 		case 'V':
 			printf("ratefs-volume %s\n", PACKAGE_VERSION);
 			return 1;
+		case '?': /* of several letters after one '-', optind is still at that argument */
+			if (optopt && strncmp(argv[optind - 1], "--", 2) != 0)
+				return error_set(err,
+						 "unknown option '-%c'; see ratefs-volume --help",
+						 optopt);
+			return error_set(err, "unknown option '%s'; see ratefs-volume --help",
+					 argv[optind - 1]);
 		default:
-			return error_set(err, "%s '%s'; see ratefs-volume --help",
-					 c == ':' ? "a value is missing after" : "unknown option",
+			return error_set(err,
+					 "a value is missing after '%s'; see ratefs-volume --help",
 					 argv[optind - 1]);
 		}
 	}
