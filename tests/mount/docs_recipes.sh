@@ -133,7 +133,11 @@ while IFS= read -r text; do
 			case $line in
 			'') ;;
 			ratefs\ * | ratefsctl\ * | umount\ * | mkdir\ * | chown\ * | dd\ *) try "$line" </dev/null ;;
-			scripts/run | scripts/test | scripts/package | scripts/setup) ;; # CI
+			scripts/run) # which has built everything already
+				ok "$srcdir/scripts/demo" "$builddir" >"$TMP/out"
+				grep -q 'the copy is identical' "$TMP/out" || fail "scripts/demo: $(cat "$TMP/out")"
+				;;
+			scripts/test | scripts/package | scripts/setup) ;; # CI
 			'autoreconf -fi && mkdir -p build && cd build' | '../configure --prefix=/usr --sysconfdir=/etc') ;; # tests/package
 			'make && make check' | 'sudo make install') ;; # tests/package
 			/srv/data*fuse.ratefs*) ;;	# docs_fstab.sh

@@ -3,7 +3,7 @@
 # ratefsctl trace: each filter selects what it promises and nothing else; a refusal names the limit that refused.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
-requires helper:iogen jq
+requires helper:iogen jq tmux
 
 backing tmpfs
 head -c 16M /dev/zero >"$SRC/file"
@@ -198,6 +198,16 @@ if make_cgroups "$name" other; then
 else
 	say "no cgroups"
 fi
+
+# In a terminal, lines appear as they happen.
+tmux -S "$TMP/tmux" -f /dev/null new-session -d -s trace -x 120 -y 24 "$RATEFSCTL trace a"
+appears() {
+	iogen --op read --size 64K --count 4 --uids 1001 --path "$MNT/file" >/dev/null || fail "iogen"
+	tmux -S "$TMP/tmux" capture-pane -p -t trace >"$TMP/screen"
+	grep -Eq '^[0-9:]{8}\.[0-9]{3} a/batch +admitted +read +64\.0K after [0-9.]+[mu]?s for .*read_bps  .* iogen ' "$TMP/screen"
+}
+within 20s appears || fail "trace in a terminal: $(cat "$TMP/screen")"
+tmux -S "$TMP/tmux" kill-server
 
 says 'events belong to mounts' "$RATEFSCTL" trace fs:a
 says 'events belong to mounts' "$RATEFSCTL" trace pool:p
