@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The sandboxes of README, ratefs(8) and conf/sandbox.conf, by bubblewrap, unshare and systemd-run, run as they are written there:
+# The sandboxes of ratefs(8), README and conf/sandbox.conf, by bubblewrap, unshare and systemd-run, run as they are written there:
 # none can exceed its rate, its space, its inodes or its open files, reach the source or change its limits, and a killed one
 # is gone in milliseconds.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
@@ -16,20 +16,20 @@ cp "$RATEFSCTL" /srv/tools/ratefsctl
 
 # --- the recipes -----------------------------------------------------------------------------
 
-# documented COMMAND: that command of README, joined to a line.
+# documented COMMAND: that command of ratefs(8), joined to a line.
+joined() { sed -E ':more; /\\$/ { N; s/[ \t]*\\\n[ \t]*/ /; b more }'; }
 documented() {
-	sed -E ':more; /\\$/ { N; s/[ \t]*\\\n[ \t]*/ /; b more }' "$srcdir/README.md" |
-		sed -nE '/^\*\*A sandbox with/,/^\*\*A Docker volume/p' | grep "^$1 "
+	sed -n '/^A sandbox with limited storage/,/^Find out what/p' "$srcdir/man/ratefs.8" |
+		sed "s/\\\\e/\\\\/g; s/\\\\(aq/'/g" | joined | grep "^$1 "
 }
 MOUNT=$(documented ratefs)
 BWRAP=$(documented bwrap)
 UNSHARE=$(documented unshare)
 SYSTEMD=$(documented systemd-run)
 CHOWN=$(documented chown)
-# The manual page shows the same commands.
-words() { tr -s ' \t\n' ' '; }
-in_manual=$(sed -n '/^A sandbox with limited storage/,/^\.Ed/p' "$srcdir/man/ratefs.8" | grep -v '^[A.]' | sed 's/\\e$//' | words)
-equal "$in_manual" "$(printf '%s\n' "$MOUNT" "$BWRAP" | words)" "ratefs(8) and README differ:"
+# README shows the first two, too.
+in_readme=$(joined <"$srcdir/README.md" | sed -n '/^\*\*A sandbox with/,/^\*\*A Docker volume/p' | grep -E '^(ratefs|bwrap) ')
+equal "$in_readme" "$MOUNT"$'\n'"$BWRAP" "README and ratefs(8) differ:"
 
 # Each recipe ends in `sh`, which reads a script.
 box() { # SCRIPT
@@ -182,7 +182,7 @@ for kind in bwrap unshare systemd-run; do
 	unshare) RECIPE=$UNSHARE ;;
 	systemd-run) RECIPE=${SYSTEMD/ --pty / -q --wait --pipe --collect --unit=$UNIT } ;;
 	esac
-	[ -n "$RECIPE" ] || fail "README has no line for $kind"
+	[ -n "$RECIPE" ] || fail "ratefs(8) has no line for $kind"
 	[ $kind = bwrap ] || ok bash -c "$CHOWN"
 	# Where users without /run/user/UID have their sockets.
 	RATEFS_RUNTIME_DIR=$(mktemp -d /tmp/ratefs-XXXXXX)
