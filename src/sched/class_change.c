@@ -377,6 +377,9 @@ static void retire(struct gate_mount *m, struct list *removed, uint64_t now_ns)
 	}
 }
 
+/* Lets requests find the new classes.  Call after tree_publish: requests look for their class without gate->lock, and a new
+ * class has no limits and no way to the root before.  Until then they find the old classes; those that are removed keep
+ * what requests read of them. */
 static void publish_table(struct class_plan *p)
 {
 	static _Atomic uint64_t last_id;
@@ -435,11 +438,11 @@ void class_plan_commit(struct class_plan *p)
 	totals_end(m);
 	wait_rows_unbind(&m->leaf.node);
 	device_count(m);
-	publish_table(p);
 }
 
 void class_plan_place_jobs(struct class_plan *p)
 {
+	publish_table(p);
 	list_for_each_safe (it, &p->jobs)
 		place_job(p->m, list_entry(it, struct job, link), p->now_ns);
 	p->m->moving = false; /* change_end follows */
