@@ -103,6 +103,18 @@ ok ctl class add m part match=uid:9 parent=group --save >/dev/null
 ok ctl class remove m/part
 ok ctl class remove m/group
 cp "$TMP/conf.before" "$CONF"
+# What the file does not have cannot be saved in part: a daemon would not start with a class that lacks its match or parent.
+ok ctl class add m part match=uid:9 read_iops=5k >/dev/null
+says "nothing was changed: .* has no section \[class:part\]; add it there, or leave --save out" ctl set m/part read_iops=6k --save
+says "nothing was changed: .* has no section \[class:part\] for the parent; add" ctl class add m sub match=uid:10 parent=part --save
+says "nothing was changed: .* has no section \[class:part\] for the parent; add" ctl set m/saved parent=part --save
+equal "$(ctl show m/part --json | jq -r .options.read_iops.value)" 5k
+equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved","part"]'
+equal "$(ctl show m/saved --json | jq -r .options.parent.value)" none
+cmp "$CONF" "$TMP/conf.before" || fail "a command that failed has changed the file"
+ok ctl set m/saved parent=none --save >/dev/null
+cp "$TMP/conf.before" "$CONF"
+ok ctl class remove m/part
 # Before another: a class behind one that matches everything would never be used.
 ok ctl class add m rest match=all --save >/dev/null
 says "class 'late': match: the class is never used: 'rest', .*; put this class before 'rest'" ctl class add m late match=uid:7
