@@ -4,7 +4,7 @@
 # request gets one answer, and the right one.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
-LOG_EXPECTED="$LOG_EXPECTED|reloaded|another order"
+LOG_EXPECTED="$LOG_EXPECTED|reloaded|another order|is called"
 requires jq python3
 
 backing tmpfs
@@ -157,4 +157,10 @@ ok ctl set m each.read_iops=off >/dev/null
 ok ctl class remove m/own
 says "nothing was changed: .* already has a section \[class:saved\]" ctl class add m saved match=uid:5 --save
 equal "$(ctl class list m --json | jq -c '[.mounts[]?.classes[].name]')" '[]'
+# A class is saved so that it can be loaded again, also if the name of its mount is not that of its section.
+printf '%sname = other\n' "$mounts" >"$CONF"
+ok ctl reload >/dev/null
+ok ctl class add other again match=uid:5 --save >/dev/null
+ok ctl reload >/dev/null
+equal "$(ctl class list other --json | jq -c '[.mounts[].classes[].name]')" '["again"]'
 stop_ratefs
