@@ -349,7 +349,11 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 	struct leaf *f = class_match(m, &j->caller, j->cost.cls, now_ns), *was = j->leaf;
 	j->leaf = f;
 	job_clock_rename(j, was);
-	j->key = caller_key(&j->caller, g->callers, atomic_load(&f->fair), now_ns);
+	/* There may be thousands of jobs, and looking up their processes would read /proc with the lock held.  Only the cgroup
+	 * of a caller changes. */
+	enum fair_kind fair = atomic_load(&f->fair);
+	if (j->key.kind != fair || fair == FAIR_CGROUP)
+		j->key = caller_key(&j->caller, g->callers, fair, now_ns);
 	struct key *key = keys_get(f, j->key, now_ns);
 	count_moved(key, j);
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];

@@ -899,9 +899,11 @@ END_TEST
 /* --- requests while classes change --- */
 
 static void (*on_name)(void);
+static unsigned looked_up;
 
 static uint64_t thread_is_process(const struct caller *c, uint64_t now_ns)
 {
+	looked_up++;
 	return c->tid;
 }
 
@@ -977,6 +979,38 @@ START_TEST(requests_find_a_new_class_only_when_its_limits_hold)
 	ck_assert_uint_eq(st->cls[COST_READ].ops, 1);
 	free(st);
 	gate_mount_free(other);
+	down();
+	rule_free(r);
+}
+END_TEST
+
+/* Looking up a process reads /proc, and all requests of the daemon would wait until that is done for thousands. */
+START_TEST(requests_that_move_keep_their_keys_without_another_look_at_their_processes)
+{
+	struct rule *r = rule("uid:1,uid:2,uid:3");
+	struct gate_class_config c = class_config("c", r);
+	struct work k[40] = {0};
+	cfg = mount_config();
+	set_limit(&cfg.limits, LIMIT_BPS, 100 * KIB);
+	c.fair = FAIR_PROCESS;
+	up();
+	gate_set_caller_ops(w.gate, &named);
+	for (unsigned i = 0; i < 40; i++)
+		work_submit(&w, &k[i], m, COST_READ, 10 * KIB, i % 8);
+	unsigned keys = gate_count_keys(m);
+	looked_up = 0;
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	ck_assert_uint_eq(looked_up, 0);
+	ck_assert_uint_eq(gate_count_keys(m), keys + OVERFLOW_KEYS + 3);
+	c.fair = FAIR_UID;
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	ck_assert_uint_eq(looked_up, 0);
+	c.fair = FAIR_HANDLE; /* requests without a handle count as their process */
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	ck_assert_uint_gt(looked_up, 0);
+	world_pass(&w, 10 * SEC);
+	for (unsigned i = 0; i < 40; i++)
+		ck_assert_int_eq(k[i].fate, RAN);
 	down();
 	rule_free(r);
 }
@@ -1169,4 +1203,5 @@ UNIT_MAIN("class", each_key_has_a_limit_of_its_own,
 	  a_paused_class_holds_its_requests_and_those_of_classes_in_it,
 	  openers_are_remembered_if_any_class_has_keys_by_cgroup,
 	  requests_find_a_new_class_only_when_its_limits_hold,
+	  requests_that_move_keep_their_keys_without_another_look_at_their_processes,
 	  nobody_is_lost_or_overtaken_or_let_through_twice_whatever_changes)
