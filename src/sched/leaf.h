@@ -368,7 +368,7 @@ void key_waited(struct key *key, const uint64_t ns[WAIT_ROWS], uint64_t wait_ns)
 /* The same in a dry run, in which it would have waited. */
 void key_would_wait(struct key *key, unsigned row, uint64_t wait_ns);
 /* True: the key's name is unknown or old.  Names change: a process may exec another program, and a
- * user runs many. */
+ * user runs many.  Overflow keys have none. */
 bool key_needs_name(const struct key *key, uint64_t now_ns);
 /* Looks up the name of the caller's program or cgroup and stores it in the caller's key, to which it gives the weight of that
  * program.  Call without gate->lock. */

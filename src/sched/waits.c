@@ -251,6 +251,8 @@ static void name_key(struct leaf *f, struct fair_key id, const char *name, const
 bool key_needs_name(const struct key *key, uint64_t now_ns)
 {
 	uint64_t at_ns = atomic_load_explicit(&key->described_ns, memory_order_relaxed);
+	if (keys_is_overflow(&node_leaf(key->node.parent)->keys, key))
+		return false; /* callers share it */
 	return !at_ns || (now_ns > at_ns && now_ns - at_ns > NAME_KEPT_NS);
 }
 
