@@ -370,6 +370,14 @@ START_TEST(reservations_above_what_there_is_are_told)
 	     "together 4M; lower one of them, or raise the limit\n"
 	     "f:13: [class:y] reserve.bps: is above its own read_bps and write_bps, together 3M; lower it, or raise "
 	     "the limit");
+	/* metadata operations count towards reserve.iops, too */
+	ck_assert_int_eq(parse(MOUNT "iops = 3k\nmeta_iops = 20k\n"
+				     "[class:x]\nmatch = op:meta\nreserve.iops = 23k\n"),
+			 0);
+	configuration_free(&c);
+	says(MOUNT "iops = 3k\nmeta_iops = 20k\n[class:x]\nmatch = op:meta\nreserve.iops = 23001\n",
+	     "f:8: [class:x] reserve.iops: reservations in mount 'm' add up to 23001, above its iops and meta_iops, "
+	     "together 23k; lower one of them, or raise the limit");
 	/* a reservation must also fit into the limits of the parent's parent */
 	says(TWO
 	     "[class:x]\nmatch = none\n[class:y]\nmatch = uid:1\nparent = x\nreserve.bps = 51M\n",
