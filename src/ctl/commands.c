@@ -176,15 +176,15 @@ static int present(struct ctl *c, json_t *answer)
 	return c->save ? save(c, answer) : 0;
 }
 
-/* The configuration file that a target is in, "" for none; to be freed.  NULL: the daemon does not answer. */
-static char *file_of(struct daemon_ref *d, const char *target)
+/* What a target is, and the configuration file that it is in; to be released.  NULL: the daemon does not answer. */
+static json_t *find(struct daemon_ref *d, const char *target)
 {
 	struct error err = ERROR_INIT;
 	json_t *answer;
-	bool ok = daemon_call(d, request_new("find", target), &answer, &err) == PROTO_OK;
-	char *file = ok ? strdup(get_text(answer, "file")) : NULL;
+	if (daemon_call(d, request_new("find", target), &answer, &err) == PROTO_OK)
+		return answer;
 	json_decref(answer);
-	return file;
+	return NULL;
 }
 
 /* 1: the file has a section for the class, 0: it has none, -1 with err. */
@@ -196,12 +196,21 @@ static int has_class(const char *file, const char *class, struct error *err)
 	return save_has_section(file, section, err);
 }
 
+/* 0, or -1 with err: the file has no section for a class that one in it must refer to, or whose options are saved. */
+static int need_class(const char *file, const char *class, const char *why, struct error *err)
+{
+	int rc = has_class(file, class, err);
+	if (rc == 0)
+		rc = error_set(err,
+			       "%s has no section [class:%s]%s; add it there, or leave --save out",
+			       file, class, why);
+	return rc < 0 ? -1 : 0;
+}
+
 /* Refuses to save a new class if the file has a class of that name for other mounts: adding to its
  * section would change them. */
 static int check_new_section(const struct ctl *c, const char *file, struct error *err)
 {
-	if (strcmp(c->command->does, "class-add") != 0)
-		return 0;
 	int rc = has_class(file, c->word[1], err);
 	if (rc > 0)
 		rc = error_set(err, "%s already has a section [class:%s]: edit it, then reload",
@@ -212,15 +221,41 @@ static int check_new_section(const struct ctl *c, const char *file, struct error
 	return rc < 0 ? -1 : 0;
 }
 
+/* The class that contains the one that is set or added, as the words of the command line say; NULL: they do not say, or none. */
+static const char *parent_given(const struct ctl *c)
+{
+	static const char key[] = "parent=";
+	const char *parent = NULL;
+	for (int i = 1; i < c->n; i++)
+		if (strncasecmp(c->word[i], key, strlen(key)) == 0)
+			parent = c->word[i] + strlen(key);
+	return !parent || !*parent || strcasecmp(parent, "none") == 0 ? NULL : parent;
+}
+
+/* A daemon does not start with a file in which a class has no match, or a parent that the file does not have. */
+static int check_section(const struct ctl *c, const json_t *found, struct error *err)
+{
+	const char *file = get_text(found, "file");
+	const char *class = strrchr(get_text(found, "name"), '/'), *parent = parent_given(c);
+	bool adds = strcmp(c->command->does, "class-add") == 0;
+	if (adds && check_new_section(c, file, err) < 0)
+		return -1;
+	if (!adds && strcmp(get_text(found, "scope"), "class") != 0)
+		return 0;
+	if (!adds && class && need_class(file, class + 1, "", err) < 0)
+		return -1;
+	return parent ? need_class(file, parent, " for the parent", err) : 0;
+}
+
 static int check_file(struct ctl *c, struct daemon_ref *d, const char *target)
 {
 	struct error err = ERROR_INIT;
-	AUTO_FREE char *file = file_of(d, target);
-	if (!file || !*file)
+	AUTO_JSON *found = find(d, target);
+	if (!*get_text(found, "file"))
 		return ctl_complain(
 			PROTO_NO_FILE,
 			"nothing was changed: the target has no configuration file to save to; leave --save out");
-	if (check_new_section(c, file, &err) == 0)
+	if (check_section(c, found, &err) == 0)
 		return 0;
 	error_prefix(&err, "nothing was changed");
 	return ctl_complain(PROTO_FAILED, err.text);
@@ -359,8 +394,9 @@ int run_everywhere(struct ctl *c)
 		return run_on_target(c);
 	rc = ctl_silent(c);
 	for (unsigned i = 0; i < c->daemons.n; i++) {
-		AUTO_FREE char *file = file_of(&c->daemons.daemon[i], "global");
-		if (!file || (strcmp(c->command->does, "reload") == 0 && !*file))
+		AUTO_JSON *found = find(&c->daemons.daemon[i], "global");
+		if (!found ||
+		    (strcmp(c->command->does, "reload") == 0 && !*get_text(found, "file")))
 			continue;
 		int one = run_once(c, &c->daemons.daemon[i], NULL);
 		rc = one ? one : rc;

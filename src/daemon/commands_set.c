@@ -180,7 +180,7 @@ static void report_set(struct request *rq)
 	const char *name;
 	json_t *ignored;
 	if (rq->class && rq->target.mount->s.section) /* it may be saved */
-		put_text(values, "mounts", rq->target.mount->s.section);
+		put_text(values, "mounts", rq->target.mount->s.name);
 	put_text(rq->out, "file", rq->registry->file);
 	if (rq->target.mount) /* or a class of it */
 		put_text(rq->out, "section", s->section ? s->section : s->name);

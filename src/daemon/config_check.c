@@ -124,6 +124,16 @@ static void give_class(struct settings *mount, const struct settings *class, str
 	}
 }
 
+/* The mount of this name or, if there is none, of the section [mount:NAME]. */
+static struct settings *find_mount(const struct configuration *c, const char *name)
+{
+	struct settings *m = configuration_find_mount(c, name);
+	for (unsigned i = 0; i < c->n_mounts && !m; i++)
+		if (c->mount[i].section && strcmp(c->mount[i].section, name) == 0)
+			m = &c->mount[i];
+	return m;
+}
+
 /* Copies a class to the mounts of mounts=a,b, or without that option to all mounts. */
 static void spread_class(struct configuration *c, const struct settings *class, struct problems *p)
 {
@@ -137,7 +147,7 @@ static void spread_class(struct configuration *c, const struct settings *class, 
 		name += strspn(name, " \t");
 		for (size_t n = strlen(name); n && strchr(" \t", name[n - 1]); n--)
 			name[n - 1] = '\0';
-		struct settings *m = configuration_find_mount(c, name);
+		struct settings *m = find_mount(c, name);
 		if (!m)
 			problems_add(p, line_of(class, "mounts"),
 				     "[class:%s] mounts: there is no [mount:%s]; add it, or remove "

@@ -7,7 +7,7 @@
  *	                              └ one fails ─▶ back: old mounts come up … ─▶ settled
  *
  * It covers settings, names, scopes, pools, pauses, and which mounts are up; not counters and levels of mounts that are made
- * again.  Main thread only. */
+ * again, and not pauses of classes that are made again.  Main thread only. */
 #ifndef DAEMON_RELOAD_BACK_H
 #define DAEMON_RELOAD_BACK_H
 

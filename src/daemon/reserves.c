@@ -48,30 +48,38 @@ static uint64_t reserve_of(const struct settings *mount, const struct settings *
 /* --- sums ----------------------------------------------------------------------------------- */
 
 /* The rate that reservations of a scope must not exceed: that of its limit or, if it is less, of the limits for reads and
- * for writes together. */
+ * for writes together.  With meta_iops, other operations have iops for themselves, but reservations are for both. */
 struct most {
 	uint64_t rate; /* NEVER: no limit */
 	char text[80]; /* "bps=10M" */
 };
 
+static void set_together(struct most *most, unsigned r, const char *limits, uint64_t rate)
+{
+	char text[UNITS_TEXT_MAX];
+	most->rate = rate;
+	snprintf(most->text, sizeof(most->text), "%s, together %s", limits, amount(r, rate, text));
+}
+
 static struct most most_of(const struct limiter_config *limits, unsigned r)
 {
 	enum limit_kind kind = reserves[r].kind;
 	const struct limit_config *l = &limits->limit[kind];
+	const struct limit_config *meta = &limits->limit[LIMIT_META_IOPS];
 	const struct limit_config *read = &limits->limit[LIMIT_READ_BPS];
 	const struct limit_config *write = &limits->limit[LIMIT_WRITE_BPS];
 	struct most most = {.rate = l->enabled ? l->rate_per_sec : NEVER};
 	char rate[UNITS_TEXT_MAX];
 	snprintf(most.text, sizeof(most.text), "%s=%s", limit_kind_name(kind),
 		 amount(r, most.rate, rate));
+	if (kind == LIMIT_IOPS && l->enabled && meta->enabled)
+		set_together(&most, r, "iops and meta_iops",
+			     add_sat_u64(l->rate_per_sec, meta->rate_per_sec));
 	if (kind != LIMIT_BPS || !read->enabled || !write->enabled)
 		return most;
 	uint64_t both = add_sat_u64(read->rate_per_sec, write->rate_per_sec);
-	if (both >= most.rate)
-		return most;
-	most.rate = both;
-	snprintf(most.text, sizeof(most.text), "read_bps and write_bps, together %s",
-		 amount(r, both, rate));
+	if (both < most.rate)
+		set_together(&most, r, "read_bps and write_bps", both);
 	return most;
 }
 

@@ -349,7 +349,11 @@ static void place_job(struct gate_mount *m, struct job *j, uint64_t now_ns)
 	struct leaf *f = class_match(m, &j->caller, j->cost.cls, now_ns), *was = j->leaf;
 	j->leaf = f;
 	job_clock_rename(j, was);
-	j->key = caller_key(&j->caller, g->callers, atomic_load(&f->fair), now_ns);
+	/* There may be thousands of jobs, and looking up their processes would read /proc with the lock held.  Only the cgroup
+	 * of a caller changes. */
+	enum fair_kind fair = atomic_load(&f->fair);
+	if (j->key.kind != fair || fair == FAIR_CGROUP)
+		j->key = caller_key(&j->caller, g->callers, fair, now_ns);
 	struct key *key = keys_get(f, j->key, now_ns);
 	count_moved(key, j);
 	j->lane = &key->node.lane[g->lane_of[j->cost.cls]];
@@ -377,6 +381,9 @@ static void retire(struct gate_mount *m, struct list *removed, uint64_t now_ns)
 	}
 }
 
+/* Lets requests find the new classes.  Call after tree_publish: requests look for their class without gate->lock, and a new
+ * class has no limits and no way to the root before.  Until then they find the old classes; those that are removed keep
+ * what requests read of them. */
 static void publish_table(struct class_plan *p)
 {
 	static _Atomic uint64_t last_id;
@@ -435,11 +442,11 @@ void class_plan_commit(struct class_plan *p)
 	totals_end(m);
 	wait_rows_unbind(&m->leaf.node);
 	device_count(m);
-	publish_table(p);
 }
 
 void class_plan_place_jobs(struct class_plan *p)
 {
+	publish_table(p);
 	list_for_each_safe (it, &p->jobs)
 		place_job(p->m, list_entry(it, struct job, link), p->now_ns);
 	p->m->moving = false; /* change_end follows */

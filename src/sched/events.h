@@ -7,7 +7,8 @@
  * an event costs a load and a branch, and requests that need not wait cause no events.
  * Locking  events->lock, inside gate->lock; no callback is called with it held.
  * If sys/sdt.h was available at build time, the same events are probes for perf, bpftrace and SystemTap: provider "ratefs",
- * probes with the names of the kinds below (admitted, would_block ...) and (mount, key, uid, ops, bytes, wait in ns). */
+ * probes with the names of the kinds below (admitted, would_block ...) and (mount, key, uid, ops, bytes, wait in ns).  For a
+ * request that was refused without being parked, the thread ID takes the place of the key, which would have to be looked up. */
 #ifndef SCHED_EVENTS_H
 #define SCHED_EVENTS_H
 

@@ -149,11 +149,12 @@ struct class_plan *class_plan_new(struct gate_mount *m, const struct gate_class_
 int class_plan_prepare(struct class_plan *p, uint64_t now_ns);
 /* Exchanges the limits of the classes for the new ones, and back, around class_plan_compile. */
 void class_plan_swap_limits(struct class_plan *p);
-int class_plan_compile(struct class_plan *p);	  /* after tree_compile; 0 or -ENOMEM */
-void class_plan_begin(struct class_plan *p);	  /* before change_begin */
-void class_plan_commit(struct class_plan *p);	  /* from here on, waiting jobs have no class … */
-void class_plan_place_jobs(struct class_plan *p); /* … to here; call it once lanes are known */
-void class_plan_free(struct class_plan *p);	  /* also one that was not committed */
+int class_plan_compile(struct class_plan *p); /* after tree_compile; 0 or -ENOMEM */
+void class_plan_begin(struct class_plan *p);  /* before change_begin */
+void class_plan_commit(struct class_plan *p); /* from here on, waiting jobs have no class … */
+/* … to here; call it after tree_publish, once lanes are known.  From now on requests find the new classes. */
+void class_plan_place_jobs(struct class_plan *p);
+void class_plan_free(struct class_plan *p); /* also one that was not committed */
 void classes_free(struct gate_mount *m);
 
 /* gate_change.c */

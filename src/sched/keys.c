@@ -93,35 +93,49 @@ void keys_set_rules(struct keys *k, struct weight_rule *rules, unsigned n)
 	k->n_rules = n;
 }
 
-/* The weight by the globs, which match the path of a cgroup or the name of a process. */
-static uint32_t glob_weight(const struct leaf *f, unsigned from, struct fair_key id)
+static uint32_t weight_of(const struct weight_rule *r)
+{
+	return r->weight ? r->weight : 1;
+}
+
+/* The rule for this one key, or NULL. */
+static const struct weight_rule *exact_rule(const struct keys *k, struct fair_key id)
+{
+	struct weight_rule wanted = {.key = id};
+	unsigned exact = count_exact(k);
+	return exact ? bsearch(&wanted, k->rules, exact, sizeof(*k->rules), compare_rules) : NULL;
+}
+
+static uint32_t glob_weight(const struct keys *k, struct fair_key id, const char *text)
+{
+	for (unsigned i = count_exact(k); i < k->n_rules; i++) {
+		const struct weight_rule *r = &k->rules[i];
+		if (r->key.kind == id.kind &&
+		    rule_glob_matches(id.kind == FAIR_CGROUP, r->glob, text))
+			return weight_of(r);
+	}
+	return 1;
+}
+
+uint32_t keys_weight_named(const struct leaf *f, struct fair_key id, const char *text)
+{
+	const struct weight_rule *r = exact_rule(&f->keys, id);
+	return r ? weight_of(r) : glob_weight(&f->keys, id, text);
+}
+
+uint32_t keys_weight(const struct leaf *f, struct fair_key id)
 {
 	const struct caller_ops *ops = f->node.gate->callers;
 	char text[CALLER_PATH_MAX] = "";
+	if (count_exact(&f->keys) == f->keys.n_rules || exact_rule(&f->keys, id))
+		return keys_weight_named(f, id, text); /* the path or name does not matter */
 	if (!ops || (id.kind != FAIR_CGROUP && id.kind != FAIR_PROCESS))
 		return 1;
 	if (id.kind == FAIR_CGROUP)
 		ops->cgroup_path(id.id, text, sizeof(text));
 	else
 		ops->name(&(struct caller){.tid = (uint32_t)id.id}, text);
-	for (unsigned i = from; i < f->keys.n_rules; i++) {
-		const struct weight_rule *r = &f->keys.rules[i];
-		if (r->key.kind == id.kind &&
-		    rule_glob_matches(id.kind == FAIR_CGROUP, r->glob, text))
-			return r->weight;
-	}
-	return 1;
-}
-
-uint32_t keys_weight(const struct leaf *f, struct fair_key id)
-{
-	const struct keys *k = &f->keys;
-	struct weight_rule wanted = {.key = id};
-	unsigned exact = count_exact(k);
-	const struct weight_rule *r =
-		exact ? bsearch(&wanted, k->rules, exact, sizeof(*k->rules), compare_rules) : NULL;
-	uint32_t weight = r ? r->weight : exact < k->n_rules ? glob_weight(f, exact, id) : 1;
-	return weight ? weight : 1;
+	return glob_weight(&f->keys, id, text);
 }
 
 /* --- the table --- */

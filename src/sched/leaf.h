@@ -368,10 +368,10 @@ void key_waited(struct key *key, const uint64_t ns[WAIT_ROWS], uint64_t wait_ns)
 /* The same in a dry run, in which it would have waited. */
 void key_would_wait(struct key *key, unsigned row, uint64_t wait_ns);
 /* True: the key's name is unknown or old.  Names change: a process may exec another program, and a
- * user runs many. */
+ * user runs many.  Overflow keys have none. */
 bool key_needs_name(const struct key *key, uint64_t now_ns);
-/* Looks up the name of the caller's program or cgroup and stores it in the caller's key.  Call
- * without gate->lock. */
+/* Looks up the name of the caller's program or cgroup and stores it in the caller's key, to which it gives the weight of that
+ * program.  Call without gate->lock. */
 void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class cls,
 		  uint64_t now_ns);
 /* The same for a key of a watched leaf, which need not have waited; also notes the caller's user. */
@@ -416,7 +416,10 @@ struct key *keys_get(struct leaf *f, struct fair_key id, uint64_t now_ns);
 /* The key has become idle, or is no longer idle. */
 void keys_idle(struct keys *k, struct key *key);
 void keys_busy(struct key *key);
+/* Reads /proc if a pattern may match the key. */
 uint32_t keys_weight(const struct leaf *f, struct fair_key id);
+/* The same if the path of the cgroup, or the name of the process, is known. */
+uint32_t keys_weight_named(const struct leaf *f, struct fair_key id, const char *text);
 /* Takes ownership of the rules. */
 void keys_set_rules(struct keys *k, struct weight_rule *rules, unsigned n);
 void keys_rules_free(struct weight_rule *rules, unsigned n);

@@ -235,11 +235,14 @@ static void put_name(char out[KEY_NAME_MAX], const char *name)
 	memcpy(out, name, strlen(name) + 1);
 }
 
-static void name_key(struct leaf *f, struct fair_key id, const char *name)
+static void name_key(struct leaf *f, struct fair_key id, const char *name, const char *program)
 {
 	struct key *key = keys_find(&f->keys, id);
 	if (key && *name) /* "": the program has exited */
 		put_name(key->name, name);
+	/* while lanes of the key are queued, they get it with their next turn */
+	if (key && *program)
+		key->node.weight = keys_weight_named(f, id, program);
 }
 
 /* Names are kept this long, because reading /proc takes longer than parking a request. */
@@ -248,6 +251,8 @@ static void name_key(struct leaf *f, struct fair_key id, const char *name)
 bool key_needs_name(const struct key *key, uint64_t now_ns)
 {
 	uint64_t at_ns = atomic_load_explicit(&key->described_ns, memory_order_relaxed);
+	if (keys_is_overflow(&node_leaf(key->node.parent)->keys, key))
+		return false; /* callers share it */
 	return !at_ns || (now_ns > at_ns && now_ns - at_ns > NAME_KEPT_NS);
 }
 
@@ -255,7 +260,7 @@ void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class 
 		  uint64_t now_ns)
 {
 	struct gate *g = m->leaf.node.gate;
-	char text[CALLER_PATH_MAX] = "";
+	char text[CALLER_PATH_MAX] = "", program[CALLER_NAME_MAX] = "";
 	struct fair_key id;
 	struct leaf *f = leaf_of_lock(m, c, cls, &id);
 	struct key *key = keys_find(&f->keys, id);
@@ -269,10 +274,15 @@ void key_describe(struct gate_mount *m, const struct caller *c, enum cost_class 
 		g->callers->cgroup_path(id.id, text, sizeof(text));
 	else
 		g->callers->name(c, text);
+	/* The key may be older than the program that its process executes now. */
+	if (id.kind == FAIR_PROCESS && c->opener)
+		g->callers->name(&(const struct caller){.tid = (uint32_t)id.id}, program);
+	else if (id.kind == FAIR_PROCESS)
+		memcpy(program, text, sizeof(program));
 	gate_lock(g);
-	name_key(&m->leaf, id, text); /* classes may have changed meanwhile */
+	name_key(&m->leaf, id, text, program); /* classes may have changed meanwhile */
 	list_for_each (it, &m->class_leaves)
-		name_key(list_entry(it, struct leaf, of_mount), id, text);
+		name_key(list_entry(it, struct leaf, of_mount), id, text, program);
 	gate_unlock_deliver(g);
 }
 

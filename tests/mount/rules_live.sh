@@ -4,7 +4,7 @@
 # request gets one answer, and the right one.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/rules_lib.sh" || exit 1
-LOG_EXPECTED="$LOG_EXPECTED|reloaded|another order"
+LOG_EXPECTED="$LOG_EXPECTED|reloaded|another order|is called"
 requires jq python3
 
 backing tmpfs
@@ -103,6 +103,18 @@ ok ctl class add m part match=uid:9 parent=group --save >/dev/null
 ok ctl class remove m/part
 ok ctl class remove m/group
 cp "$TMP/conf.before" "$CONF"
+# What the file does not have cannot be saved in part: a daemon would not start with a class that lacks its match or parent.
+ok ctl class add m part match=uid:9 read_iops=5k >/dev/null
+says "nothing was changed: .* has no section \[class:part\]; add it there, or leave --save out" ctl set m/part read_iops=6k --save
+says "nothing was changed: .* has no section \[class:part\] for the parent; add" ctl class add m sub match=uid:10 parent=part --save
+says "nothing was changed: .* has no section \[class:part\] for the parent; add" ctl set m/saved parent=part --save
+equal "$(ctl show m/part --json | jq -r .options.read_iops.value)" 5k
+equal "$(ctl class list m --json | jq -c '[.mounts[0].classes[].name]')" '["saved","part"]'
+equal "$(ctl show m/saved --json | jq -r .options.parent.value)" none
+cmp "$CONF" "$TMP/conf.before" || fail "a command that failed has changed the file"
+ok ctl set m/saved parent=none --save >/dev/null
+cp "$TMP/conf.before" "$CONF"
+ok ctl class remove m/part
 # Before another: a class behind one that matches everything would never be used.
 ok ctl class add m rest match=all --save >/dev/null
 says "class 'late': match: the class is never used: 'rest', .*; put this class before 'rest'" ctl class add m late match=uid:7
@@ -145,4 +157,10 @@ ok ctl set m each.read_iops=off >/dev/null
 ok ctl class remove m/own
 says "nothing was changed: .* already has a section \[class:saved\]" ctl class add m saved match=uid:5 --save
 equal "$(ctl class list m --json | jq -c '[.mounts[]?.classes[].name]')" '[]'
+# A class is saved so that it can be loaded again, also if the name of its mount is not that of its section.
+printf '%sname = other\n' "$mounts" >"$CONF"
+ok ctl reload >/dev/null
+ok ctl class add other again match=uid:5 --save >/dev/null
+ok ctl reload >/dev/null
+equal "$(ctl class list other --json | jq -c '[.mounts[].classes[].name]')" '["again"]'
 stop_ratefs

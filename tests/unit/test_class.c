@@ -459,7 +459,7 @@ static void path_of(uint64_t cgroup, char *buf, size_t size)
 
 static void name_of(const struct caller *c, char buf[CALLER_NAME_MAX])
 {
-	strcpy(buf, "program");
+	snprintf(buf, CALLER_NAME_MAX, "program");
 }
 
 START_TEST(nobody_overtakes_requests_that_move_to_another_class)
@@ -896,6 +896,126 @@ START_TEST(a_paused_class_holds_its_requests_and_those_of_classes_in_it)
 }
 END_TEST
 
+/* --- requests while classes change --- */
+
+static void (*on_name)(void);
+static unsigned looked_up;
+
+static uint64_t thread_is_process(const struct caller *c, uint64_t now_ns)
+{
+	looked_up++;
+	return c->tid;
+}
+
+static uint64_t no_cgroup(const struct caller *c, uint64_t now_ns)
+{
+	return 0;
+}
+
+static void no_path(uint64_t cgroup, char *buf, size_t size)
+{
+	buf[0] = '\0';
+}
+
+static void name_program(const struct caller *c, char buf[CALLER_NAME_MAX])
+{
+	snprintf(buf, CALLER_NAME_MAX, "program");
+	if (on_name)
+		on_name();
+}
+
+static const struct caller_ops named = {thread_is_process, no_cgroup, no_path, name_program};
+
+static const struct scope_way *opened;
+static enum gate_verdict verdict[2];
+
+/* The capacity of the mount is less than one such request. */
+static void ask_meanwhile(void)
+{
+	const struct caller who = {.tid = 1, .uid = 1};
+	const struct cost c = {COST_READ, 1, MIB};
+	on_name = NULL;
+	opened = gate_open_try(m, &who);
+	for (unsigned i = 0; i < 2; i++) {
+		struct grant g;
+		verdict[i] = gate_try(m, &c, &who, &g);
+		if (verdict[i] == GATE_GO)
+			gate_done(&g, OUTCOME_OK, MIB);
+	}
+}
+
+/* The change also sets weights of another mount, for which it looks up a name; requests that need no lock go on meanwhile. */
+START_TEST(requests_find_a_new_class_only_when_its_limits_hold)
+{
+	struct rule *r = rule("uid:1");
+	const struct gate_class_config c = class_config("new", r);
+	const struct weight_rule weight = {{FAIR_PROCESS, 0}, "prog*", 2};
+	struct work k[2] = {0};
+	cfg = mount_config();
+	set_limit(&cfg.limits, LIMIT_BPS, MIB);
+	up();
+	gate_set_caller_ops(w.gate, &named);
+	struct gate_mount *other = gate_mount_new(fs, "other", &cfg);
+	for (unsigned i = 0; i < 2; i++)
+		work_submit(&w, &k[i], other, COST_READ, MIB, 7);
+	cfg.weights = &weight;
+	cfg.n_weights = 1;
+	const struct gate_change changes[] = {
+		{.mount = m, .sets_classes = true, .classes = &c, .n_classes = 1},
+		{.mount = other, .config = &cfg}};
+	opened = NULL;
+	on_name = ask_meanwhile;
+	ck_assert_int_eq(gate_apply(w.gate, changes, 2), 0);
+	ck_assert_ptr_null(on_name);
+	ck_assert_ptr_nonnull(opened);
+	ck_assert_int_eq(verdict[0], GATE_GO);
+	ck_assert_int_eq(verdict[1], GATE_WOULD_BLOCK);
+	gate_open_release(opened);
+	world_pass(&w, 10 * SEC);
+	ck_assert_int_eq(k[1].fate, RAN);
+	struct scope_stats *st = malloc(sizeof(*st));
+	ck_assert_int_eq(work_submit(&w, &k[0], m, COST_READ, MIB, 1), GATE_GO);
+	ck_assert(gate_stats_class(m, "new", st));
+	ck_assert_uint_eq(st->cls[COST_READ].ops, 1);
+	free(st);
+	gate_mount_free(other);
+	down();
+	rule_free(r);
+}
+END_TEST
+
+/* Looking up a process reads /proc, and all requests of the daemon would wait until that is done for thousands. */
+START_TEST(requests_that_move_keep_their_keys_without_another_look_at_their_processes)
+{
+	struct rule *r = rule("uid:1,uid:2,uid:3");
+	struct gate_class_config c = class_config("c", r);
+	struct work k[40] = {0};
+	cfg = mount_config();
+	set_limit(&cfg.limits, LIMIT_BPS, 100 * KIB);
+	c.fair = FAIR_PROCESS;
+	up();
+	gate_set_caller_ops(w.gate, &named);
+	for (unsigned i = 0; i < 40; i++)
+		work_submit(&w, &k[i], m, COST_READ, 10 * KIB, i % 8);
+	unsigned keys = gate_count_keys(m);
+	looked_up = 0;
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	ck_assert_uint_eq(looked_up, 0);
+	ck_assert_uint_eq(gate_count_keys(m), keys + OVERFLOW_KEYS + 3);
+	c.fair = FAIR_UID;
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	ck_assert_uint_eq(looked_up, 0);
+	c.fair = FAIR_HANDLE; /* requests without a handle count as their process */
+	ck_assert_int_eq(gate_set_classes(m, &c, 1), 0);
+	ck_assert_uint_gt(looked_up, 0);
+	world_pass(&w, 10 * SEC);
+	for (unsigned i = 0; i < 40; i++)
+		ck_assert_int_eq(k[i].fate, RAN);
+	down();
+	rule_free(r);
+}
+END_TEST
+
 /* Otherwise write-back of a program that has exited would belong to no cgroup, and not count against its limit. */
 START_TEST(openers_are_remembered_if_any_class_has_keys_by_cgroup)
 {
@@ -1082,4 +1202,6 @@ UNIT_MAIN("class", each_key_has_a_limit_of_its_own,
 	  a_reservation_holds_against_another_kind_of_operation,
 	  a_paused_class_holds_its_requests_and_those_of_classes_in_it,
 	  openers_are_remembered_if_any_class_has_keys_by_cgroup,
+	  requests_find_a_new_class_only_when_its_limits_hold,
+	  requests_that_move_keep_their_keys_without_another_look_at_their_processes,
 	  nobody_is_lost_or_overtaken_or_let_through_twice_whatever_changes)

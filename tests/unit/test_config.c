@@ -272,6 +272,22 @@ START_TEST(every_mount_has_its_own_classes_in_the_order_of_the_file)
 }
 END_TEST
 
+START_TEST(classes_name_their_mounts_by_name_or_by_section)
+{
+	ck_assert_msg(parse(TWO "name = x\n[mount:x]\nsource = /s\nmountpoint = /x\nname = y\n"
+				"[class:of_a]\nmatch = uid:1\nmounts = a\n"
+				"[class:of_b]\nmatch = uid:2\nmounts = b\n"
+				"[class:of_b_by_name]\nmatch = uid:3\nmounts = x\n") == 0,
+		      "%s", p.n ? p.line[0] : "");
+	ck_assert_uint_eq(c.mount[0].n_classes, 1);
+	ck_assert_uint_eq(c.mount[1].n_classes, 2);
+	ck_assert_uint_eq(c.mount[2].n_classes, 0);
+	ck_assert_str_eq(c.mount[1].class[0].name, "of_b");
+	ck_assert_str_eq(c.mount[1].class[1].name, "of_b_by_name");
+	configuration_free(&c);
+}
+END_TEST
+
 START_TEST(what_is_wrong_with_a_class_is_told_with_its_place)
 {
 	says(MOUNT "[class:x]\nmatch = uid:no-such-user-here\n"
@@ -354,6 +370,14 @@ START_TEST(reservations_above_what_there_is_are_told)
 	     "together 4M; lower one of them, or raise the limit\n"
 	     "f:13: [class:y] reserve.bps: is above its own read_bps and write_bps, together 3M; lower it, or raise "
 	     "the limit");
+	/* metadata operations count towards reserve.iops, too */
+	ck_assert_int_eq(parse(MOUNT "iops = 3k\nmeta_iops = 20k\n"
+				     "[class:x]\nmatch = op:meta\nreserve.iops = 23k\n"),
+			 0);
+	configuration_free(&c);
+	says(MOUNT "iops = 3k\nmeta_iops = 20k\n[class:x]\nmatch = op:meta\nreserve.iops = 23001\n",
+	     "f:8: [class:x] reserve.iops: reservations in mount 'm' add up to 23001, above its iops and meta_iops, "
+	     "together 23k; lower one of them, or raise the limit");
 	/* a reservation must also fit into the limits of the parent's parent */
 	says(TWO
 	     "[class:x]\nmatch = none\n[class:y]\nmatch = uid:1\nparent = x\nreserve.bps = 51M\n",
@@ -444,6 +468,7 @@ END_TEST
 UNIT_MAIN("config", a_scope_does_not_take_part_in_a_pool_twice, scopes_take_part_in_pools_by_name,
 	  what_is_wrong_with_a_pool_is_told,
 	  every_mount_has_its_own_classes_in_the_order_of_the_file,
+	  classes_name_their_mounts_by_name_or_by_section,
 	  what_is_wrong_with_a_class_is_told_with_its_place,
 	  a_peak_below_its_rate_is_told_once_at_its_own_line,
 	  a_class_that_nothing_can_reach_is_told_once_for_all_mounts,

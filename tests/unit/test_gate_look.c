@@ -2,12 +2,14 @@
 /* Looking at the gate does not keep others out of it. */
 #include <pthread.h>
 
+#include "sched/gate_internal.h"
 #include "unit/world.h"
 
 #define KEYS	       15000
 #define KEYS_AT_A_TIME 256 /* that a look takes before it lets others into the gate */
 
 static bool counting;
+static const pthread_mutex_t *of; /* NULL: of all locks */
 static unsigned unlocks;
 
 /* -Wl,--wrap */
@@ -16,7 +18,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
 {
-	unlocks += counting;
+	unlocks += counting && (!of || m == of);
 	return __real_pthread_mutex_unlock(m);
 }
 
@@ -217,10 +219,38 @@ START_TEST(watching_leaves_no_key_pinned)
 }
 END_TEST
 
+/* A look at who they are, for every request, would hold up all other callers. */
+START_TEST(callers_of_a_shared_key_need_the_gate_once_for_each_request)
+{
+	struct gate_mount_config cfg = mount_config();
+	const struct cost c = {COST_READ, 1, 4096};
+	struct grant g;
+	cfg.max_keys = 1;
+	world_init(&w);
+	m = world_mount(&w, &fs, &cfg);
+	gate_watch_keys(m, true);
+	ck_assert_int_eq(gate_try(m, &c, &(struct caller){.tid = 1}, &g), GATE_GO);
+	ask(2, 4096, 4096);
+	unlocks = 0;
+	of = &w.gate->lock;
+	counting = true;
+	for (unsigned i = 0; i < 100; i++)
+		ask(2, 4096, 4096);
+	counting = false;
+	of = NULL;
+	ck_assert_uint_eq(unlocks, 100);
+	gate_done(&g, OUTCOME_OK, 0);
+	ck_assert_uint_eq(gate_stats_keys(m, NULL, top, KEYS), 2);
+	ck_assert(top[0].shared != top[1].shared);
+	down();
+}
+END_TEST
+
 UNIT_MAIN("gate_look", a_look_at_many_keys_lets_others_into_the_gate_in_between,
 	  a_reset_holds_the_gate_once_and_forgets_what_every_key_did,
 	  each_key_is_seen_once_and_with_its_own_figures,
 	  keys_that_need_not_wait_are_counted_only_while_somebody_looks,
 	  a_watched_key_that_does_nothing_is_shown_for_three_seconds,
 	  all_requests_of_a_watched_key_count_whether_they_waited_or_not,
-	  watching_leaves_no_key_pinned)
+	  watching_leaves_no_key_pinned,
+	  callers_of_a_shared_key_need_the_gate_once_for_each_request)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The gate under real threads, real workers and the real stepper, for about two seconds: clients
- * that ask, cancel and end requests on several mounts while limits change and mounts pause.
+ * that ask, cancel and end requests on several mounts, and open files, while limits and classes change and mounts pause.
  * Every request must end exactly once, and nothing may be left.  Made for the sanitizers; time
  * only bounds the work; no outcome depends on it. */
 #include <pthread.h>
@@ -126,6 +126,9 @@ static void *client_loop(void *arg)
 			gate_take(m, &nb, &caller, &gr);
 			gate_done(&gr, OUTCOME_OK, 0);
 		}
+		const struct scope_way *opened = next(&rng) % 4 ? NULL : gate_open_try(m, &caller);
+		if (opened)
+			gate_open_release(opened);
 		while (atomic_load(&c->open) > 64)
 			sched_yield();
 	}
@@ -143,26 +146,46 @@ static void random_limits(struct limiter_config *c, uint64_t *rng)
 	c->max_inflight = next(rng) % 3 ? 0 : 1 + next(rng) % 4;
 }
 
-static void random_classes(struct gate_mount *m, struct rule *const rules[3], uint64_t *rng)
+struct classes {
+	struct gate_class_config c[3];
+	unsigned n;
+};
+
+static void random_classes(struct classes *all, struct rule *const rules[3], uint64_t *rng)
 {
 	static const char *const names[] = {"a", "b", "c"};
-	struct gate_class_config c[3];
-	unsigned n = 0;
+	all->n = 0;
 	for (unsigned i = 0; i < 3; i++) {
+		struct gate_class_config *c = &all->c[all->n];
 		if (next(rng) % 2)
 			continue;
-		c[n] = (struct gate_class_config){
+		*c = (struct gate_class_config){
 			.name = names[i], .match = rules[i], .fair = FAIR_UID};
-		random_limits(&c[n].limits, rng);
+		random_limits(&c->limits, rng);
 		if (next(rng) % 2)
-			random_limits(&c[n].each, rng);
-		c[n].each.max_inflight = 0;
-		c[n].reserve_bps = next(rng) % 2 ? 1000000 : 0;
-		if (n && next(rng) % 2)
-			c[n].parent = c[n - 1].name;
-		n++;
+			random_limits(&c->each, rng);
+		c->each.max_inflight = 0;
+		c->reserve_bps = next(rng) % 2 ? 1000000 : 0;
+		if (all->n && next(rng) % 2)
+			c->parent = c[-1].name;
+		all->n++;
 	}
-	gate_set_classes(m, c, n);
+}
+
+/* Changes the classes of one mount, or of several at the same moment. */
+static void change_classes(struct rule *const rules[3], uint64_t *rng)
+{
+	struct classes all[MOUNTS];
+	struct gate_change changes[MOUNTS];
+	unsigned first = next(rng) % MOUNTS, n = 1 + next(rng) % MOUNTS;
+	for (unsigned i = 0; i < n; i++) {
+		random_classes(&all[i], rules, rng);
+		changes[i] = (struct gate_change){.mount = mount[(first + i) % MOUNTS],
+						  .sets_classes = true,
+						  .classes = all[i].c,
+						  .n_classes = all[i].n};
+	}
+	gate_apply(gate, changes, n);
 }
 
 static void *changer_loop(void *arg)
@@ -183,7 +206,7 @@ static void *changer_loop(void *arg)
 		cfg.each.max_inflight = 0;
 		gate_set_mount(m, &cfg);
 		if (i % 2 == 0)
-			random_classes(m, rules, &rng);
+			change_classes(rules, &rng);
 		random_limits(&cfg.limits, &rng);
 		if (i % 3 == 0)
 			gate_set_global(gate, &cfg.limits);

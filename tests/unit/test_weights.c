@@ -728,6 +728,49 @@ START_TEST(a_lane_that_was_idle_does_not_catch_up)
 }
 END_TEST
 
+/* --- names --- */
+
+static const char *program_of[2];
+
+static uint64_t thread_is_process(const struct caller *c, uint64_t now_ns)
+{
+	return c->tid;
+}
+
+static void look_up_name(const struct caller *c, char buf[CALLER_NAME_MAX])
+{
+	snprintf(buf, CALLER_NAME_MAX, "%s", program_of[c->tid - 100]);
+}
+
+/* A shell has opened files for it before. */
+START_TEST(a_program_gets_its_weight_though_its_process_ran_another_one_before)
+{
+	static const struct caller_ops ops = {.process = thread_is_process, .name = look_up_name};
+	const struct weight_rule heavy = {{FAIR_PROCESS, 0}, "tar*", 3};
+	up_with_lanes(&heavy);
+	gate_set_caller_ops(w.gate, &ops);
+	process_add(0, 1, 16 * KIB);
+	process_add(0, 1, 16 * KIB);
+	program_of[0] = program_of[1] = "sh";
+	compete(100 * SEC);
+	near(process[0].got, 50.0 * RATE, 0.1);
+	program_of[0] = "tar";
+	compete(10 * SEC);
+	compete(100 * SEC);
+	near(process[0].got, 75.0 * RATE, 0.1);
+	near(process[1].got, 25.0 * RATE, 0.1);
+	program_of[0] = ""; /* it has exited, but not all that it wrote has been written back */
+	compete(10 * SEC);
+	compete(100 * SEC);
+	near(process[0].got, 75.0 * RATE, 0.1);
+	program_of[0] = "sh"; /* another process, with the same number */
+	compete(10 * SEC);
+	compete(100 * SEC);
+	near(process[0].got, 50.0 * RATE, 0.1);
+	down();
+}
+END_TEST
+
 UNIT_MAIN("weights", weights_divide_the_limit_of_a_scope_at_every_level,
 	  weights_divide_the_limit_of_a_user_at_every_level,
 	  siblings_of_random_trees_differ_by_at_most_two_requests,
@@ -740,4 +783,5 @@ UNIT_MAIN("weights", weights_divide_the_limit_of_a_scope_at_every_level,
 	  a_class_that_reads_and_writes_gets_one_share, a_user_who_reads_and_writes_gets_one_share,
 	  a_user_who_reads_and_writes_gets_a_share_of_each_limit,
 	  permits_are_shared_by_weight_between_readers_and_writers,
+	  a_program_gets_its_weight_though_its_process_ran_another_one_before,
 	  a_lane_that_was_idle_does_not_catch_up)
