@@ -120,10 +120,13 @@ struct pools_plan {
 bool pools_copy(const struct pools *ps, struct configuration *c)
 {
 	for (unsigned i = 0; ps && i < ps->n; i++) {
+		const struct pool *p = ps->pool[i];
 		struct settings *s = configuration_add_pool(c);
-		if (!s || !settings_copy(s, &ps->pool[i]->s))
+		if (!s || !settings_copy(s, &p->s))
 			return false;
-		s->limits = ps->pool[i]->enforced;
+		/* Not the limits in force: a reload compares these with what this host has configured or set itself, and what
+		 * others have set would become its own. */
+		pool_config_take(s, &p->member.cfg.limits);
 	}
 	return true;
 }
