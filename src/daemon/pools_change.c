@@ -46,6 +46,30 @@ static bool differs(const struct settings *a, const struct settings *b, const ch
 	return !option_equal(option_find(option), a, b);
 }
 
+/* Whether the pool is another one with these settings. */
+static bool moves(const struct pool *p, const struct settings *s)
+{
+	static const char *const where[] = {"server",	"key",	   "auth_file", "tls_ca",
+					    "tls_cert", "tls_key", "lease"};
+	bool any = false;
+	for (unsigned i = 0; i < ARRAY_SIZE(where); i++)
+		any |= differs(&p->s, s, where[i]);
+	return any;
+}
+
+/* The limits that scopes enforce once the settings s of a file are in force: in addition, those in force that only other hosts
+ * have set, which a reload does not change. */
+static void limits_after_reload(const struct pool *p, const struct settings *s,
+				struct limiter_config *out)
+{
+	*out = s->limits;
+	if (moves(p, s))
+		return;
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		if (!out->limit[k].enabled && !p->member.cfg.limits.rate[k])
+			out->limit[k] = p->s.limits.limit[k];
+}
+
 /* Leaves the old server and joins the new one with a fresh member.  The sequence numbers of calls
  * continue, because the new server may be the old one under another name. */
 static void move(struct pool *p, const struct pool_member_config *cfg)
@@ -85,11 +109,11 @@ static void keep_limits(const struct pool *p, const struct settings *s,
 static void change(struct pool *p, struct settings *s, bool command)
 {
 	struct pool_member_config cfg = p->member.cfg;
-	bool elsewhere = differs(&p->s, s, "server") || differs(&p->s, s, "key") ||
-			 differs(&p->s, s, "auth_file") || differs(&p->s, s, "tls_ca") ||
-			 differs(&p->s, s, "tls_cert") || differs(&p->s, s, "tls_key") ||
-			 differs(&p->s, s, "lease");
+	bool elsewhere = moves(p, s);
 	struct pool_limits in_force;
+	struct limiter_config enforced = s->limits;
+	if (!command)
+		limits_after_reload(p, s, &enforced);
 	pool_member_limits(&p->member, &in_force);
 	pool_member_config_of(s, &cfg);
 	/* A reload compares the file with what this host has configured or set itself, not with what others have set. */
@@ -101,7 +125,7 @@ static void change(struct pool *p, struct settings *s, bool command)
 		pool_member_configure(&p->member, &cfg, monotonic_ns());
 	settings_free(&p->s);
 	p->s = *s;
-	p->enforced = s->limits;
+	p->enforced = enforced;
 	settings_init(s);
 	pool_take_limits(p);
 }
@@ -116,6 +140,30 @@ struct pools_plan {
 		struct settings s; /* the new settings of an existing pool */
 	} one[];
 };
+
+static int join_all(struct configuration *c, const struct settings *pool, struct error *err)
+{
+	int rc = pool_config_join(&c->global, pool, c->n_pools, err);
+	for (unsigned i = 0; i < c->n_fs && rc == 0; i++)
+		rc = pool_config_join(&c->fs[i], pool, c->n_pools, err);
+	for (unsigned i = 0; i < c->n_mounts && rc == 0; i++)
+		rc = pool_config_join(&c->mount[i], pool, c->n_pools, err);
+	return rc;
+}
+
+int pools_join_all(const struct pools *ps, struct configuration *c, struct error *err)
+{
+	AUTO_FREE struct settings *pool = calloc(c->n_pools + 1, sizeof(*pool));
+	if (!pool)
+		return error_set(err, "nothing was changed: out of memory");
+	for (unsigned i = 0; i < c->n_pools; i++) { /* borrowed: not to be freed */
+		const struct pool *p = pool_find(ps, c->pool[i].name);
+		pool[i] = c->pool[i];
+		if (p)
+			limits_after_reload(p, &c->pool[i], &pool[i].limits);
+	}
+	return join_all(c, pool, err);
+}
 
 bool pools_copy(const struct pools *ps, struct configuration *c)
 {

@@ -60,6 +60,24 @@ within 5s pool_is '[4194304,500]' || fail "a reload is not undone: $(ctl stats p
 equal "$(grep -c "pool 'p': iops=" "$LOG")" 2 "changes of iops: $(cat "$LOG")"
 conf 4M
 ok ctl reload >/dev/null
+within 5s mode_is leased || fail "nothing is leased: $(ctl stats pool:p -j)"
+
+# Without the server, nothing is admitted.  A request that waits for the limit that another host has set goes on waiting.
+kill -STOP "$REDIS"
+within 10s mode_is stop || fail "the server has stopped: $(ctl stats pool:p -j)"
+stat --cached=never "$TMP/ma/file" >/dev/null &
+WAITS=$!
+waits() { ctl stats a -j | jq -e '.parked_now > 0' >/dev/null; }
+within 5s waits || fail "no request waits: $(ctl stats a -j)"
+ok ctl reload >/dev/null
+conf 4M
+bad
+undone
+nap 1s
+! gone "$WAITS" || fail "a request that waited proceeded when the file was read again"
+refused timeout 1 stat --cached=never "$TMP/ma/file"
+kill -CONT "$REDIS"
+within 10s gone "$WAITS" || fail "a request still waits"
 
 kill "$DAEMON"
 within 10s gone "$DAEMON" || fail "the daemon does not end"
