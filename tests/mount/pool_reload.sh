@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A reload changes nothing about the limits of a pool that only another host has set: neither when it succeeds, nor when it is
-# undone because a mount fails, nor while there is no server.
+# undone because a mount fails, nor while there is no server.  Then a mount that takes the place of another one.
 . "${srcdir:-.}/tests/mount/pool_lib.sh"
 requires jq redis-server redis-cli
 
@@ -78,6 +78,19 @@ nap 1s
 refused timeout 1 stat --cached=never "$TMP/ma/file"
 kill -CONT "$REDIS"
 within 10s gone "$WAITS" || fail "a request still waits"
+
+# With a long lease, the next call of the server may be ten seconds away: a mount that takes the place of another one gets the
+# lease without it.
+conf 4M
+sed -i 's/^lease = .*/lease = 20s/' "$TMP/conf"
+ok ctl reload >/dev/null
+within 10s mode_is leased || fail "nothing is leased: $(ctl stats pool:p -j)"
+for i in 1 2; do
+	before 5s cat "$TMP/ma/file" >/dev/null
+	ok ctl unmount a >/dev/null
+	ok ctl mount a >/dev/null
+done
+before 5s cat "$TMP/ma/file" >/dev/null
 
 kill "$DAEMON"
 within 10s gone "$DAEMON" || fail "the daemon does not end"
