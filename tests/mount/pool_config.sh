@@ -87,6 +87,9 @@ within 5s pool_is '[4194304,900]' || fail "set on host 2: $(ctl stats pool:p -j)
 within 5s grep -q "pool 'p': bps=4M, set by" "$LOG" || fail "host 1 does not say who changed it: $(cat "$LOG")"
 ok ctl set pool:p bps=8M iops=off >/dev/null
 within 5s host_said 2 "pool 'there': iops=off, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
+ok ctl set pool:p bps_burst=1M >/dev/null
+within 5s host_said 2 "pool 'there': another burst or window of bps, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
+ok ctl set pool:p bps_burst=0 >/dev/null
 # A limit of another kind is enforced, too.
 ok ctl set pool:p iops=20 >/dev/null
 nap 1s
