@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds, removes and changes pools while serving. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/monotonic.h"
+#include "daemon/limits_out.h"
 #include "daemon/options.h"
 #include "daemon/pool_config.h"
 #include "daemon/pools_internal.h"
 #include "daemon/registry.h"
+#include "fs/mount.h"
 
 /* pool_config_join, as if `changed` (NULL: none) had the settings new. */
 static int join(const struct pools *ps, const struct pool *changed, const struct settings *new,
@@ -300,6 +303,29 @@ static int change_scopes(const struct pool *p, const struct settings *new, struc
 	return 0;
 }
 
+static bool has_part_in(const struct served_mount *m, const char *pool)
+{
+	return takes_part(&m->s, pool) || takes_part(&m->registry->global, pool) ||
+	       (m->fs && takes_part(&m->fs->s, pool));
+}
+
+/* Files that were opened while nothing limited data are in kernel passthrough, and whoever has set the limit is on another host. */
+static void tell_bypassing(const struct pool *p)
+{
+	list_for_each (it, &p->all->registry->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		struct fs_counts counts;
+		if (!m->session || !has_part_in(m, p->s.name) || !limits_data(m))
+			continue;
+		fs_mount_look(m->session, &counts);
+		uint64_t n = counts.passthrough_handles;
+		if (n)
+			log_warning("mount '%s': %" PRIu64
+				    " open file%s limits on reads and writes until closed",
+				    m->s.name, n, n == 1 ? " bypasses" : "s bypass");
+	}
+}
+
 void pool_enforce_limits(struct pool *p)
 {
 	struct error err = ERROR_INIT;
@@ -308,10 +334,12 @@ void pool_enforce_limits(struct pool *p)
 		missing |= p->s.limits.limit[k].enabled && !p->enforced.limit[k].enabled;
 	if (!missing)
 		return;
-	if (change_scopes(p, &p->s, &err) == 0)
-		p->enforced = p->s.limits;
-	else /* and again after the next answer */
+	if (change_scopes(p, &p->s, &err) < 0) { /* tried again after the next answer */
 		log_warning("pool '%s': cannot enforce new limits: %s", p->s.name, err.text);
+		return;
+	}
+	p->enforced = p->s.limits;
+	tell_bypassing(p);
 }
 
 /* The scopes are prepared first; once the gate has taken their limits, nothing can fail. */
