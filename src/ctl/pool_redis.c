@@ -112,6 +112,7 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 		{"NOAUTH", "; give its password by auth_file"},
 		/* The same error, if the first command is long. */
 		{"ERR Protocol error: unauthenticated", "; give its password by auth_file"},
+		{"DENIED", "; see bind and protected-mode in its configuration, and auth_file"},
 		{"WRONGPASS", "; see auth_file"},
 		{"ERR Client sent AUTH", "; remove auth_file"},
 		{"ERR AUTH <password> called without", "; remove auth_file"},
@@ -139,6 +140,9 @@ static void quote(const struct redis *r, const char *said, struct error *err)
 	bool hash = script && strspn(script + 9, "0123456789abcdef") == 40;
 	int n = hash ? (int)(script - said) : (int)strcspn(said, "\r\n");
 	int most = POOL_ERROR_MAX - 90 - (int)strlen(help);
+	for (int end = most; n > most && end > 0; end--)
+		if (strncmp(said + end, ". ", 2) == 0) /* a long text ends with a whole sentence */
+			n = end;
 	error_set(err, "%s:%s: %.*s%s", r->at.host, r->at.port, n < most ? n : most, said, help);
 }
 
@@ -423,8 +427,13 @@ static int call_once(struct pool_link *l, const struct pool_call *c, struct pool
  * address, becomes primary; or the server closes the connection after it. */
 static bool needs_new_connection(const struct error *err)
 {
-	static const char *const says[] = {": READONLY ", ": LOADING ", ": MASTERDOWN ",
-					   ": CLUSTERDOWN ", ": ERR Protocol error"};
+	static const char *const says[] = {": READONLY ",
+					   ": LOADING ",
+					   ": MASTERDOWN ",
+					   ": CLUSTERDOWN ",
+					   ": ERR Protocol error",
+					   ": DENIED ",
+					   ": ERR max number of clients"};
 	for (unsigned i = 0; i < ARRAY_SIZE(says); i++)
 		if (strstr(err->text, says[i]))
 			return true;

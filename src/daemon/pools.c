@@ -132,14 +132,12 @@ void pool_on_helper(struct watch *w, uint32_t events)
 
 static void step(struct pool *p, uint64_t now_ns)
 {
-	unsigned before = p->n_attached;
 	pool_helper_want(p, now_ns);
 	pool_scopes_look(p);
 	pool_member_look(&p->member, &p->use, now_ns);
 	if (now_ns >= pool_member_due_ns(&p->member))
 		call_server(p, now_ns);
-	else if (p->rates.mode != POOL_MODE_LEASED || now_ns >= pool_member_ends_ns(&p->member) ||
-		 p->n_attached > 1 || p->n_attached != before)
+	else /* scopes come and go, and each may want another part of the lease */
 		apply(p);
 }
 

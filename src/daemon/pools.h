@@ -31,6 +31,9 @@ void pools_close(struct registry *r);
 
 /* pool_config_join with the pools of this daemon. */
 int pools_join(const struct pools *ps, struct settings *s, struct error *err);
+/* pool_config_join for all scopes of a configuration that is about to take effect.  They also enforce kinds of limits that only
+ * other hosts have set: without them, waiting requests would proceed until the next answer of the server. */
+int pools_join_all(const struct pools *ps, struct configuration *c, struct error *err);
 /* Adds the settings of all pools to c, as pools_plan takes them.  False: out of memory. */
 bool pools_copy(const struct pools *ps, struct configuration *c);
 /* A reload changes settings of pools, and adds and removes pools, in two steps: pools_plan changes

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds, removes and changes pools while serving. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/monotonic.h"
+#include "daemon/limits_out.h"
 #include "daemon/options.h"
 #include "daemon/pool_config.h"
 #include "daemon/pools_internal.h"
 #include "daemon/registry.h"
+#include "fs/mount.h"
 
 /* pool_config_join, as if `changed` (NULL: none) had the settings new. */
 static int join(const struct pools *ps, const struct pool *changed, const struct settings *new,
@@ -44,6 +47,30 @@ void pool_take_limits(struct pool *p)
 static bool differs(const struct settings *a, const struct settings *b, const char *option)
 {
 	return !option_equal(option_find(option), a, b);
+}
+
+/* Whether the pool is another one with these settings. */
+static bool moves(const struct pool *p, const struct settings *s)
+{
+	static const char *const where[] = {"server",	"key",	   "auth_file", "tls_ca",
+					    "tls_cert", "tls_key", "lease"};
+	bool any = false;
+	for (unsigned i = 0; i < ARRAY_SIZE(where); i++)
+		any |= differs(&p->s, s, where[i]);
+	return any;
+}
+
+/* The limits that scopes enforce once the settings s of a file are in force: in addition, those in force that only other hosts
+ * have set, which a reload does not change. */
+static void limits_after_reload(const struct pool *p, const struct settings *s,
+				struct limiter_config *out)
+{
+	*out = s->limits;
+	if (moves(p, s))
+		return;
+	for (unsigned k = 0; k < LIMIT_KINDS; k++)
+		if (!out->limit[k].enabled && !p->member.cfg.limits.rate[k])
+			out->limit[k] = p->s.limits.limit[k];
 }
 
 /* Leaves the old server and joins the new one with a fresh member.  The sequence numbers of calls
@@ -85,11 +112,11 @@ static void keep_limits(const struct pool *p, const struct settings *s,
 static void change(struct pool *p, struct settings *s, bool command)
 {
 	struct pool_member_config cfg = p->member.cfg;
-	bool elsewhere = differs(&p->s, s, "server") || differs(&p->s, s, "key") ||
-			 differs(&p->s, s, "auth_file") || differs(&p->s, s, "tls_ca") ||
-			 differs(&p->s, s, "tls_cert") || differs(&p->s, s, "tls_key") ||
-			 differs(&p->s, s, "lease");
+	bool elsewhere = moves(p, s);
 	struct pool_limits in_force;
+	struct limiter_config enforced = s->limits;
+	if (!command)
+		limits_after_reload(p, s, &enforced);
 	pool_member_limits(&p->member, &in_force);
 	pool_member_config_of(s, &cfg);
 	/* A reload compares the file with what this host has configured or set itself, not with what others have set. */
@@ -101,7 +128,7 @@ static void change(struct pool *p, struct settings *s, bool command)
 		pool_member_configure(&p->member, &cfg, monotonic_ns());
 	settings_free(&p->s);
 	p->s = *s;
-	p->enforced = s->limits;
+	p->enforced = enforced;
 	settings_init(s);
 	pool_take_limits(p);
 }
@@ -117,13 +144,40 @@ struct pools_plan {
 	} one[];
 };
 
+static int join_all(struct configuration *c, const struct settings *pool, struct error *err)
+{
+	int rc = pool_config_join(&c->global, pool, c->n_pools, err);
+	for (unsigned i = 0; i < c->n_fs && rc == 0; i++)
+		rc = pool_config_join(&c->fs[i], pool, c->n_pools, err);
+	for (unsigned i = 0; i < c->n_mounts && rc == 0; i++)
+		rc = pool_config_join(&c->mount[i], pool, c->n_pools, err);
+	return rc;
+}
+
+int pools_join_all(const struct pools *ps, struct configuration *c, struct error *err)
+{
+	AUTO_FREE struct settings *pool = calloc(c->n_pools + 1, sizeof(*pool));
+	if (!pool)
+		return error_set(err, "nothing was changed: out of memory");
+	for (unsigned i = 0; i < c->n_pools; i++) { /* borrowed: not to be freed */
+		const struct pool *p = pool_find(ps, c->pool[i].name);
+		pool[i] = c->pool[i];
+		if (p)
+			limits_after_reload(p, &c->pool[i], &pool[i].limits);
+	}
+	return join_all(c, pool, err);
+}
+
 bool pools_copy(const struct pools *ps, struct configuration *c)
 {
 	for (unsigned i = 0; ps && i < ps->n; i++) {
+		const struct pool *p = ps->pool[i];
 		struct settings *s = configuration_add_pool(c);
-		if (!s || !settings_copy(s, &ps->pool[i]->s))
+		if (!s || !settings_copy(s, &p->s))
 			return false;
-		s->limits = ps->pool[i]->enforced;
+		/* Not the limits in force: a reload compares these with what this host has configured or set itself, and what
+		 * others have set would become its own. */
+		pool_config_take(s, &p->member.cfg.limits);
 	}
 	return true;
 }
@@ -249,6 +303,29 @@ static int change_scopes(const struct pool *p, const struct settings *new, struc
 	return 0;
 }
 
+static bool has_part_in(const struct served_mount *m, const char *pool)
+{
+	return takes_part(&m->s, pool) || takes_part(&m->registry->global, pool) ||
+	       (m->fs && takes_part(&m->fs->s, pool));
+}
+
+/* Files that were opened while nothing limited data are in kernel passthrough, and whoever has set the limit is on another host. */
+static void tell_bypassing(const struct pool *p)
+{
+	list_for_each (it, &p->all->registry->mounts) {
+		const struct served_mount *m = list_entry(it, struct served_mount, link);
+		struct fs_counts counts;
+		if (!m->session || !has_part_in(m, p->s.name) || !limits_data(m))
+			continue;
+		fs_mount_look(m->session, &counts);
+		uint64_t n = counts.passthrough_handles;
+		if (n)
+			log_warning("mount '%s': %" PRIu64
+				    " open file%s limits on reads and writes until closed",
+				    m->s.name, n, n == 1 ? " bypasses" : "s bypass");
+	}
+}
+
 void pool_enforce_limits(struct pool *p)
 {
 	struct error err = ERROR_INIT;
@@ -257,10 +334,12 @@ void pool_enforce_limits(struct pool *p)
 		missing |= p->s.limits.limit[k].enabled && !p->enforced.limit[k].enabled;
 	if (!missing)
 		return;
-	if (change_scopes(p, &p->s, &err) == 0)
-		p->enforced = p->s.limits;
-	else /* and again after the next answer */
+	if (change_scopes(p, &p->s, &err) < 0) { /* tried again after the next answer */
 		log_warning("pool '%s': cannot enforce new limits: %s", p->s.name, err.text);
+		return;
+	}
+	p->enforced = p->s.limits;
+	tell_bypassing(p);
 }
 
 /* The scopes are prepared first; once the gate has taken their limits, nothing can fail. */

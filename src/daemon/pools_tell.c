@@ -90,17 +90,24 @@ static const char *rate_text(enum limit_kind kind, uint64_t rate, char buf[UNITS
 					   : units_format_count(rate, buf);
 }
 
-void pool_tell_limits(struct pool *p)
+static void tell_limit(const struct pool *p, enum limit_kind kind)
 {
 	const struct pool_member *m = &p->member;
-	for (unsigned k = 0; k < POOL_LIMITS; k++) {
-		char text[UNITS_TEXT_MAX];
-		if (m->limits.rate[k] == p->told_limits.rate[k])
-			continue;
-		log_info("pool '%s': %s=%s%s, set by %s", p->s.name, limit_kind_name(k),
-			 rate_text(k, m->limits.rate[k] / POOL_MILLI, text),
-			 p->told_answer ? "" : " on the server, not as configured here", m->set_by);
-	}
-	p->told_limits = m->limits;
+	const char *where = p->told_answer ? "" : " on the server, not as configured here";
+	char text[UNITS_TEXT_MAX];
+	if (m->limits.rate[kind] != p->told_limits.rate[kind])
+		log_info("pool '%s': %s=%s%s, set by %s", p->s.name, limit_kind_name(kind),
+			 rate_text(kind, m->limits.rate[kind] / POOL_MILLI, text), where,
+			 m->set_by);
+	else if (m->limits.rate[kind] && m->limits.capacity[kind] != p->told_limits.capacity[kind])
+		log_info("pool '%s': another burst or window of %s%s, set by %s", p->s.name,
+			 limit_kind_name(kind), where, m->set_by);
+}
+
+void pool_tell_limits(struct pool *p)
+{
+	for (unsigned k = 0; k < POOL_LIMITS; k++)
+		tell_limit(p, k);
+	p->told_limits = p->member.limits;
 	p->told_answer = true;
 }

@@ -229,7 +229,8 @@ static int plan(struct changes *j, struct reload_plan *p, struct error *err)
 	registry_change_init(&p->change, j->r);
 	list_init(&p->fs);
 	list_init(&p->mounts);
-	if (pools_plan(j->r->pools, j->c, &p->pools, err) < 0)
+	if (pools_join_all(j->r->pools, j->c, err) < 0 ||
+	    pools_plan(j->r->pools, j->c, &p->pools, err) < 0)
 		return -1;
 	return plan_global(j, p) && plan_fs(j, p) && plan_mounts(j, p)
 		       ? 0
@@ -359,7 +360,7 @@ static enum reload_result apply(struct changes *j, struct problems *problems)
 	return RELOAD_DONE;
 }
 
-int reload_apply_back(struct registry *r, const struct way_back *b, struct error *err)
+int reload_apply_back(struct registry *r, struct way_back *b, struct error *err)
 {
 	struct await nobody = {0};
 	struct changes j = {r, &b->c, NULL, &nobody, b};

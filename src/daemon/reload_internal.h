@@ -14,8 +14,8 @@ struct way_back;
 /* A reload in progress. */
 struct changes {
 	struct registry *r;
-	const struct configuration *c; /* what the file says now, or what ran (back) */
-	struct command_reply *reply;   /* NULL: nobody waits for one */
+	struct configuration *c;     /* what the file says now, or what ran (back) */
+	struct command_reply *reply; /* NULL: nobody waits for one */
 	struct await *await;
 	const struct way_back *back; /* NULL: it is not the way back */
 };
@@ -33,6 +33,6 @@ void reload_note_change(struct changes *j, const struct scope_change *sc);
 void reload_note_name(struct changes *j, const char *old, const char *new); /* of a mount */
 
 /* Loads what ran before.  -1 with err: out of memory, nothing has changed. */
-int reload_apply_back(struct registry *r, const struct way_back *b, struct error *err);
+int reload_apply_back(struct registry *r, struct way_back *b, struct error *err);
 
 #endif

@@ -87,6 +87,9 @@ within 5s pool_is '[4194304,900]' || fail "set on host 2: $(ctl stats pool:p -j)
 within 5s grep -q "pool 'p': bps=4M, set by" "$LOG" || fail "host 1 does not say who changed it: $(cat "$LOG")"
 ok ctl set pool:p bps=8M iops=off >/dev/null
 within 5s host_said 2 "pool 'there': iops=off, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
+ok ctl set pool:p bps_burst=1M >/dev/null
+within 5s host_said 2 "pool 'there': another burst or window of bps, set by" || fail "host 2 does not know: $(cat "$TMP/log2")"
+ok ctl set pool:p bps_burst=0 >/dev/null
 # A limit of another kind is enforced, too.
 ok ctl set pool:p iops=20 >/dev/null
 nap 1s
@@ -109,6 +112,24 @@ ok ctl set pool:wide iops=off >/dev/null
 no_iops() { ctl stats pool:p -j | jq -e '.pools[0].limits.iops == null' >/dev/null; }
 within 5s no_iops || fail "iops is not off: $(ctl stats pool:p -j)"
 host_down 3
+
+# A limit that is set elsewhere does not apply to files that are open in kernel passthrough; the log says so.
+META=pool=meta,pool.server=unix:$TMP/meta.sock,pool.meta_iops=1000,cache=auto
+host_up 4 -o "$META"
+host_up 5 -o "$META"
+exec 8<"$TMP/m4/file"
+if [ "$(ctl stats "$TMP/m4" -j | jq .passthrough_handles)" = 1 ]; then
+	ok ctl set pool:meta "--daemon=${HOST[5]}" bps=100M >/dev/null
+	within 5s host_said 4 "1 open file bypasses limits on reads and writes until closed" ||
+		fail "host 4 does not tell what bypasses the limit: $(cat "$TMP/log4")"
+	! host_said 5 bypass || fail "nothing bypasses the limit on host 5: $(cat "$TMP/log5")"
+else
+	say "no kernel passthrough here: nothing bypasses"
+fi
+exec 8<&-
+sed -i '/ bypasses limits on reads /d' "$TMP/log4"
+host_down 4
+host_down 5
 
 # A reload compares the file with what this host has set (bps=8M, iops=800), and keeps what another one has set since.
 ok ctl set pool:there bps=6M >/dev/null

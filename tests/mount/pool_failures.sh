@@ -37,6 +37,20 @@ lock() {
 }
 trouble "a password is needed" "(NOAUTH|unauthenticated).*; give its password by auth_file" share lock
 over quietly cli -a sesame config set requirepass ''
+# Servers that refuse a connection by an error, and close it.
+protect() {
+	quietly cli config set protected-mode yes
+	quietly cli client kill type normal skipme yes
+}
+trouble "protected mode" "DENIED .*; see bind and protected-mode in its configuration, and auth_file" share protect
+nap 2s
+over quietly cli config set protected-mode no
+coproc CLI { cli; }	# keeps the only connection
+crowd() { printf 'config set maxclients 1\nclient kill type normal skipme yes\n' >&"${CLI[1]}"; }
+vacate() { echo 'config set maxclients 100' >&"${CLI[1]}"; }
+trouble "too many clients" "ERR max number of clients reached" share crowd
+nap 2s
+over vacate
 
 # The server answers, but not in time; then no packet reaches it.
 trouble "a server that hangs" "no answer in time" share kill -STOP "$REDIS"
