@@ -26,7 +26,8 @@
 static int open_by_handle(struct fs *fs, const struct inode_ref *ref, int flags)
 {
 	struct fhandle fh;
-	if (!inode_handle(fs, ref->inode, &fh))
+	/* A handle that is not sure may lead to another file, which must not be truncated before that is noticed. */
+	if (!inode_handle(fs, ref->inode, &fh) || (!fh.sure && (flags & O_TRUNC)))
 		return -ENOENT;
 	/* Without an fd, a stale handle is the end of the inode. */
 	AUTO_FD fd = ref->fd < 0 ? fhandle_open(fs, &fh, flags)
