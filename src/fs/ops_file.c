@@ -371,11 +371,18 @@ static bool closing_may_block(const struct handle *h)
 	return (flags & O_ACCMODE) != O_RDONLY || mirror_stat(h->fd, &st) < 0 || st.st_nlink == 0;
 }
 
+/* In memory only the size matters: the last close of a large file without a name takes long. */
+static bool closing_is_long(const struct handle *h)
+{
+	struct stat st;
+	return mirror_is_long_to_cut(h->fd) && mirror_stat(h->fd, &st) == 0 && st.st_nlink == 0;
+}
+
 /* Allocates nothing: a handle must be released even if memory is exhausted. */
 void op_release(struct request *req)
 {
 	struct handle *h = req->handle;
-	req->again = req->no_wait && closing_may_block(h);
+	req->again = req->no_wait ? closing_may_block(h) : req->must_be_brief && closing_is_long(h);
 	if (req->again)
 		return;
 	poll_forget(req->mount, h->number);
