@@ -371,11 +371,15 @@ static bool closing_may_block(const struct handle *h)
 	return (flags & O_ACCMODE) != O_RDONLY || mirror_stat(h->fd, &st) < 0 || st.st_nlink == 0;
 }
 
-/* In memory only the size matters: the last close of a large file without a name takes long. */
+/* In memory only the last close of a large file without a name takes long.  The kernel is asked only about files that
+ * may be large: that takes about as long as the rest of a close. */
 static bool closing_is_long(const struct handle *h)
 {
 	struct stat st;
-	return mirror_is_long_to_cut(h->fd) && mirror_stat(h->fd, &st) == 0 && st.st_nlink == 0;
+	if (!atomic_load_explicit(&h->written, memory_order_relaxed) &&
+	    !atomic_load_explicit(&h->inode->large, memory_order_relaxed))
+		return false;
+	return mirror_stat(h->fd, &st) == 0 && st.st_nlink == 0 && mirror_is_large(&st);
 }
 
 /* Allocates nothing: a handle must be released even if memory is exhausted. */
