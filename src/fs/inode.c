@@ -252,6 +252,11 @@ struct inode *inode_add_locked(struct fs *fs, struct inode_shard *s, const struc
 	return inode;
 }
 
+static void note_size(struct inode *inode, const struct stat *st)
+{
+	atomic_store_explicit(&inode->large, mirror_is_large(st), memory_order_relaxed);
+}
+
 /* If there are no file handles: records where the inode was last seen.  *dir comes with a
  * reference; on return, *dir is the inode whose reference must be dropped. */
 static void place_locked(struct inode *inode, struct inode **dir, const char *name)
@@ -302,6 +307,7 @@ struct inode *inode_intern(struct fs *fs, const struct stat *st, int *fd, const 
 		inode = inode_add_locked(fs, s, st, fh, 0);
 	if (inode) {
 		inode->nlookup++;
+		note_size(inode, st);
 		if (*fd >= 0 && inode->fd < 0)
 			inode_adopt_fd_locked(fs, s, inode, fd);
 		if (named_in)
@@ -368,6 +374,7 @@ int inode_find(struct fs *fs, const struct stat *st, const struct fhandle *fh, s
 		if (res == 0) {
 			it->nlookup++;
 			it->recently_used = true;
+			note_size(it, st);
 			*out = it;
 		}
 	}

@@ -53,6 +53,7 @@ struct inode {
 	uint32_t users;		     /* operations that currently use fd */
 	_Atomic uint32_t n_open;     /* handles */
 	_Atomic uint32_t n_mappable; /* open files whose mapped stores we do not notice */
+	_Atomic bool large;	     /* mirror_is_large when it was last looked up */
 	bool recently_used;
 	bool pinned;	  /* has no name any more: the fd is the only access to it */
 	bool handle_sure; /* its handle has been found to lead to this inode */

@@ -76,12 +76,10 @@ int mirror_reopen(struct fs *fs, int fd, int flags)
 	return out < 0 ? -errno : out;
 }
 
-#define LONG_CUT (64ULL << 20)
-
 bool mirror_is_long_to_cut(int fd)
 {
 	struct stat st;
-	return mirror_stat(fd, &st) == 0 && (uint64_t)st.st_blocks * 512 >= LONG_CUT;
+	return mirror_stat(fd, &st) == 0 && mirror_is_large(&st);
 }
 
 int mirror_check_name(const char *name)

@@ -89,6 +89,10 @@ static inline int mirror_stat(int fd, struct stat *st)
 int mirror_reopen(struct fs *fs, int fd, int flags);
 
 /* True: the file has so many blocks that freeing them takes long, even in memory. */
+static inline bool mirror_is_large(const struct stat *st)
+{
+	return (uint64_t)st->st_blocks * 512 >= 64ULL << 20;
+}
 bool mirror_is_long_to_cut(int fd);
 
 /* Reads until the end of the file: when filling pages, the kernel takes a short read for the end.

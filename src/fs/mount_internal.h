@@ -41,7 +41,7 @@
 struct parked_table {
 	pthread_mutex_t lock;
 	struct list hash[PARKED_HASH]; /* lock */
-	/* lock: callers that were interrupted, or that are never interrupted */
+	/* lock: callers that were interrupted, or whose interrupts are never sent or never received */
 	struct watch watch;
 	_Atomic unsigned
 		n; /* requests that are in the table, or are still on their way back to their transport */
@@ -132,6 +132,7 @@ struct fs_mount {
 	unsigned receivers_floor; /* … and now; used by the watchdog only */
 	_Atomic unsigned receivers_wanted;
 	unsigned calm_ticks;	       /* used by the watchdog only */
+	unsigned stuck_ticks;	       /* the same: how long no receiver has read messages */
 	_Atomic bool draining;	       /* new requests are refused */
 	_Atomic uint64_t waived_bytes; /* write-back that bypassed the limits while draining */
 	uint64_t waived_max;
@@ -248,6 +249,8 @@ void park_granted(struct request *r);
 void park_deferred(struct request *r, struct workers *pool, const struct job_ops *ops);
 void parked_run_deferred(struct request *r);
 void parked_interrupt(struct fs_mount *m, uint64_t unique);
+/* No interrupts are received any more: the watchdog checks the callers of all requests that wait now. */
+void parked_watch_all(struct fs_mount *m);
 /* True: this thread has taken the request, which has been interrupted already.  Call with parked.lock held. */
 bool parked_was_interrupted(const struct parked_table *t, uint64_t unique);
 /* Checks callers that may be dying, and ends the waits of those that are.  Until due_until_ns it

@@ -26,7 +26,8 @@
 static int open_by_handle(struct fs *fs, const struct inode_ref *ref, int flags)
 {
 	struct fhandle fh;
-	if (!inode_handle(fs, ref->inode, &fh))
+	/* A handle that is not sure may lead to another file, which must not be truncated before that is noticed. */
+	if (!inode_handle(fs, ref->inode, &fh) || (!fh.sure && (flags & O_TRUNC)))
 		return -ENOENT;
 	/* Without an fd, a stale handle is the end of the inode. */
 	AUTO_FD fd = ref->fd < 0 ? fhandle_open(fs, &fh, flags)
@@ -370,11 +371,22 @@ static bool closing_may_block(const struct handle *h)
 	return (flags & O_ACCMODE) != O_RDONLY || mirror_stat(h->fd, &st) < 0 || st.st_nlink == 0;
 }
 
+/* In memory only the last close of a large file without a name takes long.  The kernel is asked only about files that
+ * may be large: that takes about as long as the rest of a close. */
+static bool closing_is_long(const struct handle *h)
+{
+	struct stat st;
+	if (!atomic_load_explicit(&h->written, memory_order_relaxed) &&
+	    !atomic_load_explicit(&h->inode->large, memory_order_relaxed))
+		return false;
+	return mirror_stat(h->fd, &st) == 0 && st.st_nlink == 0 && mirror_is_large(&st);
+}
+
 /* Allocates nothing: a handle must be released even if memory is exhausted. */
 void op_release(struct request *req)
 {
 	struct handle *h = req->handle;
-	req->again = req->no_wait && closing_may_block(h);
+	req->again = req->no_wait ? closing_may_block(h) : req->must_be_brief && closing_is_long(h);
 	if (req->again)
 		return;
 	poll_forget(req->mount, h->number);

@@ -235,6 +235,28 @@ void parked_interrupt(struct fs_mount *m, uint64_t unique)
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* Call with the table's lock held. */
+static bool may_leave_locked(const struct request *p)
+{
+	return !p->entering && p->in->pid && may_be_cancelled(p) &&
+	       !atomic_load_explicit(&p->running, memory_order_relaxed);
+}
+
+void parked_watch_all(struct fs_mount *m)
+{
+	struct parked_table *t = &m->parked;
+	uint64_t now_ns = monotonic_ns();
+	pthread_mutex_lock(&t->lock);
+	for (unsigned i = 0; i < PARKED_HASH; i++)
+		list_for_each (it, &t->hash[i]) {
+			struct request *p = list_entry(it, struct request, hash);
+			if (may_leave_locked(p))
+				watch_add(&t->watch, &p->watch, p->in->uid, p->process, false,
+					  now_ns);
+		}
+	pthread_mutex_unlock(&t->lock);
+}
+
 /* The request is in the gate or in a pool: from now on an interrupt may cancel it.  Finds it by its number, since it may have
  * been answered and freed already. */
 static void may_be_interrupted(struct fs_mount *m, uint64_t unique)
@@ -245,8 +267,7 @@ static void may_be_interrupted(struct fs_mount *m, uint64_t unique)
 	if (p)
 		p->entering = false;
 	/* The first check of a caller that may have a signal already is not postponed: its process is not given here. */
-	if (p && p->no_interrupt && p->in->pid && may_be_cancelled(p) &&
-	    !atomic_load_explicit(&p->running, memory_order_relaxed))
+	if (p && p->no_interrupt && may_leave_locked(p))
 		watch_add(&t->watch, &p->watch, p->in->uid, parked_is_unsure(p) ? 0 : p->process,
 			  false, monotonic_ns());
 	if (p && p->interrupted)

@@ -49,16 +49,17 @@ static bool next_caller(struct fs_mount *m, bool due, uint64_t now_ns, struct lo
 	return w;
 }
 
-/* O_DIRECT: the thread that sent the request may wait for it, and then has to be released when it is killed.  But it need
- * not: a signal that it survives, and its end, prove nothing as long as its process lives. */
+/* No signal is known.  The thread that sent the request has to be released when it is killed, if it waits for it.  With
+ * O_DIRECT it need not: then a signal that it survives, and its end, prove nothing as long as its process lives. */
 static struct caller_look look_at_sender(const struct looked_at *c)
 {
 	struct caller_look sender = caller_look(c->pid);
+	uint32_t process = c->process ? c->process : sender.process;
 	bool dies = sender.state == CALLER_DYING && !sender.gone;
-	bool killed = sender.killed || process_has_died(c->pid, c->process);
+	bool killed = sender.killed || process_has_died(c->pid, process);
 	return (struct caller_look){.state = dies || killed ? CALLER_DYING : CALLER_CALM,
 				    .killed = killed,
-				    .process = c->process};
+				    .process = process};
 }
 
 /* The kernel lets a caller that got a signal wait for nothing but the answer, or death.  But the sender of an asynchronous

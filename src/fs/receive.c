@@ -26,6 +26,7 @@
 #define CALM_TICKS     200
 #define RETRY_TICKS    20
 #define MORE_THAN_CPUS 8
+#define STUCK_TICKS    10
 #define RESTING	       2
 #define LIVELY	       4  /* requests per tick from which more receivers than at rest pay off */
 #define REST_ROUNDS    10 /* a kick may arrive before its receiver starts to read */
@@ -205,6 +206,7 @@ bool receivers_adapt(struct fs_mount *m, uint64_t came)
 		r->served_before = served;
 	}
 	if (stuck < alive || alive == 0) {
+		m->stuck_ticks = 0;
 		if (++m->calm_ticks >= CALM_TICKS && wanted > m->receivers_floor) {
 			m->calm_ticks = 0;
 			atomic_store(&m->receivers_wanted,
@@ -217,6 +219,10 @@ bool receivers_adapt(struct fs_mount *m, uint64_t came)
 		return all;
 	}
 	m->calm_ticks = 0;
+	/* No thread is left that would receive an interrupt.  Requests that are parked later follow a tick in which not all
+	 * are stuck. */
+	if (wanted == RECEIVERS_MAX && ++m->stuck_ticks == STUCK_TICKS)
+		parked_watch_all(m);
 	unsigned target = wanted * 2 > RECEIVERS_MAX ? RECEIVERS_MAX : wanted * 2;
 	atomic_store(&m->receivers_wanted, target);
 	start_missing(m, target);

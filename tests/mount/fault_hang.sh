@@ -3,7 +3,7 @@
 # A slow and a hanging disk: callers that do not need it are served, parked requests can be killed, the daemon can be ended.
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
-requires jq helper:iogen
+requires jq python3 helper:iogen
 
 backing tmpfs
 faults_ready
@@ -71,6 +71,53 @@ within 2s only_running || fail "$(pgrep -cx dd) of 80 readers survive SIGKILL, $
 [ "$(pgrep -cx dd)" -le 75 ] || fail "no reader waited for a worker"
 heal
 wait "${readers[@]}" 2>/dev/null
+settled "after the disk came back"
+unmount_ratefs
+
+# All threads that receive messages hang, so that the daemon does not learn about signals.  Requests that wait for a limit can
+# be killed nevertheless, and only these.
+mount_ratefs -o cache=strict,name=m
+LOG_EXPECTED="$LOG_EXPECTED|class 'paused' added"
+echo text >"$SRC/other"
+cat >"$TMP/readers.py" <<'END'
+import os, sys, threading
+fd = os.open(sys.argv[1], os.O_RDONLY)
+print("open", flush=True)
+sys.stdin.readline()
+for i in range(70):
+    threading.Thread(target=os.pread, args=(fd, 4096, i * 4096)).start()
+END
+mkfifo "$TMP/begin"
+python3 "$TMP/readers.py" "$MNT/file" <"$TMP/begin" >"$TMP/said" &
+load=$!
+exec 5>"$TMP/begin"
+within 10s grep -q open "$TMP/said" || fail "the readers have not opened the file"
+ok ctl class add m paused match=comm:stat >/dev/null
+ok ctl pause m/paused >/dev/null
+cat "$MNT/other" >/dev/null # the kernel knows the name, and no stat waits for the lookup of another
+waiting=()
+for ((i = 0; i < 40; i++)); do
+	stat "$MNT/other" >/dev/null 2>&1 &
+	waiting[i]=$!
+done
+within 20s parked 40 || fail "$(stat_of .parked_now) of 40 stats wait"
+fault pread hang
+echo >&5
+within 20s hanging pread 64 || fail "only $(faultctl "$FAULTS" waiting pread) reads are at the source"
+nap 1s # also after the daemon would rest
+kill -9 "${waiting[@]:20}"
+others_are_gone() { [ "$(pgrep -cx stat)" -le 20 ]; }
+within 3s others_are_gone || fail "$(pgrep -cx stat) of 40 stats exist after 20 were killed"
+equal "$(pgrep -cx stat)" 20 "stats that wait after others were killed"
+kill -9 "${waiting[0]}"
+within 3s gone "${waiting[0]}" || fail "a stat that was killed later stays"
+heal
+ok ctl resume m/paused >/dev/null
+for pid in "${waiting[@]:1:19}"; do
+	wait "$pid" || fail "a stat failed because others were killed"
+done
+wait $load "${waiting[@]}" 2>/dev/null
+exec 5>&-
 settled "after the disk came back"
 unmount_ratefs
 

@@ -10,6 +10,8 @@ mkdir "$SRC/dir" "$SRC/many"
 echo file >"$SRC/file"
 echo file >"$SRC/dir/file"
 for i in {1..50}; do echo "$i" >"$SRC/many/file$i"; done
+mkdir -p "$SRC"/tree/dir{1..5}
+for i in {1..10}; do echo "$i" | tee "$SRC"/tree/dir{1..5}/file$i >/dev/null; done
 cat >"$TMP/calls.py" <<'END'
 import os, sys
 what, n, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -84,8 +86,18 @@ ls_l() {
 	n=$(ctl stats "$MNT" --json | jq "$all")
 	[ "$n" -ge 400 ] && [ "$n" -lt 450 ]
 }
+# In a subdirectory one more lookup for each of these, and 16 requests for the subdirectory itself, which is looked at and listed.
+ls_lR() {
+	ok ctl reset-stats
+	ok ls -lR "$MNT/tree" >/dev/null
+	n=$(ctl stats "$MNT" --json | jq "$all")
+	[ "$n" -ge 630 ] && [ "$n" -lt 690 ]
+}
 case $(ls --version) in
-*coreutils*) within 10s ls_l || fail "ls -l of 50 files: $n requests, not 8 for each" ;;
+*coreutils*)
+	within 10s ls_l || fail "ls -l of 50 files: $n requests, not 8 for each"
+	within 10s ls_lR || fail "ls -lR of 5 directories with 10 files each: $n requests, not 16 for each directory and 11 for each file"
+	;;
 esac
 
 # Every fstat of an open file is counted, even right after it was opened.

@@ -11,6 +11,9 @@
 #include "fs/fdlimit.h"
 #include "fs/inode_table.h"
 #include "fs/mirror.h"
+#include "fs/ops.h"
+#include "fs/request.h"
+#include "fs/wire.h"
 #include "unit/unit.h"
 
 static char place[64];
@@ -74,6 +77,13 @@ static uint64_t look_up(struct fs *fs, const char *name)
 	ck_assert_int_eq(mirror_lookup(fs, &root, name, &e), 0);
 	inode_put(fs, &root);
 	return e.ino;
+}
+
+static const char *path_of(const char *name)
+{
+	static char path[128];
+	snprintf(path, sizeof(path), "%s/%s", place, name);
+	return path;
 }
 
 static ino_t number_of(struct fs *fs, uint64_t id)
@@ -255,6 +265,41 @@ START_TEST(a_handle_that_was_found_by_a_name_is_checked_when_it_is_used)
 }
 END_TEST
 
+static int opened_with;
+
+static int note_reply(struct request *req, int error, const struct iovec *data, unsigned n)
+{
+	opened_with = error;
+	return -ENOENT;
+}
+
+START_TEST(another_file_is_not_truncated_by_a_handle_that_was_found_by_a_name)
+{
+	if (!handles_work())
+		return;
+	struct fs *fs = new_fs(true);
+	fs->durable.format = NULL;
+	struct stat st;
+	struct fhandle fh;
+	int no_fd = -1;
+	make_file(fs, "a");
+	make_file(fs, "b");
+	ck_assert_int_eq(truncate(path_of("b"), 100), 0);
+	ck_assert_int_eq(mirror_stat_child(fs, fs->root_fd, "a", &st), 0);
+	fhandle_of(fs, fs->root_fd, "b", &fh);
+	struct inode *inode = inode_intern(fs, &st, &no_fd, &fh, fs->inodes.root, "a");
+	static const struct transport transport = {.reply = note_reply};
+	struct fuse_in_header in = {.nodeid = inode->id};
+	struct fuse_open_in args = {.flags = O_WRONLY | O_TRUNC};
+	struct request req = {.transport = &transport, .fs = fs, .in = &in, .args = &args};
+	op_open(&req);
+	ck_assert_int_eq(opened_with, -ESTALE);
+	ck_assert_int_eq(mirror_stat_child(fs, fs->root_fd, "b", &st), 0);
+	ck_assert_int_eq(st.st_size, 100);
+	end_fs(fs);
+}
+END_TEST
+
 #define MANY	 1000
 #define FD_LIMIT 600
 
@@ -429,6 +474,7 @@ START_TEST(threads_that_look_up_and_forget_leave_nothing_behind)
 END_TEST
 
 UNIT_MAIN("inode", a_handle_that_was_found_by_a_name_is_checked_when_it_is_used,
+	  another_file_is_not_truncated_by_a_handle_that_was_found_by_a_name,
 	  a_name_that_goes_does_not_pin_another_file_that_had_its_number,
 	  an_inode_has_one_id_also_after_it_was_forgotten_where_its_handle_fits,
 	  a_forgotten_file_is_remembered_by_its_id_until_it_is_deleted,
