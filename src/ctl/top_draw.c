@@ -305,6 +305,14 @@ static void put_command(struct pen *p, const char *command, unsigned width)
 		left(p, *command ? command : "-", width);
 }
 
+/* "class:NAME.LIMIT" is cut at its beginning, too: the class has a column of its own. */
+static void put_limit(struct pen *p, const char *limit, unsigned width)
+{
+	static const char class[] = "class:";
+	bool is_long = length(limit) > width && strncmp(limit, class, strlen(class)) == 0;
+	end_of(p, is_long ? limit + strlen(class) : limit, width);
+}
+
 static void key_row(const struct top_data *d, const struct key_rates *r, struct top_line *line,
 		    unsigned columns)
 {
@@ -332,7 +340,7 @@ static void key_row(const struct top_data *d, const struct key_rates *r, struct 
 	amount(&p, r->bytes_per_sec, true, 8);
 	percent(&p, r->waiting, 6);
 	gap(&p);
-	end_of(&p, *k->limit ? k->limit : "-", w.limit); /* "class:NAME.LIMIT" */
+	put_limit(&p, *k->limit ? k->limit : "-", w.limit);
 	gap(&p);
 	snprintf(buf, sizeof(buf), "%llu", (unsigned long long)k->parked_now);
 	right(&p, buf, 5);

@@ -106,6 +106,9 @@ START_TEST(a_wider_terminal_shows_more_columns)
 	ck_assert_ptr_nonnull(strstr(row, "data "));
 	ck_assert_ptr_nonnull(strstr(row, " 99 "));
 	ck_assert_ptr_nonnull(strstr(row, "class:backup.write_bps"));
+	draw(24, 110); /* "class:" does not fit; the class is in its column */
+	row = line[find(24, "alice")].text;
+	ck_assert_ptr_nonnull(strstr(row, " backup.write_bps "));
 	down();
 }
 END_TEST
