@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # FUSE over io_uring beside /dev/fuse: how fast is cache=strict by either transport, beside bindfs and beside a
 # daemon that does nothing (floor.c) by the same transport.
-# All rows take about ten minutes; some of them:
+# All rows take about eleven minutes; some of them:
 #	BENCH_ROWS='^(read|write) 4K x' tests/bench/bench_transport.sh
 . "${srcdir:-.}/tests/bench/lib.sh" || exit 1
 . "${srcdir:-.}/tests/bench/pair_lib.sh" || exit 1
@@ -23,11 +23,11 @@ NAMES=${NAMES:-4000}
 declare -A CPU OPS
 # How much CPU the daemons use is read at the beginning and the end of a row: it is counted in ticks.
 cpu_begins() { local t; for t in "${TARGETS[@]}"; do CPU[$t]=$(cpu_us "$t"); OPS[$t]=0; done; }
+per_op() { awk -v us="$1" -v n="$2" 'BEGIN { print us / (n > 0 ? n : 1) }'; }
 cpu_ends() {
 	local row="$1: daemon's CPU" t
 	for t in "${TARGETS[@]}"; do
-		sample "$row" us/op "$t" 1 "$(awk -v us=$(($(cpu_us "$t") - CPU[$t])) -v n="${OPS[$t]}" \
-			'BEGIN { print us / (n > 0 ? n : 1) }')"
+		sample "$row" us/op "$t" 1 "$(per_op $(($(cpu_us "$t") - CPU[$t])) "${OPS[$t]}")"
 	done
 	summary "$row"
 	compare "$row" uring dev
@@ -79,37 +79,50 @@ small_rows() {	# SUFFIX BAR BAR BAR: 4K reads and writes of 1, 4 and 16 clients
 		load "$op 4K x1$1" --op $op --size 4K --random && bars "$op 4K x1$1" "$2"
 		load "$op 4K x4$1" --op $op --size 4K --random --clients 4 &&
 			bars "$op 4K x4$1" "$3" "$bindfs"
-		[ -n "$4" ] || continue
 		load "$op 4K x16$1" --op $op --size 4K --random --clients 16 && bars "$op 4K x16$1" "$4"
 	done
 }
 
-attribute_rows() {
-	local op clients row
-	for op in stat fstat open; do
+attribute_rows() { # SUFFIX BAR OP...
+	local suffix=$1 bar=$2 op clients row
+	shift 2
+	for op; do
 		for clients in 1 4; do
-			row="$op x$clients"
-			[ $op != open ] || row="open+close x$clients"
-			load "$row" --op $op --clients $clients && bars "$row" 1.6
+			row="$op x$clients$suffix"
+			[ "$op" != open ] || row="open+close x$clients$suffix"
+			load "$row" --op "$op" --clients $clients && bars "$row" "$bar"
 		done
 	done
 }
 
 name_rows() {
-	local clients round t what
+	local clients round t what seconds p99 before
+	declare -A used
 	for clients in 1 4; do
 		wanted "create unlink x$clients" || continue
+		used=()
 		for ((round = 1; round <= ROUNDS; round++)); do
 			for t in $(in_turn "$round"); do
 				for what in create unlink; do
-					sample "$what x$clients" s "$t" "$round" \
-						"$(names $what "$(dir_of "$t")" "$NAMES" $clients)" || fail "$what on $t"
+					before=$(cpu_us "$t")
+					read -r seconds p99 < <(names $what "$(dir_of "$t")" "$NAMES" $clients)
+					[ -n "${p99:-}" ] || fail "$what on $t"
+					used[$what $t]=$((${used[$what $t]:-0} + $(cpu_us "$t") - before))
+					sample "$what x$clients" s "$t" "$round" "$seconds"
+					sample "$what x$clients: p99" us "$t" "$round" "$p99"
 				done
 			done
 		done
 		for what in create unlink; do
+			for t in "${TARGETS[@]}"; do
+				sample "$what x$clients: daemon's CPU" us/op "$t" 1 "$(per_op "${used[$what $t]}" $((ROUNDS * NAMES)))"
+			done
 			summary "$what x$clients"
 			bars "$what x$clients" 0.97
+			for t in p99 "daemon's CPU"; do
+				summary "$what x$clients: $t"
+				compare "$what x$clients: $t" uring dev
+			done
 		done
 	done
 }
@@ -131,13 +144,17 @@ hog() {	# as long as the bench runs
 	while kill -0 $$ 2>/dev/null; do for ((i = 0; i < 100000; i++)); do :; done; done
 }
 hog_rows() {
-	local hogs=() i
-	wanted "read 4K x1 beside two CPU hogs" || wanted "write 4K x4 beside two CPU hogs" || return 0
+	local hogs=() i row any=
+	for row in {read,write}" 4K x"{1,4,16} {stat,open+close}" x"{1,4}; do
+		! wanted "$row beside two CPU hogs" || any=1
+	done
+	[ -n "$any" ] || return 0
 	for i in 1 2; do
 		hog &
 		hogs+=($!)
 	done
-	small_rows " beside two CPU hogs" 0.97 0.97 ""
+	small_rows " beside two CPU hogs" 0.97 0.97 0.97
+	attribute_rows " beside two CPU hogs" 0.97 stat open
 	kill "${hogs[@]}"
 	wait "${hogs[@]}" 2>/dev/null
 }
@@ -218,7 +235,7 @@ target floor_dev_calls "$BENCH_HELPERS/floor" dev calls
 target floor_uring_calls "$BENCH_HELPERS/floor" uring calls
 targets_up
 small_rows "" 1.3 1.7 1.25
-attribute_rows
+attribute_rows "" 1.6 stat fstat open
 name_rows
 large_rows
 hog_rows

@@ -2,24 +2,29 @@
 /* Many names, timed: prints the seconds that it took.
  *
  *	names create|stat|unlink DIR N [CLIENTS]	DIR/f000000 …, in an order that is not that of the directory, divided
- *						among so many processes
+ *						among so many processes.  With CLIENTS, also prints for how many
+ *						microseconds the slowest 1 % of them took, at least
  *	names tree DIR N			N files below DIR, 100 to a directory (DIR/d…/f…)
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static double now_s(void)
+static uint64_t *took_ns; /* of each name; shared by all processes */
+
+static uint64_t now_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 }
 
 static int make(const char *path)
@@ -64,12 +69,21 @@ static int one(const char *what, const char *dir, unsigned i, unsigned n)
 /* Every `step`-th name, from `i` on. */
 static int some(char **argv, unsigned i, unsigned n, unsigned step)
 {
-	for (; i < n; i += step)
+	for (; i < n; i += step) {
+		uint64_t t0 = now_ns();
 		if (one(argv[1], argv[2], i, n) < 0) {
 			fprintf(stderr, "names: %s in %s: %s\n", argv[1], argv[2], strerror(errno));
 			return 1;
 		}
+		took_ns[i] = now_ns() - t0;
+	}
 	return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv)
@@ -82,7 +96,13 @@ int main(int argc, char **argv)
 	unsigned n = (unsigned)atoi(argv[3]);
 	if (strcmp(argv[1], "tree") == 0)
 		mkdir(argv[2], 0755);
-	double t0 = now_s();
+	took_ns = mmap(NULL, n * sizeof(*took_ns), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (took_ns == MAP_FAILED) {
+		perror("names");
+		return 1;
+	}
+	uint64_t t0 = now_ns();
 	for (int i = 1; i < clients; i++)
 		if (fork() == 0)
 			_exit(some(argv, (unsigned)i, n, (unsigned)clients));
@@ -91,6 +111,10 @@ int main(int argc, char **argv)
 		failed |= status;
 	if (failed)
 		return 1;
-	printf("%.6f\n", now_s() - t0);
+	printf("%.6f", (double)(now_ns() - t0) / 1e9);
+	qsort(took_ns, n, sizeof(*took_ns), by_value);
+	if (argc == 5)
+		printf(" %.3f", (double)took_ns[(uint64_t)n * 99 / 100] / 1e3);
+	putchar('\n');
 	return 0;
 }

@@ -11,7 +11,7 @@ echo file >"$SRC/file"
 echo file >"$SRC/dir/file"
 for i in {1..50}; do echo "$i" >"$SRC/many/file$i"; done
 mkdir -p "$SRC"/tree/dir{1..5}
-for i in {1..10}; do echo "$i" | tee "$SRC"/tree/dir{1..5}/file$i >/dev/null; done
+for i in {1..10}; do echo "$i" | tee "$SRC"/tree/dir{1..5}/"file$i" >/dev/null; done
 cat >"$TMP/calls.py" <<'END'
 import os, sys
 what, n, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
