@@ -192,36 +192,52 @@ static int base_of(struct space_op *op, struct fs *fs, const struct inode *inode
 	return res;
 }
 
-static int begin_with(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
-		      uint64_t bytes, uint64_t inodes)
+static bool has_room(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit,
+		     bool waits)
 {
-	struct space *sp = fs->cfg.space;
-	bool counted = !sp->dirs_are_free || !S_ISDIR(inode->type);
-	*op = (struct space_op){.slot = counted ? table_get(&sp->table, inode->dev, inode->ino)
-						: NULL};
-	if (counted && !op->slot)
-		return 0;
-	op->sp = sp;
-	int res = op->slot ? base_of(op, fs, inode, fd) : 0;
-	if (S_ISREG(inode->type))
-		space_begin_change(op, CHANGE_ANY);
-	if (res == 0 && !space_reserve_soon(fs, &sp->table.bytes, bytes, space_bytes_limit(fs)))
-		res = space_refuse(fs);
-	else if (res == 0)
-		op->bytes = bytes;
-	if (res == 0 && !space_reserve_soon(fs, &sp->table.inodes, inodes, inodes_limit(fs)))
-		res = space_refuse(fs);
-	else if (res == 0)
-		op->inodes = inodes;
-	return res < 0 ? space_give_up(op, res) : 0;
+	return waits ? space_reserve_soon(fs, c, n, limit) : space_reserve(c, n, 0, limit);
 }
 
+/* Reserves what the operation may need; waits: until there is room, see space_reserve_soon. */
+static int reserve(struct space_op *op, struct fs *fs, uint64_t bytes, uint64_t inodes, bool waits)
+{
+	struct space_table *t = &fs->cfg.space->table;
+	*op = (struct space_op){.sp = fs->cfg.space};
+	if (!has_room(fs, &t->bytes, bytes, space_bytes_limit(fs), waits))
+		return space_give_up(op, space_refuse(fs));
+	op->bytes = bytes;
+	if (!has_room(fs, &t->inodes, inodes, inodes_limit(fs), waits))
+		return space_give_up(op, space_refuse(fs));
+	op->inodes = inodes;
+	return 0;
+}
+
+/* After reserve: finds the slot of what is changed. */
+static int enter(struct space_op *op, struct fs *fs, const struct inode *inode, int fd)
+{
+	bool counted = !op->sp->dirs_are_free || !S_ISDIR(inode->type);
+	op->slot = counted ? table_get(&op->sp->table, inode->dev, inode->ino) : NULL;
+	if (counted && !op->slot) /* out of memory: the change is not counted */
+		return space_give_up(op, 0);
+	int res = op->slot ? base_of(op, fs, inode, fd) : 0;
+	if (res < 0)
+		return space_give_up(op, res);
+	if (S_ISREG(inode->type))
+		space_begin_change(op, CHANGE_ANY);
+	return 0;
+}
+
+/* Requests of all mirrors need sp->names.  So a request waits for room before it locks them, never after. */
 int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
 			    uint64_t bytes)
 {
-	bool locked = space_lock_names(fs->cfg.space, false);
-	int res = begin_with(op, fs, inode, fd, bytes, 0);
-	space_unlock_names(fs->cfg.space, locked);
+	struct space *sp = fs->cfg.space;
+	int res = reserve(op, fs, bytes, 0, true);
+	if (res < 0)
+		return res;
+	bool locked = space_lock_names(sp, false);
+	res = enter(op, fs, inode, fd);
+	space_unlock_names(sp, locked);
 	return res;
 }
 
@@ -242,9 +258,18 @@ static uint64_t growth_of_rename(const struct fs *fs)
 	return fits || space_used(c) > limit ? bytes : 0;
 }
 
+/* After space_remove_prepare.  If there are several mirrors, sp->names is locked, so it does not wait for room. */
+static int begin_prepared(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+			  uint64_t bytes, uint64_t inodes)
+{
+	bool alone = !atomic_load_explicit(&fs->cfg.space->shared, memory_order_acquire);
+	int res = reserve(op, fs, bytes, inodes, alone);
+	return res < 0 ? res : enter(op, fs, dir->inode, dir->fd);
+}
+
 int space_dir_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir, bool adds)
 {
-	return begin_with(op, fs, dir->inode, dir->fd, adds ? growth_of_rename(fs) : 0, 0);
+	return begin_prepared(op, fs, dir, adds ? growth_of_rename(fs) : 0, 0);
 }
 
 static int begin_name(struct space_op *op, int res)
@@ -266,8 +291,11 @@ int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode
 		bytes += sp->dir_bytes;
 	if (S_ISLNK(type) && link_size > FAST_SYMLINK)
 		bytes += space_round_up(link_size, sp->block);
+	int res = reserve(op, fs, bytes, !!type, true);
+	if (res < 0)
+		return res;
 	bool locked = space_lock_names(sp, true);
-	int res = begin_name(op, begin_with(op, fs, dir->inode, dir->fd, bytes, !!type));
+	res = begin_name(op, enter(op, fs, dir->inode, dir->fd));
 	op->locked = locked && op->sp;
 	space_unlock_names(sp, locked && !op->sp);
 	return res;
@@ -277,7 +305,7 @@ int space_move_begin_slow(struct space_op *op, struct fs *fs, const struct inode
 			  bool whiteout, bool adds)
 {
 	uint64_t bytes = adds ? growth_of_rename(fs) : 0;
-	return begin_name(op, begin_with(op, fs, dir->inode, dir->fd, bytes, whiteout));
+	return begin_name(op, begin_prepared(op, fs, dir, bytes, whiteout));
 }
 
 void space_made_nameless_slow(struct space_op *op, struct fs *fs, uint64_t id)
