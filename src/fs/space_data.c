@@ -171,9 +171,9 @@ static int take_preallocated(struct space_op *op, struct fs *fs, int fd, uint64_
 	int res = preallocated(op, fd, to, &n);
 	if (res < 0 || reserves_preallocated(op, fs, n))
 		return res;
-	bool may_wait = atomic_fetch_add(&op->sp->waiting, 1) < TRIM_WAITING_MAX;
+	bool may_wait = atomic_fetch_add(&op->sp->trimming, 1) < TRIM_WAITING_MAX;
 	res = may_wait ? wait_for_trim(op, fs, fd, to) : space_refuse(fs);
-	atomic_fetch_sub(&op->sp->waiting, 1);
+	atomic_fetch_sub(&op->sp->trimming, 1);
 	return res;
 }
 

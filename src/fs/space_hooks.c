@@ -11,13 +11,15 @@
 #include "fs/request.h"
 
 /* While deleted files are held, a request that does not fit waits for the kernel to forget them: a moment in any case, longer
- * if files were deleted or forgotten lately, or while there are messages of the kernel that nobody has read or handled.  At
- * most WAITING_MAX requests wait at the same time.  Others are refused immediately, so that threads remain for other requests. */
+ * if files were deleted or forgotten lately, or while there are messages of the kernel that nobody has read or handled.  As long
+ * as many requests wait, the others do not wait longer only because files were deleted lately.  More than WAITING_MAX, which is
+ * half of the threads that read messages, are refused immediately, so that threads remain for other requests. */
 #define FORGET_MIN_NS  (50 * NSEC_PER_MSEC)
 #define FORGET_LATE_NS (100 * NSEC_PER_MSEC)
 #define FORGET_MAX_NS  (2 * NSEC_PER_SEC)
-#define FORGET_NAP_NS  (NSEC_PER_MSEC / 5)
-#define WAITING_MAX    4
+#define FORGET_NAP_NS  (NSEC_PER_MSEC / 5) /* multiplied by the number of requests that wait */
+#define WAITING_MANY   4
+#define WAITING_MAX    32
 /* While more than this is free, requests fit, also all of those that threads have just taken. */
 #define PLENTY_BYTES  (256ULL << 20)
 #define PLENTY_INODES 4096
@@ -56,14 +58,14 @@ static uint64_t inodes_limit(const struct fs *fs)
 }
 
 /* Deleted files that nobody uses are held until the kernel's message has been handled that it has forgotten them. */
-static bool is_forgetting(const struct fs *fs, uint64_t since_ns, uint64_t now_ns, uint64_t *unsure)
+static bool is_forgetting(const struct fs *fs, uint64_t waited_ns, uint64_t now_ns, bool many,
+			  uint64_t *unsure)
 {
 	struct space_table *t = &fs->cfg.space->table;
-	uint64_t waited_ns = now_ns - since_ns;
 	if (!atomic_load_explicit(&t->held, memory_order_acquire) || waited_ns >= FORGET_MAX_NS)
 		return false;
 	uint64_t held_ns = atomic_load_explicit(&t->held_ns, memory_order_relaxed);
-	return waited_ns < FORGET_MIN_NS || now_ns < held_ns + FORGET_LATE_NS ||
+	return waited_ns < FORGET_MIN_NS || (!many && now_ns < held_ns + FORGET_LATE_NS) ||
 	       (fs->is_behind && fs->is_behind(fs->mount, unsure));
 }
 
@@ -83,22 +85,32 @@ bool space_may_wait(const struct fs *fs)
 		leaves_less(&t->inodes, inodes_limit(fs), PLENTY_INODES));
 }
 
-bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit)
+/* others: requests that wait already. */
+static bool wait_for_room(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit,
+			  unsigned others)
 {
-	const struct timespec nap = {.tv_nsec = FORGET_NAP_NS};
-	struct space *sp = fs->cfg.space;
-	bool fits = space_reserve(c, n, 0, limit);
-	if (fits)
-		return true;
+	const struct timespec nap = {.tv_nsec = (long)(FORGET_NAP_NS * (others + 1))};
 	uint64_t since_ns = monotonic_ns(), now_ns = since_ns, unsure = UINT64_MAX;
-	bool soon = atomic_fetch_add(&sp->waiting, 1) < WAITING_MAX && !never_waits;
+	bool fits = false, soon = true, many = others >= WAITING_MANY;
 	while (!fits && soon) {
-		soon = is_forgetting(fs, since_ns, now_ns, &unsure);
+		soon = is_forgetting(fs, now_ns - since_ns, now_ns, many, &unsure);
 		fits = space_reserve(c, n, 0, limit);
 		if (!fits && soon)
 			nanosleep(&nap, NULL);
 		now_ns = monotonic_ns();
 	}
+	return fits;
+}
+
+bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit)
+{
+	struct space *sp = fs->cfg.space;
+	if (space_reserve(c, n, 0, limit))
+		return true;
+	if (never_waits)
+		return false;
+	unsigned others = atomic_fetch_add(&sp->waiting, 1);
+	bool fits = others < WAITING_MAX && wait_for_room(fs, c, n, limit, others);
 	atomic_fetch_sub(&sp->waiting, 1);
 	return fits;
 }

@@ -228,10 +228,64 @@ END
 	DAEMON_WRAPPER=()
 	rm -rf "${SRC:?}"/* "$TMP/state"
 }
+# The same if many requests wait for that.
+many_wait() {
+	faults_ready
+	mount_ratefs -o size=10M
+	python3 - "$MNT" "$DAEMON" "$FAULTS" <<'END' || fail "$BACKING: what was deleted made no room for many requests that wait"
+import os, signal, subprocess, sys, threading, time
+mnt, daemon, faults = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+os.chdir(mnt)
+data = bytes(600 << 10)
+def fill(fd):
+    n = 0
+    while n < len(data):
+        n += os.write(fd, data[n:])
+# Started first: on its way to another program, a process would wait for the daemon, to close the files.
+delayed = "read go; exec faultctl %s set close delay=300 count=1" % faults
+delay = subprocess.Popen(["sh", "-c", delayed], stdin=subprocess.PIPE)
+held, files, failed = [], [], []
+for i in range(16):
+    fd = os.open("old", os.O_CREAT | os.O_WRONLY)
+    fill(fd)
+    os.close(fd)
+    held.append(os.open("old", os.O_PATH))
+    os.unlink("old")
+    files.append(os.open("new%d" % i, os.O_CREAT | os.O_WRONLY))
+def replace(i):
+    try:
+        fill(files[i])
+    except OSError as e:
+        failed.append("%d: %s" % (i, e))
+def states():
+    for tid in os.listdir("/proc/%d/task" % daemon):
+        with open("/proc/%d/task/%s/stat" % (daemon, tid)) as f:
+            yield f.read().rpartition(")")[2].split()[0]
+os.kill(daemon, signal.SIGSTOP)
+while any(s != "T" for s in states()):
+    time.sleep(0.001)
+for fd in held:  # the kernel sends one message about all of them
+    os.close(fd)
+delay.communicate(b"go\n")
+threads = [threading.Thread(target=replace, args=(i,)) for i in range(16)]
+for t in threads:
+    t.start()
+os.kill(daemon, signal.SIGCONT)
+for t in threads:
+    t.join()
+if failed:
+    sys.exit("\n".join(failed))
+END
+	heal
+	unmount_ratefs
+	DAEMON_WRAPPER=()
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
 backing tmpfs
 BACKING=tmpfs
 unread
 not_handled
+many_wait
 unbacking
 
 # A limit that is set later counts what is held already.
