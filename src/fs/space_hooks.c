@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/monotonic.h"
+#include "fs/dying.h"
 #include "fs/handle.h"
 #include "fs/inode_table.h"
 #include "fs/request.h"
@@ -85,15 +86,28 @@ bool space_may_wait(const struct fs *fs)
 		leaves_less(&t->inodes, inodes_limit(fs), PLENTY_INODES));
 }
 
+bool space_caller_dies(uint64_t *look_ns, uint64_t now_ns)
+{
+	if (!request_tid || now_ns < *look_ns)
+		return false;
+	*look_ns = now_ns + SPACE_LOOK_NS;
+	struct caller_look caller = caller_look(request_tid);
+	/* The thread that sent an asynchronous request may have ended before its process. */
+	return !caller.gone &&
+	       (caller.state == CALLER_DYING || process_has_died(request_tid, caller.process));
+}
+
 /* others: requests that wait already. */
 static bool wait_for_room(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit,
 			  unsigned others)
 {
 	const struct timespec nap = {.tv_nsec = (long)(FORGET_NAP_NS * (others + 1))};
 	uint64_t since_ns = monotonic_ns(), now_ns = since_ns, unsure = UINT64_MAX;
+	uint64_t look_ns = since_ns + SPACE_LOOK_NS;
 	bool fits = false, soon = true, many = others >= WAITING_MANY;
 	while (!fits && soon) {
-		soon = is_forgetting(fs, now_ns - since_ns, now_ns, many, &unsure);
+		soon = is_forgetting(fs, now_ns - since_ns, now_ns, many, &unsure) &&
+		       !space_caller_dies(&look_ns, now_ns);
 		fits = space_reserve(c, n, 0, limit);
 		if (!fits && soon)
 			nanosleep(&nap, NULL);

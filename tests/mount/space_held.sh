@@ -281,11 +281,54 @@ END
 	DAEMON_WRAPPER=()
 	rm -rf "${SRC:?}"/* "$TMP/state"
 }
+# A program that waits for room and is killed is gone long before its request would be refused.  It waits as long as files are
+# deleted all the time.
+killed() {
+	mount_ratefs -o size=10M
+	python3 - "$MNT" <<'END' || fail "$BACKING: a killed program waits for room"
+import os, signal, sys, threading, time
+os.chdir(sys.argv[1])
+held = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o600)
+for i in range(9):
+    os.write(held, bytes(1 << 20))
+ended = False
+def delete():
+    while not ended:
+        os.mkdir("d")
+        os.rmdir("d")
+def fill():
+    fd = os.open("f", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    while True:
+        try:
+            os.write(fd, bytes(1 << 20))
+        except OSError:
+            pass
+deletes = threading.Thread(target=delete)
+deletes.start()
+took = []
+for i in range(3):
+    child = os.fork()
+    if child == 0:
+        fill()
+    time.sleep(0.4)
+    begin = time.monotonic()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    took.append(time.monotonic() - begin)
+ended = True
+deletes.join()
+if sorted(took)[1] > 0.5:
+    sys.exit("gone after %s s" % took)
+END
+	unmount_ratefs
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
 backing tmpfs
 BACKING=tmpfs
 unread
 not_handled
 many_wait
+killed
 unbacking
 
 # A limit that is set later counts what is held already.
