@@ -323,12 +323,41 @@ END
 	unmount_ratefs
 	rm -rf "${SRC:?}"/* "$TMP/state"
 }
+# Also if there are more of them than the daemon may hold open.
+many_held() {
+	DAEMON_WRAPPER=(prlimit --nofile=300:300)
+	mount_ratefs -o size=10M
+	python3 - "$MNT" >"$TMP/said" <<'END' &
+import os, sys, time
+os.chdir(sys.argv[1])
+held = []
+for i in range(80):
+    fd = os.open("f", os.O_CREAT | os.O_WRONLY)
+    os.write(fd, bytes(100 << 10))
+    held.append(os.open("f", os.O_PATH))
+    os.close(fd)
+    os.unlink("f")
+print("held", flush=True)
+time.sleep(1000)
+END
+	local hoarder=$!
+	within 20s grep -q held "$TMP/said" || fail "python3"
+	[ "$(space used)" -ge $((80 * 100 << 10)) ] ||
+		fail "$BACKING: $(space used) bytes are counted of 80 deleted files of 100 KiB that are held"
+	kill $hoarder
+	wait $hoarder 2>/dev/null
+	within 10s is_exact || fail "$BACKING: counted $(space used) bytes; there are $(held)"
+	unmount_ratefs
+	DAEMON_WRAPPER=()
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
 backing tmpfs
 BACKING=tmpfs
 unread
 not_handled
 many_wait
 killed
+many_held
 unbacking
 
 # A limit that is set later counts what is held already.
