@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -38,10 +40,19 @@ static void move_up(struct deletion *d, int parent, const char *name)
 		note(d);
 }
 
+/* -1 with EXDEV: something is mounted there, perhaps another directory of the same filesystem. */
+static int open_directory(int parent, const char *name)
+{
+	struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+			       .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS};
+	int fd = (int)syscall(SYS_openat2, parent, name, &how, sizeof(how));
+	return fd < 0 && errno == ENOSYS ? openat(parent, name, (int)how.flags) : fd;
+}
+
 static void delete_directory(struct deletion *d, int parent, const char *name, unsigned depth)
 {
 	struct stat st;
-	AUTO_FD fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD fd = open_directory(parent, name);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		note(d);
 		return;

@@ -115,7 +115,9 @@ static int bring_up(struct volumes *v, const char *name, struct error *err)
 	return v->daemon->mount(v->daemon_ctx, name, err);
 }
 
-static int mount_locked(struct volumes *v, const char *name, const char *id, struct error *err)
+/* *added: set if the volume did not have this reference yet. */
+static int mount_locked(struct volumes *v, const char *name, const char *id, bool *added,
+			struct error *err)
 {
 	const json_t *volume = volume_find(v->state.root, name);
 	if (!volume)
@@ -126,16 +128,14 @@ static int mount_locked(struct volumes *v, const char *name, const char *id, str
 	/* Updates the time of an existing reference, too, so that it is not collected now. */
 	if (set_reference(v, name, id, true, err) < 0)
 		return FAILED;
+	*added |= new;
 	json_object_del(v->unused, name);
 	int rc = bring_up(v, name, err);
 	if (rc == 0)
 		rc = check_mounted_source(v, name, err);
-	if (rc >= 0)
-		return rc ? PENDING : DONE;
-	struct error ignored = ERROR_INIT;
-	if (new)
-		volumes_unmount_locked(v, name, id, &ignored);
-	return FAILED;
+	if (rc < 0)
+		return FAILED;
+	return rc ? PENDING : DONE;
 }
 
 static int check_id(const char *id, struct error *err)
@@ -154,15 +154,17 @@ int volumes_mount(struct volumes *v, const char *name, const char *id, struct er
 	if (check_id(id, err) < 0)
 		return BAD_REQUEST;
 	int64_t end = volumes_now() + v->setup.mount_wait_s;
+	bool added = false;
 	for (;;) {
+		struct error ignored = ERROR_INIT;
 		pthread_mutex_lock(&v->change);
-		int rc = mount_locked(v, name, id, err);
+		int rc = mount_locked(v, name, id, &added, err);
 		if (rc == PENDING && volumes_now() >= end) {
-			struct error ignored = ERROR_INIT;
 			error_set(err, "volume '%s' is still being mounted; try again", name);
-			volumes_unmount_locked(v, name, id, &ignored);
 			rc = FAILED;
 		}
+		if (rc == FAILED && added)
+			volumes_unmount_locked(v, name, id, &ignored);
 		pthread_mutex_unlock(&v->change);
 		if (rc != PENDING)
 			return rc;

@@ -394,8 +394,10 @@ static bool pin_numbered(struct inode_shard *s, const struct stat *st, uint64_t 
 			continue;
 		known = true;
 		held = it->fd >= 0;
-		if (held && inode_set_pinned_locked(it, true))
+		if (held) { /* known to the kernel even if there are too many to pin it */
+			inode_set_pinned_locked(it, true);
 			*id = it->id;
+		}
 	}
 	pthread_mutex_unlock(&s->lock);
 	return !known || held;

@@ -255,8 +255,11 @@ static void say(const struct request *r)
 		  (uint64_t)r->in->nodeid, r->in->pid, r->in->uid);
 }
 
+_Thread_local uint32_t request_tid;
+
 void request_run(struct request *r)
 {
+	request_tid = r->in->pid;
 	r->no_wait = r->must_be_brief = false;
 	if (r->transport->may_block && r->transport->may_block(r)) {
 		r->transport->defer(r);

@@ -150,14 +150,17 @@ static bool reserves_preallocated(struct space_op *op, const struct fs *fs, uint
 static int wait_for_trim(struct space_op *op, struct fs *fs, int fd, uint64_t to)
 {
 	const struct timespec nap = {.tv_nsec = TRIM_NAP_NS};
-	uint64_t until_ns = monotonic_ns() + TRIM_MAX_NS, n;
+	uint64_t now_ns = monotonic_ns(), until_ns = now_ns + TRIM_MAX_NS, n;
+	uint64_t look_ns = now_ns + SPACE_LOOK_NS;
 	int res = space_enter_fd(op->sp, op->slot, fd); /* tells it that there are some */
 	space_wake(op->sp);
-	while (res == 0 && atomic_load(&op->sp->trims) && monotonic_ns() < until_ns) {
+	while (res == 0 && atomic_load(&op->sp->trims) && now_ns < until_ns &&
+	       !space_caller_dies(&look_ns, now_ns)) {
 		nanosleep(&nap, NULL);
 		res = preallocated(op, fd, to, &n);
 		if (res == 0 && reserves_preallocated(op, fs, n))
 			return 0;
+		now_ns = monotonic_ns();
 	}
 	return res < 0 ? res : space_refuse(fs);
 }
@@ -171,9 +174,9 @@ static int take_preallocated(struct space_op *op, struct fs *fs, int fd, uint64_
 	int res = preallocated(op, fd, to, &n);
 	if (res < 0 || reserves_preallocated(op, fs, n))
 		return res;
-	bool may_wait = atomic_fetch_add(&op->sp->waiting, 1) < TRIM_WAITING_MAX;
+	bool may_wait = atomic_fetch_add(&op->sp->trimming, 1) < TRIM_WAITING_MAX;
 	res = may_wait ? wait_for_trim(op, fs, fd, to) : space_refuse(fs);
-	atomic_fetch_sub(&op->sp->waiting, 1);
+	atomic_fetch_sub(&op->sp->trimming, 1);
 	return res;
 }
 

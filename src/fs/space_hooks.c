@@ -6,18 +6,21 @@
 #include <time.h>
 
 #include "base/monotonic.h"
+#include "fs/dying.h"
 #include "fs/handle.h"
 #include "fs/inode_table.h"
 #include "fs/request.h"
 
 /* While deleted files are held, a request that does not fit waits for the kernel to forget them: a moment in any case, longer
- * if files were deleted or forgotten lately, or while there are messages of the kernel that nobody has read or handled.  At
- * most WAITING_MAX requests wait at the same time.  Others are refused immediately, so that threads remain for other requests. */
+ * if files were deleted or forgotten lately, or while there are messages of the kernel that nobody has read or handled.  As long
+ * as many requests wait, the others do not wait longer only because files were deleted lately.  More than WAITING_MAX, which is
+ * half of the threads that read messages, are refused immediately, so that threads remain for other requests. */
 #define FORGET_MIN_NS  (50 * NSEC_PER_MSEC)
 #define FORGET_LATE_NS (100 * NSEC_PER_MSEC)
 #define FORGET_MAX_NS  (2 * NSEC_PER_SEC)
-#define FORGET_NAP_NS  (NSEC_PER_MSEC / 5)
-#define WAITING_MAX    4
+#define FORGET_NAP_NS  (NSEC_PER_MSEC / 5) /* multiplied by the number of requests that wait */
+#define WAITING_MANY   4
+#define WAITING_MAX    32
 /* While more than this is free, requests fit, also all of those that threads have just taken. */
 #define PLENTY_BYTES  (256ULL << 20)
 #define PLENTY_INODES 4096
@@ -56,14 +59,14 @@ static uint64_t inodes_limit(const struct fs *fs)
 }
 
 /* Deleted files that nobody uses are held until the kernel's message has been handled that it has forgotten them. */
-static bool is_forgetting(const struct fs *fs, uint64_t since_ns, uint64_t now_ns, uint64_t *unsure)
+static bool is_forgetting(const struct fs *fs, uint64_t waited_ns, uint64_t now_ns, bool many,
+			  uint64_t *unsure)
 {
 	struct space_table *t = &fs->cfg.space->table;
-	uint64_t waited_ns = now_ns - since_ns;
 	if (!atomic_load_explicit(&t->held, memory_order_acquire) || waited_ns >= FORGET_MAX_NS)
 		return false;
 	uint64_t held_ns = atomic_load_explicit(&t->held_ns, memory_order_relaxed);
-	return waited_ns < FORGET_MIN_NS || now_ns < held_ns + FORGET_LATE_NS ||
+	return waited_ns < FORGET_MIN_NS || (!many && now_ns < held_ns + FORGET_LATE_NS) ||
 	       (fs->is_behind && fs->is_behind(fs->mount, unsure));
 }
 
@@ -83,22 +86,45 @@ bool space_may_wait(const struct fs *fs)
 		leaves_less(&t->inodes, inodes_limit(fs), PLENTY_INODES));
 }
 
-bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit)
+bool space_caller_dies(uint64_t *look_ns, uint64_t now_ns)
 {
-	const struct timespec nap = {.tv_nsec = FORGET_NAP_NS};
-	struct space *sp = fs->cfg.space;
-	bool fits = space_reserve(c, n, 0, limit);
-	if (fits)
-		return true;
+	if (!request_tid || now_ns < *look_ns)
+		return false;
+	*look_ns = now_ns + SPACE_LOOK_NS;
+	struct caller_look caller = caller_look(request_tid);
+	/* The thread that sent an asynchronous request may have ended before its process. */
+	return !caller.gone &&
+	       (caller.state == CALLER_DYING || process_has_died(request_tid, caller.process));
+}
+
+/* others: requests that wait already. */
+static bool wait_for_room(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit,
+			  unsigned others)
+{
+	const struct timespec nap = {.tv_nsec = (long)(FORGET_NAP_NS * (others + 1))};
 	uint64_t since_ns = monotonic_ns(), now_ns = since_ns, unsure = UINT64_MAX;
-	bool soon = atomic_fetch_add(&sp->waiting, 1) < WAITING_MAX && !never_waits;
+	uint64_t look_ns = since_ns + SPACE_LOOK_NS;
+	bool fits = false, soon = true, many = others >= WAITING_MANY;
 	while (!fits && soon) {
-		soon = is_forgetting(fs, since_ns, now_ns, &unsure);
+		soon = is_forgetting(fs, now_ns - since_ns, now_ns, many, &unsure) &&
+		       !space_caller_dies(&look_ns, now_ns);
 		fits = space_reserve(c, n, 0, limit);
 		if (!fits && soon)
 			nanosleep(&nap, NULL);
 		now_ns = monotonic_ns();
 	}
+	return fits;
+}
+
+bool space_reserve_soon(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit)
+{
+	struct space *sp = fs->cfg.space;
+	if (space_reserve(c, n, 0, limit))
+		return true;
+	if (never_waits)
+		return false;
+	unsigned others = atomic_fetch_add(&sp->waiting, 1);
+	bool fits = others < WAITING_MAX && wait_for_room(fs, c, n, limit, others);
 	atomic_fetch_sub(&sp->waiting, 1);
 	return fits;
 }
@@ -192,36 +218,52 @@ static int base_of(struct space_op *op, struct fs *fs, const struct inode *inode
 	return res;
 }
 
-static int begin_with(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
-		      uint64_t bytes, uint64_t inodes)
+static bool has_room(const struct fs *fs, struct space_count *c, uint64_t n, uint64_t limit,
+		     bool waits)
 {
-	struct space *sp = fs->cfg.space;
-	bool counted = !sp->dirs_are_free || !S_ISDIR(inode->type);
-	*op = (struct space_op){.slot = counted ? table_get(&sp->table, inode->dev, inode->ino)
-						: NULL};
-	if (counted && !op->slot)
-		return 0;
-	op->sp = sp;
-	int res = op->slot ? base_of(op, fs, inode, fd) : 0;
-	if (S_ISREG(inode->type))
-		space_begin_change(op, CHANGE_ANY);
-	if (res == 0 && !space_reserve_soon(fs, &sp->table.bytes, bytes, space_bytes_limit(fs)))
-		res = space_refuse(fs);
-	else if (res == 0)
-		op->bytes = bytes;
-	if (res == 0 && !space_reserve_soon(fs, &sp->table.inodes, inodes, inodes_limit(fs)))
-		res = space_refuse(fs);
-	else if (res == 0)
-		op->inodes = inodes;
-	return res < 0 ? space_give_up(op, res) : 0;
+	return waits ? space_reserve_soon(fs, c, n, limit) : space_reserve(c, n, 0, limit);
 }
 
+/* Reserves what the operation may need; waits: until there is room, see space_reserve_soon. */
+static int reserve(struct space_op *op, struct fs *fs, uint64_t bytes, uint64_t inodes, bool waits)
+{
+	struct space_table *t = &fs->cfg.space->table;
+	*op = (struct space_op){.sp = fs->cfg.space};
+	if (!has_room(fs, &t->bytes, bytes, space_bytes_limit(fs), waits))
+		return space_give_up(op, space_refuse(fs));
+	op->bytes = bytes;
+	if (!has_room(fs, &t->inodes, inodes, inodes_limit(fs), waits))
+		return space_give_up(op, space_refuse(fs));
+	op->inodes = inodes;
+	return 0;
+}
+
+/* After reserve: finds the slot of what is changed. */
+static int enter(struct space_op *op, struct fs *fs, const struct inode *inode, int fd)
+{
+	bool counted = !op->sp->dirs_are_free || !S_ISDIR(inode->type);
+	op->slot = counted ? table_get(&op->sp->table, inode->dev, inode->ino) : NULL;
+	if (counted && !op->slot) /* out of memory: the change is not counted */
+		return space_give_up(op, 0);
+	int res = op->slot ? base_of(op, fs, inode, fd) : 0;
+	if (res < 0)
+		return space_give_up(op, res);
+	if (S_ISREG(inode->type))
+		space_begin_change(op, CHANGE_ANY);
+	return 0;
+}
+
+/* Requests of all mirrors need sp->names.  So a request waits for room before it locks them, never after. */
 int space_change_begin_slow(struct space_op *op, struct fs *fs, struct inode *inode, int fd,
 			    uint64_t bytes)
 {
-	bool locked = space_lock_names(fs->cfg.space, false);
-	int res = begin_with(op, fs, inode, fd, bytes, 0);
-	space_unlock_names(fs->cfg.space, locked);
+	struct space *sp = fs->cfg.space;
+	int res = reserve(op, fs, bytes, 0, true);
+	if (res < 0)
+		return res;
+	bool locked = space_lock_names(sp, false);
+	res = enter(op, fs, inode, fd);
+	space_unlock_names(sp, locked);
 	return res;
 }
 
@@ -242,9 +284,18 @@ static uint64_t growth_of_rename(const struct fs *fs)
 	return fits || space_used(c) > limit ? bytes : 0;
 }
 
+/* After space_remove_prepare.  If there are several mirrors, sp->names is locked, so it does not wait for room. */
+static int begin_prepared(struct space_op *op, struct fs *fs, const struct inode_ref *dir,
+			  uint64_t bytes, uint64_t inodes)
+{
+	bool alone = !atomic_load_explicit(&fs->cfg.space->shared, memory_order_acquire);
+	int res = reserve(op, fs, bytes, inodes, alone);
+	return res < 0 ? res : enter(op, fs, dir->inode, dir->fd);
+}
+
 int space_dir_begin_slow(struct space_op *op, struct fs *fs, const struct inode_ref *dir, bool adds)
 {
-	return begin_with(op, fs, dir->inode, dir->fd, adds ? growth_of_rename(fs) : 0, 0);
+	return begin_prepared(op, fs, dir, adds ? growth_of_rename(fs) : 0, 0);
 }
 
 static int begin_name(struct space_op *op, int res)
@@ -266,8 +317,11 @@ int space_name_begin_slow(struct space_op *op, struct fs *fs, const struct inode
 		bytes += sp->dir_bytes;
 	if (S_ISLNK(type) && link_size > FAST_SYMLINK)
 		bytes += space_round_up(link_size, sp->block);
+	int res = reserve(op, fs, bytes, !!type, true);
+	if (res < 0)
+		return res;
 	bool locked = space_lock_names(sp, true);
-	int res = begin_name(op, begin_with(op, fs, dir->inode, dir->fd, bytes, !!type));
+	res = begin_name(op, enter(op, fs, dir->inode, dir->fd));
 	op->locked = locked && op->sp;
 	space_unlock_names(sp, locked && !op->sp);
 	return res;
@@ -277,7 +331,7 @@ int space_move_begin_slow(struct space_op *op, struct fs *fs, const struct inode
 			  bool whiteout, bool adds)
 {
 	uint64_t bytes = adds ? growth_of_rename(fs) : 0;
-	return begin_name(op, begin_with(op, fs, dir->inode, dir->fd, bytes, whiteout));
+	return begin_name(op, begin_prepared(op, fs, dir, bytes, whiteout));
 }
 
 void space_made_nameless_slow(struct space_op *op, struct fs *fs, uint64_t id)

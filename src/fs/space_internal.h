@@ -62,8 +62,9 @@ struct space {
 
 	pthread_mutex_t
 		list_lock; /* held while the source is asked about open files; before the locks of mirrors */
-	struct list mirrors;	  /* list_lock: struct fs, by of_space */
-	_Atomic unsigned waiting; /* requests that wait until there is room */
+	struct list mirrors;	   /* list_lock: struct fs, by of_space */
+	_Atomic unsigned waiting;  /* requests that wait until the kernel has forgotten files */
+	_Atomic unsigned trimming; /* requests that wait until XFS has freed blocks */
 
 	pthread_mutex_t lock;
 	pthread_cond_t cond;

@@ -228,10 +228,136 @@ END
 	DAEMON_WRAPPER=()
 	rm -rf "${SRC:?}"/* "$TMP/state"
 }
+# The same if many requests wait for that.
+many_wait() {
+	faults_ready
+	mount_ratefs -o size=10M
+	python3 - "$MNT" "$DAEMON" "$FAULTS" <<'END' || fail "$BACKING: what was deleted made no room for many requests that wait"
+import os, signal, subprocess, sys, threading, time
+mnt, daemon, faults = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+os.chdir(mnt)
+data = bytes(600 << 10)
+def fill(fd):
+    n = 0
+    while n < len(data):
+        n += os.write(fd, data[n:])
+# Started first: on its way to another program, a process would wait for the daemon, to close the files.
+delayed = "read go; exec faultctl %s set close delay=300 count=1" % faults
+delay = subprocess.Popen(["sh", "-c", delayed], stdin=subprocess.PIPE)
+held, files, failed = [], [], []
+for i in range(16):
+    fd = os.open("old", os.O_CREAT | os.O_WRONLY)
+    fill(fd)
+    os.close(fd)
+    held.append(os.open("old", os.O_PATH))
+    os.unlink("old")
+    files.append(os.open("new%d" % i, os.O_CREAT | os.O_WRONLY))
+def replace(i):
+    try:
+        fill(files[i])
+    except OSError as e:
+        failed.append("%d: %s" % (i, e))
+def states():
+    for tid in os.listdir("/proc/%d/task" % daemon):
+        with open("/proc/%d/task/%s/stat" % (daemon, tid)) as f:
+            yield f.read().rpartition(")")[2].split()[0]
+os.kill(daemon, signal.SIGSTOP)
+while any(s != "T" for s in states()):
+    time.sleep(0.001)
+for fd in held:  # the kernel sends one message about all of them
+    os.close(fd)
+delay.communicate(b"go\n")
+threads = [threading.Thread(target=replace, args=(i,)) for i in range(16)]
+for t in threads:
+    t.start()
+os.kill(daemon, signal.SIGCONT)
+for t in threads:
+    t.join()
+if failed:
+    sys.exit("\n".join(failed))
+END
+	heal
+	unmount_ratefs
+	DAEMON_WRAPPER=()
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
+# A program that waits for room and is killed is gone long before its request would be refused.  It waits as long as files are
+# deleted all the time.
+killed() {
+	mount_ratefs -o size=10M
+	python3 - "$MNT" <<'END' || fail "$BACKING: a killed program waits for room"
+import os, signal, sys, threading, time
+os.chdir(sys.argv[1])
+held = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o600)
+for i in range(9):
+    os.write(held, bytes(1 << 20))
+ended = False
+def delete():
+    while not ended:
+        os.mkdir("d")
+        os.rmdir("d")
+def fill():
+    fd = os.open("f", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+    while True:
+        try:
+            os.write(fd, bytes(1 << 20))
+        except OSError:
+            pass
+deletes = threading.Thread(target=delete)
+deletes.start()
+took = []
+for i in range(3):
+    child = os.fork()
+    if child == 0:
+        fill()
+    time.sleep(0.4)
+    begin = time.monotonic()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    took.append(time.monotonic() - begin)
+ended = True
+deletes.join()
+if sorted(took)[1] > 0.5:
+    sys.exit("gone after %s s" % took)
+END
+	unmount_ratefs
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
+# Also if there are more of them than the daemon may hold open.
+many_held() {
+	DAEMON_WRAPPER=(prlimit --nofile=300:300)
+	mount_ratefs -o size=10M
+	python3 - "$MNT" >"$TMP/said" <<'END' &
+import os, sys, time
+os.chdir(sys.argv[1])
+held = []
+for i in range(80):
+    fd = os.open("f", os.O_CREAT | os.O_WRONLY)
+    os.write(fd, bytes(100 << 10))
+    held.append(os.open("f", os.O_PATH))
+    os.close(fd)
+    os.unlink("f")
+print("held", flush=True)
+time.sleep(1000)
+END
+	local hoarder=$!
+	within 20s grep -q held "$TMP/said" || fail "python3"
+	[ "$(space used)" -ge $((80 * 100 << 10)) ] ||
+		fail "$BACKING: $(space used) bytes are counted of 80 deleted files of 100 KiB that are held"
+	kill $hoarder
+	wait $hoarder 2>/dev/null
+	within 10s is_exact || fail "$BACKING: counted $(space used) bytes; there are $(held)"
+	unmount_ratefs
+	DAEMON_WRAPPER=()
+	rm -rf "${SRC:?}"/* "$TMP/state"
+}
 backing tmpfs
 BACKING=tmpfs
 unread
 not_handled
+many_wait
+killed
+many_held
 unbacking
 
 # A limit that is set later counts what is held already.

@@ -52,9 +52,9 @@ fi
 # --- two mounts of one tree
 faults_ready
 mkdir "$TMP/other"
-two_mounts() {
-	printf '[fs:box]\nsource = %s\nsize = 2G\n[mount:one]\nfs = box\nmountpoint = %s\n[mount:two]\nfs = box\nmountpoint = %s\n' \
-		"$SRC" "$MNT" "$TMP/other" >"$TMP/ratefs.conf"
+two_mounts() { # [OPTION]: of the first
+	printf '[fs:box]\nsource = %s\nsize = 2G\n[mount:two]\nfs = box\nmountpoint = %s\n[mount:one]\nfs = box\nmountpoint = %s\n%s\n' \
+		"$SRC" "$TMP/other" "$MNT" "${1-}" >"$TMP/ratefs.conf"
 	"${DAEMON_WRAPPER[@]}" "$RATEFS" -f -c "$TMP/ratefs.conf" >"$LOG" 2>&1 &
 	DAEMON=$!
 	within 10s mountpoint -q "$TMP/other" || fail "the mounts did not come up"
@@ -88,6 +88,48 @@ two_mounts
 both unlinkat rm "$MNT/two" -- rm "$TMP/other/names"
 both unlinkat rm "$MNT/last" -- ln "$TMP/other/last" "$TMP/other/more"
 both unlinkat rm "$MNT/taken" -- mv "$TMP/other/other" "$TMP/other/taken"
+stop_ratefs
+rm -rf "${SRC:?}"/* "$TMP/state"
+
+# Requests of one mount wait for room that a file without a name takes.  Those of the other mount do not have to wait for them.
+mkdir "$SRC"/{1,2,3,4}
+two_mounts "inodes = 5"
+python3 - "$MNT" "$TMP/other" <<'END' || fail "requests of one mount wait while those of another wait for room"
+import os, sys, threading, time
+full, other = sys.argv[1:]
+held = os.open(other, os.O_TMPFILE | os.O_WRONLY, 0o600)
+ended, fitted = False, []
+def refused(name):
+    while not ended:
+        try:
+            os.mkdir(name)
+            fitted.append(name)
+            break
+        except OSError:
+            pass
+def measure():
+    took = 0
+    for i in range(3):
+        begin = time.monotonic()
+        for j in range(30):
+            os.mkdir(other + "/new")
+            os.rmdir(other + "/new")
+        took += time.monotonic() - begin
+        time.sleep(0.1)
+    return took
+alone = measure()
+threads = [threading.Thread(target=refused, args=("%s/%d/new" % (full, i),)) for i in range(1, 5)]
+for t in threads:
+    t.start()
+time.sleep(0.1)
+took = measure()
+ended = True
+for t in threads:
+    t.join()
+assert not fitted, fitted
+if took > 5 * alone + 2:
+    sys.exit("180 requests took %.2f s, and %.2f s alone" % (took, alone))
+END
 stop_ratefs
 unbacking
 

@@ -200,6 +200,22 @@ kill_plugin TERM
 start_plugin --allow-source="$TMP/allowed"
 asks Mount '{"Name":"mine","ID":"one"}'
 
+# --- what is mounted in a volume is not deleted with it, even if it is a directory of the same filesystem
+asks Create '{"Name":"bound"}'
+data=$(echo "$STATE"/data/bound-*)
+mkdir "$STATE/elsewhere" "$data/on"
+touch "$STATE/elsewhere/file" "$data/file"
+mount --bind "$STATE/elsewhere" "$data/on" || fail "mount --bind"
+asks Remove '{"Name":"bound"}'
+in_trash=$(echo "$STATE"/trash/bound-*)
+file_is_gone() { [ -d "$in_trash/on" ] && ! [ -e "$in_trash/file" ]; }
+within 20s file_is_gone || fail "the trash holds $(ls "$STATE/trash" "$STATE"/trash/*)"
+complained() { grep -q "bound.* cannot be deleted completely" "$TMP/plugin.log"; }
+within 20s complained || fail "no message: $(cat "$TMP/plugin.log")"
+[ -e "$STATE/elsewhere/file" ] || fail "a file of another directory was deleted with the volume"
+umount "$in_trash/on" || fail "umount"
+rm -r "$STATE/elsewhere"
+
 # --- nothing of a daemon that was killed is left when its volume is removed
 nothing_at() { ! grep -qF " $1 " /proc/self/mountinfo; }
 asks Create '{"Name":"dead"}'

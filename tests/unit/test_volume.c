@@ -21,7 +21,8 @@
 
 struct fake {
 	bool mount_fails, in_use, check_fails, shows_another, silent;
-	int pending; /* this many calls find the mount still being made */
+	int pending;	    /* this many calls find the mount still being made */
+	bool fails_at_last; /* … and then it fails */
 	uint64_t requests;
 	unsigned mounts, unmounts, asked;
 	char mounted[64]; /* the last one */
@@ -33,8 +34,10 @@ static int fake_mount(void *ctx, const char *name, struct error *err)
 	struct fake *f = ctx;
 	if (f->mount_fails)
 		return error_set(err, "no daemon today");
-	if (f->pending && f->pending--)
+	if (f->pending && f->pending--) {
+		f->mount_fails = f->fails_at_last;
 		return 1;
+	}
 	f->mounts++;
 	snprintf(f->mounted, sizeof(f->mounted), "%s", name);
 	return 0;
@@ -547,6 +550,36 @@ START_TEST(a_slow_mount_is_waited_for_but_not_for_ever)
 }
 END_TEST
 
+/* With Podman, all mounts have the same ID. */
+START_TEST(a_slow_mount_that_fails_leaves_no_reference_but_that_of_an_earlier_one)
+{
+	struct world w;
+	setup(&w);
+	w.v.setup.mount_wait_s = 100;
+	w.fake.fails_at_last = true;
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	w.fake.pending = 1;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 500);
+	ck_assert_str_eq(said("Err"), "no daemon today");
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 200);
+	ck_assert_uint_eq(call(&w, CREATE, "{\"Name\":\"a\"}"), 200);
+	w.fake.mount_fails = false;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	w.fake.pending = 1;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 500);
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 409);
+	w.fake.mount_fails = false;
+	w.v.setup.mount_wait_s = 0;
+	w.fake.pending = 1000;
+	ck_assert_uint_eq(call(&w, MOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 500);
+	ck_assert_ptr_nonnull(strstr(said("Err"), "still being mounted"));
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 409);
+	ck_assert_uint_eq(call(&w, UNMOUNT, "{\"Name\":\"a\",\"ID\":\"1\"}"), 200);
+	ck_assert_uint_eq(call(&w, REMOVE, "{\"Name\":\"a\"}"), 200);
+	teardown(&w);
+}
+END_TEST
+
 START_TEST(a_mount_that_does_not_go_is_tried_again)
 {
 	struct world w;
@@ -944,7 +977,9 @@ UNIT_MAIN("volume", a_name_is_one_harmless_word,
 	  a_volume_lives_from_create_to_remove,
 	  a_volume_is_unmounted_when_the_last_of_its_users_has_gone,
 	  what_cannot_be_created_leaves_nothing, a_failed_mount_leaves_no_reference,
-	  a_slow_mount_is_waited_for_but_not_for_ever, a_mount_that_does_not_go_is_tried_again,
+	  a_slow_mount_is_waited_for_but_not_for_ever,
+	  a_slow_mount_that_fails_leaves_no_reference_but_that_of_an_earlier_one,
+	  a_mount_that_does_not_go_is_tried_again,
 	  references_survive_a_restart_and_are_mounted_again,
 	  a_state_that_cannot_be_read_is_not_replaced, a_full_disk_changes_nothing,
 	  references_without_a_container_are_dropped_at_the_second_look,
