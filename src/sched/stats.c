@@ -269,7 +269,8 @@ unsigned gate_stats_waits(struct gate_mount *m, const char *class, struct limit_
 
 static void key_reset(struct key *key, void *arg)
 {
-	key->ops = key->bytes = key->done_seen = 0;
+	key->ops = key->done_seen = 0;
+	atomic_store(&key->bytes, 0); /* clang 14 does not assign one _Atomic to another */
 	atomic_store(&key->done_ops, 0);
 	atomic_store(&key->done_bytes, 0);
 	key->waited = key->would_wait = (struct key_sum){0};

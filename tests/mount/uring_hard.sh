@@ -97,9 +97,9 @@ if [ -u "$(command -v fusermount3)" ]; then
 				"$RATEFS" -f "$SRC" "$MNT" -o transport=uring,cache=strict) >"$LOG" 2>&1 &
 		DAEMON=$!
 		within 10s user_answers || fail "a user's mount did not come up"
-		say "a user with $limit kB to lock: $(grep -o 'requests by io_uring\|no io_uring.*' "$LOG" | tail -n 1)"
-		grep -Eq 'requests by io_uring|no io_uring, requests come by /dev/fuse: cannot set it up' "$LOG" ||
+		within 5s grep -Eq 'requests by io_uring|no io_uring, requests come by /dev/fuse: cannot set it up' "$LOG" ||
 			fail "the log does not say how requests come"
+		say "a user with $limit kB to lock: $(grep -o 'requests by io_uring\|no io_uring.*' "$LOG" | tail -n 1)"
 		ok as_user alice cmp "$SRC/file" "$MNT/file"
 		ok as_user alice sh -c "echo text >$MNT/mine && rm $MNT/mine"
 		ok as_user alice fusermount3 -u "$MNT"

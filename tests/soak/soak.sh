@@ -3,13 +3,13 @@
 # A long life: mixed load on two mounts of one tree, while limits change, clients are killed, mounts come and go and the daemon
 # is restarted.  At the end: limits are exact, nothing is held, nothing has grown, both mounts show what the tree has.
 #
-#	make soak SOAK_SECONDS=3600		default 600; 60 as one of the mount tests
+#	make soak SOAK_SECONDS=3600		default 600; 30 as one of the mount tests
 #	SOAK_SEED=7				the same choices again
 . "${srcdir:-.}/tests/mount/lib.sh" || exit 1
 . "${srcdir:-.}/tests/mount/hard_lib.sh" || exit 1
 requires jq helper:iogen helper:hostile
 
-SECONDS_ALL=${SOAK_SECONDS:-60}
+SECONDS_ALL=${SOAK_SECONDS:-30}
 [ -n "${SOAK_SECONDS:-}" ] || ! sanitized || SECONDS_ALL=20
 SEED=${SOAK_SEED:-$((RANDOM * 32768 + RANDOM))}
 RANDOM=$SEED

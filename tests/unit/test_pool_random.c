@@ -181,7 +181,7 @@ static uint64_t schedule_seed(void)
 START_TEST(leases_never_add_up_to_more_than_the_rate)
 {
 	const char *text = getenv("POOL_SCHEDULES");
-	unsigned schedules = text ? (unsigned)atoi(text) : 100000;
+	unsigned schedules = text ? (unsigned)atoi(text) : (unsigned)unit_part(100000);
 	seed = schedule_seed();
 	for (unsigned n = 0; n < schedules; n++) {
 		struct world *w = world_new(1 + (unsigned)below(4));
@@ -207,7 +207,7 @@ START_TEST(what_is_used_in_any_interval_stays_below_rate_and_capacity)
 {
 	const uint64_t largest = RATE / POOL_MILLI / 20;
 	seed = schedule_seed();
-	for (unsigned n = 0; n < 3000; n++) {
+	for (unsigned n = 0; n < unit_part(3000); n++) {
 		struct world *w = world_new(4);
 		double lowest = 0, capacity = (double)RATE / POOL_MILLI / 10;
 		uint64_t from_ns = w->now_ns;
@@ -295,7 +295,7 @@ END_TEST
 START_TEST(leases_and_fallbacks_together_stay_below_the_rate_when_a_server_dies)
 {
 	seed = unit_seed();
-	for (unsigned i = 0; i < 3000; i++) {
+	for (unsigned i = 0; i < unit_part(3000); i++) {
 		unsigned n = 2 + (unsigned)below(RANDOM - 1);
 		struct world *w = world_new(n);
 		for (unsigned k = 0; k < n; k++)

@@ -108,7 +108,7 @@ static void g_many_open(void)
 {
 	int fds[500], n = 0;
 	for (; n < 500; n++) {
-		char name[16];
+		char name[16] = "";
 		snprintf(name, sizeof(name), "f%d", n);
 		fds[n] = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
 		if (fds[n] < 0 || unlink(name) < 0 || write(fds[n], name, 4) != 4)
@@ -116,7 +116,7 @@ static void g_many_open(void)
 	}
 	int good = 0;
 	for (int i = 0; i < n; i++) {
-		char name[16], back[4];
+		char name[16] = "", back[4];
 		snprintf(name, sizeof(name), "f%d", i);
 		good += pread(fds[i], back, 4, 0) == 4 && memcmp(back, name, 4) == 0;
 		close(fds[i]);
