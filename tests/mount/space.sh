@@ -25,6 +25,8 @@ boundary() {
 	equal "$(as_user alice df --output=avail -B1 "$MNT" | tail -n 1 | tr -d ' ')" $(((20 << 20) - $(held))) "df: avail"
 	equal "$(df --output=itotal "$MNT" | tail -n 1 | tr -d ' ')" 30 "df -i"
 	equal "$(df --output=iused "$MNT" | tail -n 1 | tr -d ' ')" "$(names_held)" "df -i: used"
+	equal "$(as_user alice df --output=itotal,iused,iavail "$MNT" | tail -n 1 | xargs)" \
+		"30 $(names_held) $((30 - $(names_held)))" "df -i of a user"
 
 	# Exact to the block: a file that takes exactly what is left fits, one byte more does not.
 	before=$(df_of avail)

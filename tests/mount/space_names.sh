@@ -131,6 +131,24 @@ if took > 5 * alone + 2:
     sys.exit("180 requests took %.2f s, and %.2f s alone" % (took, alone))
 END
 stop_ratefs
+rm -rf "${SRC:?}"/* "$TMP/state"
+
+# What is deleted makes room immediately, through whichever mount.
+two_mounts "size = 10M"
+python3 - "$MNT" "$TMP/other" <<'END' || fail "what was deleted through one of two mounts made no room"
+import os, sys
+mounts = sys.argv[1:]
+data = bytes(9 << 20)
+for i in range(20):
+    name = "/big%d" % i
+    fd = os.open(mounts[0] + name, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    n = os.write(fd, data)
+    while n < len(data):
+        n += os.write(fd, data[n:])
+    os.close(fd)
+    os.unlink(mounts[i % 2] + name)
+END
+stop_ratefs
 unbacking
 
 storm() {
