@@ -37,19 +37,28 @@ lock() {
 }
 trouble "a password is needed" "(NOAUTH|unauthenticated).*; give its password by auth_file" share lock
 over quietly cli -a sesame config set requirepass ''
-# Servers that refuse a connection by an error, and close it.
+# Servers that refuse a connection by an error, and close it.  Every call has the same error: none uses the closed connection.
+always_refused() {
+	local i
+	for ((i = 0; i < 30; i++)); do
+		ctl stats pool:farm -j | jq -r '.pools[0].error'
+		nap 50ms
+	done >"$TMP/errors"
+	! grep -Eq 'Broken pipe|reset by peer|closed the connection' "$TMP/errors" ||
+		fail "$TROUBLE: a call uses the closed connection: $(sort "$TMP/errors" | uniq -c)"
+}
 protect() {
 	quietly cli config set protected-mode yes
 	quietly cli client kill type normal skipme yes
 }
 trouble "protected mode" "DENIED .*; see bind and protected-mode in its configuration, and auth_file" share protect
-nap 2s
+always_refused
 over quietly cli config set protected-mode no
 coproc CLI { cli; }	# keeps the only connection
 crowd() { printf 'config set maxclients 1\nclient kill type normal skipme yes\n' >&"${CLI[1]}"; }
 vacate() { echo 'config set maxclients 100' >&"${CLI[1]}"; }
 trouble "too many clients" "ERR max number of clients reached" share crowd
-nap 2s
+always_refused
 over vacate
 
 # The server answers, but not in time; then no packet reaches it.
