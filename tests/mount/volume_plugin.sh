@@ -186,6 +186,8 @@ kill -9 $sandbox
 wait $sandbox 2>/dev/null
 unmounted() { ! mountpoint -q "$mnt"; }
 within 30s unmounted || fail "the reference was not collected"
+unreferenced() { [ "$(asks Get '{"Name":"left"}' '.Volume.Status.containers | length')" = 0 ]; }
+within 10s unreferenced || fail "the reference stayed after the unmount"
 asks Remove '{"Name":"left"}'
 # A volume that was still in use when its last container ended is unmounted later.
 asks Create '{"Name":"held"}'
