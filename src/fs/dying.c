@@ -15,6 +15,8 @@
 	(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGCONT) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) |   \
 	 SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(SIGTSTP) | SIGNAL_BIT(SIGTTIN) | SIGNAL_BIT(SIGTTOU))
 
+_Thread_local uint32_t request_tid;
+
 static enum caller_wait wait_of(const char *status)
 {
 	static const char field[] = "\nState:\t";

@@ -35,6 +35,9 @@ struct caller_look {
 
 struct caller_look caller_look(uint32_t tid);
 
+/* The caller of the request that this thread carries out (request_run); 0: none. */
+extern _Thread_local uint32_t request_tid;
+
 /* True if the whole process has been killed or is exiting.  `tid` is one of its threads, which may have
  * ended before the others. */
 bool process_has_died(uint32_t tid, uint32_t process);

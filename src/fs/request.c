@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "fs/creds.h"
+#include "fs/dying.h"
 #include "fs/handle.h"
 #include "fs/mirror.h"
 #include "fs/mount_internal.h"
@@ -254,8 +255,6 @@ static void say(const struct request *r)
 		  r->mount->mountpoint, (uint64_t)r->in->unique, opcode_name(r->in->opcode),
 		  (uint64_t)r->in->nodeid, r->in->pid, r->in->uid);
 }
-
-_Thread_local uint32_t request_tid;
 
 void request_run(struct request *r)
 {

@@ -145,8 +145,6 @@ struct device_access request_access(const struct request *r);
 /* Shortens a transfer. */
 void request_shorten(struct request *r, uint64_t bytes);
 
-/* The thread that made the request which this thread carries out; 0: none. */
-extern _Thread_local uint32_t request_tid;
 /* Carries the request out on this thread, and returns to the gate what it did not use of its grant. */
 void request_run(struct request *r);
 
