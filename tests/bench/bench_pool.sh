@@ -11,7 +11,7 @@
 # A share that moves from one host to another is not used for a moment (about 55 ms of the whole rate in total), so the sum
 # with changing demand depends on how often that happens: always measure for 20 seconds, with phases of five.
 #
-# BENCH_FULL=1: also with 16 hosts.  BENCH_ROWS=RE: only rows that match (even, uneven, changing, server).
+# BENCH_ROWS=RE: only rows that match (even, uneven, changing, server).
 if [ -z "${POOL_TEST_NET:-}" ]; then
 	unshare --net true 2>/dev/null || { echo "bench_pool: skipped: needs network namespaces" >&2; exit 77; }
 	POOL_TEST_NET=1 exec unshare --net bash "$0" "$@"
@@ -21,7 +21,6 @@ requires redis-server redis-cli ip helper:poolcheck
 ip link set lo up
 
 SKIP=3 T=20 COUNTS='3 16'
-[ -n "$FULL" ] || COUNTS=3
 RATE=$((16 << 20))
 declare -A HOST
 redis-server --bind 127.0.0.1 --port 6379 --unixsocket "$TMP/redis.sock" --save '' --dir "$TMP" >/dev/null 2>&1 &
